@@ -1,0 +1,36 @@
+# Every target sets up what it needs in .venv by itself; a second run is quick.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+export PYTHONDONTWRITEBYTECODE =
+
+.PHONY: demo test bench docs lint clean
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "geartrain needs Python 3.11 or newer; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp for each set of extras: $(VENV)/.test, $(VENV)/.lint, ...
+$(VENV)/.%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@
+
+demo: $(VENV)/.all
+	$(BIN)/geartrain reproduce all --quick --out out/demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: $(VENV)/.all
+	$(BIN)/python benchmarks/separation_law.py --out out/bench
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W -b html docs out/docs
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) out

@@ -1,0 +1,46 @@
+"""Minimise h + g, two convex terms at different prices, asking each as rarely as possible."""
+
+from geartrain import stop, theory
+from geartrain.methods.afb import AFB
+from geartrain.methods.baselines.ags import AGS
+from geartrain.methods.baselines.fgm import FGM
+from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
+from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
+from geartrain.methods.gmco import GMCO
+from geartrain.methods.inner.agm import AGM
+from geartrain.methods.inner.exact import Exact
+from geartrain.methods.inner.lbfgs import LBFGS
+from geartrain.methods.r_sae import RSAE
+from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
+from geartrain.methods.sae import SAE
+from geartrain.methods.sc_sae import SCSAE
+from geartrain.minimize import minimize
+from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AFB",
+    "AGM",
+    "AGS",
+    "FGM",
+    "GMCO",
+    "LBFGS",
+    "RSAE",
+    "SAE",
+    "SCSAE",
+    "Exact",
+    "FixedPeriod",
+    "GradientTest",
+    "LinearModel",
+    "LogSumExp",
+    "MonteiroSvaiterWhole",
+    "Quadratic",
+    "Restarted",
+    "ScipyLBFGS",
+    "Term",
+    "check_term",
+    "minimize",
+    "stop",
+    "theory",
+]

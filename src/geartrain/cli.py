@@ -1,0 +1,87 @@
+"""The console script ``geartrain``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from geartrain import theory
+
+
+def _plan(args: argparse.Namespace) -> None:
+    """Print what the theory says for given constants."""
+    rows = theory.compare(
+        L_h=args.L_h, L_g=args.L_g, mu=args.mu, eps=args.eps, R=args.R, n=args.n, m=args.m
+    )
+    case = "strongly convex" if args.mu > 0 else "convex"
+    print(f"{case} f = h + g: L_h = {args.L_h:g}, L_g = {args.L_g:g}, mu = {args.mu:g}, ", end="")
+    print(f"eps = {args.eps:g}, R = {args.R:g}")
+    print("calls up to constants (Section 2 and Corollaries 1-3); bill = price-h h + price-g g\n")
+    print(f"{'method':16}{'calls of h':>14}{'calls of g':>14}{'bill':>14}   asked for")
+    bills = {}
+    for name, calls in rows.items():
+        kind, price_h, price_g = _prices(name, args)
+        bills[name] = price_h * calls["h"] + price_g * calls["g"]
+        print(f"{name:16}{calls['h']:14.4g}{calls['g']:14.4g}{bills[name]:14.4g}   {kind}")
+    best = min(bills, key=bills.__getitem__)
+    print(f"\nsmallest bill: {best}")
+    if args.L_g < args.L_h:
+        print("note: L_g < L_h, so the corollaries do not apply; exchange h and g")
+    gain = bills["FGM"] / bills["SAE"]
+    if gain < 1.5:
+        print(f"separation gains a factor of {gain:.2g} at most over FGM: hardly worth it")
+
+
+def _prices(name: str, args: argparse.Namespace) -> tuple[str, float, float]:
+    """What a row's basic calls are, and what one costs."""
+    h, g = args.price_h, args.price_g
+    if name == "ACD":
+        return "partial derivatives of h and g", h / args.n, g / args.n
+    if name == "SAE coordinate":
+        return "gradients of h, partial derivatives of g", h, g / args.n
+    if name == "Katyusha":
+        return "gradients of h and of summands of g", h, g / args.m
+    if name == "SAE finite-sum":
+        return "gradients of h, gradients of summands of g", h, g / args.m
+    return "gradients", h, g
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="geartrain", description=__doc__)
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    plan = commands.add_parser("plan", help="calls that the theory predicts, method by method")
+    plan.add_argument("--L-h", dest="L_h", type=float, required=True, help="smoothness of h")
+    plan.add_argument("--L-g", dest="L_g", type=float, required=True, help="smoothness of g")
+    plan.add_argument("--mu", type=float, default=0.0, help="strong convexity of f (default 0)")
+    plan.add_argument("--eps", type=float, required=True, help="accuracy in f")
+    plan.add_argument("--R", type=float, default=1.0, help="distance to the solution (default 1)")
+    plan.add_argument("--n", type=int, help="dimension, for coordinate methods")
+    plan.add_argument("--m", type=int, help="number of summands of g, for finite-sum methods")
+    plan.add_argument("--price-h", type=float, default=1.0, help="price of a gradient of h")
+    plan.add_argument("--price-g", type=float, default=1.0, help="price of a gradient of g")
+    plan.set_defaults(run=_plan)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; a failure is one line on stderr and a non-zero exit code."""
+    args = _parser().parse_args(argv)
+    run: Callable[[argparse.Namespace], None] = args.run
+    try:
+        run(args)
+    except KeyboardInterrupt:
+        print("geartrain: interrupted", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if args.debug:
+            raise
+        print(f"geartrain: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""One driver for all loops: stepping, stopping, history, results."""

@@ -1,0 +1,42 @@
+"""How a run can end."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Status(IntEnum):
+    """Why a run ended; 0 is success, as in SciPy. `message` tells it in a sentence."""
+
+    CONVERGED = 0
+    MAX_ITER = 1
+    BUDGET = 2
+    STOPPED = 3
+    NON_FINITE = 4
+    STALLED = 5
+    INTERRUPTED = 6
+
+    @property
+    def message(self) -> str:
+        """A full sentence that says what happened and what to do."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Status.CONVERGED: "The stopping rule is met.",
+    Status.MAX_ITER: (
+        "The iteration limit was reached before the stopping rule was met; raise max_iter or "
+        "continue with minimize(h, g, state=res.state)."
+    ),
+    Status.BUDGET: "The budget of oracle calls or seconds is used up.",
+    Status.STOPPED: "A callback ended the run.",
+    Status.NON_FINITE: (
+        "An oracle answered with NaN or infinity; x is the best point before that. Check the term "
+        "with geartrain.check_term."
+    ),
+    Status.STALLED: (
+        "Rounding errors prevent further progress: the gradient cannot be made smaller in "
+        "double precision, or a constant that the method relies on is wrong."
+    ),
+    Status.INTERRUPTED: "Interrupted by the user; x is the best point so far.",
+}

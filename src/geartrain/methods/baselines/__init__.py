@@ -1,0 +1,1 @@
+"""Methods that do not separate, or separate otherwise: what to compare with."""

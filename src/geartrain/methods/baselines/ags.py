@@ -1,0 +1,124 @@
+r"""AGS: accelerated gradient sliding of Lan and Ouyang.
+
+==========  ============  ===========================================================
+symbol      name          meaning
+==========  ============  ===========================================================
+xb          ``x_bar``     output
+x           ``x``         end of the last inner sequence u
+ul, ut, u   ``u_low``,    sequences of the sliding steps on g
+            ``u_tilde``,
+            ``u``
+T           ``T``         sliding steps per iteration, ceil(sqrt(L_g/L_h))
+==========  ============  ===========================================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from geartrain.core.loop import State
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import Sum
+
+
+@dataclass(frozen=True, kw_only=True)
+class AGSState(State):
+    """State of `AGS` after k iterations of the stage."""
+
+    k: int
+    x_bar: Vector
+    x: Vector
+    L: float  # L_h
+    M: float  # L_g
+    start: tuple[Vector, Vector] | None = None  # gradients of h and g at x_bar = x, if known
+
+    @property
+    def point(self) -> Vector:
+        """x_bar."""
+        return self.x_bar
+
+    @property
+    def grad(self) -> Vector | None:
+        """Known at the start only."""
+        return None if self.start is None else self.start[0] + self.start[1]
+
+
+@dataclass(frozen=True)
+class AGS:
+    r"""Accelerated gradient sliding: one gradient of h and T of g an iteration.
+
+    Algorithm, with L = L_h, M = L_g, T = ceil(sqrt(M/L)), gamma_k = 2/(k + 1), lambda_1 = 1,
+    lambda_k = gamma_k (T + 1)(T + 2)/(T (T + 3)), beta_k = 3 L gamma_k/(k lambda_k):
+
+    1. x_low = (1 - gamma) x_bar + gamma x, gradient of h there
+    2. from ut = x_bar, u = x, for t = 1 .. T:
+       ul = (1 - lambda) x_bar + lambda ((1 - a) ut + a u)
+       u_+ = (beta x + (beta p + q) u - grad h(x_low) - grad g(ul))/(beta + beta p + q)
+       ut_+ = (1 - a) ut + a u_+
+       with (a, p, q) = (2/(t + 1), (t - 1)/2, 6 M/t) for k = 1 and
+       (2/(t + 2), t/2, 6 M/(k (t + 1))) for k > 1
+    3. x = u_T, x_bar = (1 - lambda) x_bar + lambda ut_T
+
+    Guarantee: f(x_bar_N) - f* <= 15 L R^2/(N (N + 1)). For mu > 0 the method starts again from
+    x_bar every N_0 = ceil(sqrt(60 L/mu)) iterations, which halves \|x_bar - x*\|^2.
+
+    Parameters
+    ----------
+    mu : float, optional
+        Strong convexity of f; the problem's if not given.
+
+    References
+    ----------
+    .. [1] G. Lan, Y. Ouyang, Accelerated gradient sliding for structured convex optimization,
+       Comput. Optim. Appl. 82 (2022), arXiv:1609.04905.
+    """
+
+    mu: float | None = None
+
+    needs: ClassVar[tuple[str, ...]] = ("grad",)
+
+    def init(self, problem: Sum, x0: Vector) -> AGSState:
+        """Both gradients at x0: the first sliding step uses them."""
+        L = problem.L_h.need("L_h", "AGS")
+        M = problem.L_g.need("L_g", "AGS")
+        start = (problem.h.grad(x0), problem.g.grad(x0))
+        return AGSState(k=0, x_bar=x0, x=x0, L=L, M=M, start=start)
+
+    def step(self, problem: Sum, state: AGSState) -> AGSState:
+        """One gradient of h and T sliding steps."""
+        mu = problem.mu.value if self.mu is None else self.mu
+        if mu and state.k >= stage_length(state.L, mu):
+            state = replace(state, k=0, x=state.x_bar)
+        L, M, k = state.L, state.M, state.k + 1
+        x_bar, x = state.x_bar, state.x
+        T = math.ceil(math.sqrt(M / L))
+        gamma = 2.0 / (k + 1)
+        lam = 1.0 if k == 1 else gamma * (T + 1) * (T + 2) / (T * (T + 3))
+        beta = 3.0 * L * gamma / (k * lam)
+        # 1.
+        if state.start is None:
+            grad_h = problem.h.grad((1.0 - gamma) * x_bar + gamma * x)
+        else:
+            grad_h = state.start[0]
+        # 2.
+        u_tilde, u = x_bar, x
+        for t in range(1, T + 1):
+            if k == 1:
+                a, p, q = 2.0 / (t + 1), (t - 1) / 2.0, 6.0 * M / t
+            else:
+                a, p, q = 2.0 / (t + 2), t / 2.0, 6.0 * M / (k * (t + 1))
+            if t == 1 and state.start is not None:  # u_low = x0
+                grad_g = state.start[1]
+            else:
+                grad_g = problem.g.grad((1.0 - lam) * x_bar + lam * ((1.0 - a) * u_tilde + a * u))
+            u = (beta * x + (beta * p + q) * u - grad_h - grad_g) / (beta + beta * p + q)
+            u_tilde = (1.0 - a) * u_tilde + a * u
+        # 3.
+        return AGSState(k=k, x_bar=(1.0 - lam) * x_bar + lam * u_tilde, x=u, L=L, M=M)
+
+
+def stage_length(L: float, mu: float) -> int:
+    r"""N_0 = ceil(sqrt(60 L/mu)): from 15 L R^2/N^2 <= mu R^2/4."""
+    return math.ceil(math.sqrt(60.0 * L / mu))

@@ -1,0 +1,81 @@
+r"""FGM: the fast gradient method on f as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from geartrain.core.loop import State
+from geartrain.methods.momentum import next_theta
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import Sum
+
+
+@dataclass(frozen=True, kw_only=True)
+class FGMState(State):
+    """State of `FGM` after k iterations."""
+
+    k: int
+    x: Vector  # main sequence, the output
+    y: Vector  # extrapolated point
+    grad_y: Vector  # gradient of f at y
+    theta: float
+    L: float
+
+    @property
+    def point(self) -> Vector:
+        """X."""
+        return self.x
+
+    @property
+    def grad_point(self) -> Vector:
+        """Y."""
+        return self.y
+
+    @property
+    def grad(self) -> Vector:
+        """Gradient of f at y."""
+        return self.grad_y
+
+
+@dataclass(frozen=True)
+class FGM:
+    r"""Nesterov's fast gradient method, convex (mu = 0) and strongly convex.
+
+    Algorithm, from x_0 = y_0, theta_0 = 1, with q = mu/L:
+
+    1. x_{k+1} = y_k - grad f(y_k)/L
+    2. theta_{k+1} and the momentum m_k from `geartrain.methods.momentum.next_theta`
+    3. y_{k+1} = x_{k+1} + m_k (x_{k+1} - x_k)
+
+    Guarantee: f(x_k) - f* <= min(4/(k + 2)^2, (1 - sqrt q)^{k-1}) 2 L R^2 up to a constant
+    (Nesterov, Lectures on Convex Optimization, 2018, Theorem 2.2.3). One gradient of h and one
+    of g an iteration.
+
+    Parameters
+    ----------
+    L : float, optional
+        Of f; L_h + L_g if not given.
+    mu : float, optional
+        Strong convexity of f; the problem's if not given.
+    """
+
+    L: float | None = None
+    mu: float | None = None
+
+    needs: ClassVar[tuple[str, ...]] = ("grad",)
+
+    def init(self, problem: Sum, x0: Vector) -> FGMState:
+        """Start without momentum."""
+        L = self.L
+        if L is None:
+            L = problem.L_h.need("L_h", "FGM") + problem.L_g.need("L_g", "FGM")
+        return FGMState(k=0, x=x0, y=x0, grad_y=problem.grad(x0), theta=1.0, L=L)
+
+    def step(self, problem: Sum, state: FGMState) -> FGMState:
+        """One gradient step and the extrapolation."""
+        mu = (problem.mu.value or 0.0) if self.mu is None else self.mu
+        x = state.y - state.grad_y / state.L
+        theta, momentum = next_theta(state.theta, mu / state.L)
+        y = x + momentum * (x - state.x)
+        return FGMState(k=state.k + 1, x=x, y=y, grad_y=problem.grad(y), theta=theta, L=state.L)

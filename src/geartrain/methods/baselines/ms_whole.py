@@ -1,0 +1,90 @@
+r"""The Monteiro-Svaiter method on f as a whole: what SAE is without the splitting."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from geartrain.core.loop import InnerMethod, State, solve_model
+from geartrain.methods.inner.agm import AGM
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import Model, Sum, norm
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeState(State):
+    """State of `MonteiroSvaiterWhole` after k iterations."""
+
+    k: int
+    A: float
+    y: Vector
+    z: Vector
+    grad_f: Vector  # gradient of f at y
+    L: float
+    ms_ratio: float = math.nan
+    stalled: bool = False
+
+    @property
+    def point(self) -> Vector:
+        """Y."""
+        return self.y
+
+    @property
+    def grad(self) -> Vector:
+        """Gradient of f at y."""
+        return self.grad_f
+
+
+@dataclass(frozen=True)
+class MonteiroSvaiterWhole:
+    r"""Lines 3 to 5 of SAE with the envelope minimised by the inner method on all of f.
+
+    f(v) + L/2 \|v - x\|^2 is the model phi with f in the place of g, alpha = L, beta = -L x.
+    Every inner step asks h and g once: no separation. About sqrt(L R^2/eps) sqrt(L_f/L) calls.
+
+    Parameters
+    ----------
+    L : float, optional
+        Parameter of the envelope; L_h if not given.
+    sigma : float
+    inner : inner method
+    """
+
+    L: float | None = None
+    sigma: float = 0.5
+    inner: InnerMethod = field(default_factory=AGM)
+
+    needs: ClassVar[tuple[str, ...]] = ("grad",)
+
+    def init(self, problem: Sum, x0: Vector) -> WholeState:
+        """Gradient of f at x0."""
+        L = problem.L_h.need("L_h", "MonteiroSvaiterWhole") if self.L is None else self.L
+        return WholeState(k=0, A=0.0, y=x0, z=x0, grad_f=problem.grad(x0), L=L)
+
+    def step(self, problem: Sum, state: WholeState) -> WholeState:
+        """One proximal step on f."""
+        L, A, y, z = state.L, state.A, state.y, state.z
+        a = (1.0 / L + math.sqrt(1.0 / L**2 + 4.0 * A / L)) / 2.0
+        x = y if A == 0.0 else (A * y + a * z) / (A + a)
+        L_f = problem.L_h.need("L_h", "MonteiroSvaiterWhole") + problem.L_g.need(
+            "L_g", "MonteiroSvaiterWhole"
+        )
+        phi = Model(problem, beta=-L * x, alpha=L, L_g=L_f, key=(problem.seed, state.k))
+
+        def accept(v: Vector, grad_f: Vector, grad_F: Vector) -> bool:
+            return norm(grad_F) <= self.sigma * L * norm(v - x)
+
+        known = state.grad_f if A == 0.0 else None
+        run = solve_model(self.inner, phi, x, accept, grad_g0=known)
+        distance = norm(run.v - x)
+        return WholeState(
+            k=state.k + 1,
+            A=A + a,
+            y=run.v,
+            z=z - a * run.grad_g,
+            grad_f=run.grad_g,
+            L=L,
+            ms_ratio=run.residual / (L * distance) if distance > 0.0 else 0.0,
+            stalled=not run.accepted,
+        )

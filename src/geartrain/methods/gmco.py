@@ -1,0 +1,171 @@
+r"""GMCO: the gradient method for composite optimisation, the middle loop (Algorithm 3).
+
+=========  ============  ====================================================
+symbol     name          meaning
+=========  ============  ====================================================
+zeta       ``zeta``      iterate; the gradients of h and g are known here
+F_{L,x}    ``F``         f + L/2 \|. - x\|^2, the function to minimise
+phi_k      ``phi``       model (4): h linearised at zeta, plus L_h/2 \|. - zeta\|^2
+=========  ============  ====================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from geartrain.core.loop import InnerMethod, State, solve_model
+from geartrain.methods.inner.agm import AGM
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import EPS, Envelope, Model, Sum, norm
+
+# How far a measured curvature of h must exceed L_h before L_h is called wrong.
+_CURVATURE_SLACK = 1.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class GMCOState(State):
+    """State of `GMCO`."""
+
+    zeta: Vector
+    grad_h: Vector  # gradient of h at zeta
+    grad_g: Vector | None  # gradient of g at zeta; None before the first step if not known
+    L_h: float  # the constant in use: raised when h shows more curvature
+    k: int = 0
+    inner_steps: int = 0  # of the last inner run
+    floor: bool = False  # the last inner run ended in rounding error
+    note: str = ""
+
+    @property
+    def point(self) -> Vector:
+        """Zeta."""
+        return self.zeta
+
+    @property
+    def grad(self) -> Vector | None:
+        """Gradient of f at zeta."""
+        return None if self.grad_g is None else self.grad_h + self.grad_g
+
+
+@dataclass(frozen=True)
+class MonteiroSvaiter:
+    r"""The test that ends the middle loop: \|grad F_{L,x}(zeta)\| <= sigma L \|zeta - x\|."""
+
+    sigma: float
+
+    def ratio(self, F: Envelope, state: GMCOState) -> float:
+        """The left side over L |zeta - x|; the test is met while it is at most sigma."""
+        assert state.grad is not None
+        return ms_ratio(F, state.zeta, state.grad)
+
+    def met(self, F: Envelope, state: GMCOState) -> bool:
+        """Whether zeta passes."""
+        return state.grad is not None and self.ratio(F, state) <= self.sigma
+
+
+def ms_ratio(F: Envelope, y: Vector, grad_f: Vector) -> float:
+    """|grad F_{L,x}(y)| / (L |y - x|)."""
+    residual, distance = norm(F.grad(y, grad_f)), norm(y - F.x)
+    if distance == 0.0:
+        return 0.0 if residual == 0.0 else float("inf")
+    return residual / (F.L * distance)
+
+
+@dataclass(frozen=True)
+class GMCO:
+    r"""Gradient method for composite optimisation, on F_{L,x} = f + L/2 \|. - x\|^2.
+
+    Algorithm (procedure GMCO of Algorithm 1, and Algorithm 3), for k = 1, 2, ...:
+
+    1. phi_k(v) = <grad h(zeta), v> + g(v) + L/2 \|v - x\|^2 + L_h/2 \|v - zeta\|^2
+    2. zeta_+ ~ argmin phi_k by the inner method, started at zeta
+
+    Guarantee (Theorem 2): F(zeta_K) - F* <= exp(-K (mu + L)/(4 L_h)) (F(zeta_0) - F*) with
+    exact inner solutions. One gradient of h a step.
+
+    Parameters
+    ----------
+    inner : inner method
+    weight : float
+        The model has weight L_h/2 \|v - zeta\|^2; 1 in the paper. For convex h one half is
+        enough, since \|grad h(v) - grad h(zeta) - L_h/2 (v - zeta)\| <= L_h/2 \|v - zeta\|.
+    accuracy : float
+        The inner run ends at \|grad phi(v)\| <= accuracy L \|v - x\|.
+    inner_steps : int, optional
+        Run the inner method for this many steps instead, e.g. `geartrain.theory.inner_calls`.
+
+    Notes
+    -----
+    As a method of its own (``method="gmco"``) it has L = 0 and minimises f; the inner run then
+    ends at \|grad phi(v)\| <= accuracy L_h \|v - zeta\|.
+
+    A pair of gradients of h that shows more curvature than L_h raises L_h and leaves a note.
+    """
+
+    inner: InnerMethod = field(default_factory=AGM)
+    weight: float = 1.0
+    accuracy: float = 0.1
+    inner_steps: int | None = None
+
+    needs: ClassVar[tuple[str, ...]] = ("grad",)
+
+    def init(self, problem: Sum | Envelope, zeta0: Vector) -> GMCOState:
+        """Both gradients at zeta_0."""
+        f = problem.f if isinstance(problem, Envelope) else problem
+        L_h = f.L_h.need("L_h", "GMCO")
+        return GMCOState(zeta=zeta0, grad_h=f.h.grad(zeta0), grad_g=f.g.grad(zeta0), L_h=L_h)
+
+    def step(
+        self, problem: Sum | Envelope, state: GMCOState, v0: Vector | None = None
+    ) -> GMCOState:
+        """One model and one inner run, from `v0` if that is given instead of zeta."""
+        if isinstance(problem, Envelope):
+            f, L, x, key = problem.f, problem.L, problem.x, problem.key
+        else:
+            f, L, x, key = problem, 0.0, state.zeta, ()
+        zeta, L_h = state.zeta, state.L_h
+        weight = self.weight * L_h
+        # (4): phi(v) = <grad h(zeta), v> + g(v) + L/2 |v - x|^2 + L_h/2 |v - zeta|^2
+        phi = Model(
+            f.g,
+            beta=state.grad_h - L * x - weight * zeta,
+            alpha=L + weight,
+            L_g=f.L_g.value,
+            mu_g=f.mu_g,
+            key=(f.seed, *key, state.k),
+        )
+        scale = self.accuracy * (L if L > 0.0 else L_h)
+
+        def accept(v: Vector, grad_g: Vector, grad_phi: Vector) -> bool:
+            return norm(grad_phi) <= scale * norm(v - x)
+
+        grad_g0 = state.grad_g if v0 is None else None
+        run = solve_model(
+            self.inner,
+            phi,
+            zeta if v0 is None else v0,
+            accept,
+            grad_g0=grad_g0,
+            steps=self.inner_steps,
+        )
+        grad_h = f.h.grad(run.v)
+        seen = curvature(run.v - zeta, grad_h - state.grad_h, norm(grad_h) + L_h * norm(zeta))
+        wrong = seen > _CURVATURE_SLACK * L_h
+        return GMCOState(
+            zeta=run.v,
+            grad_h=grad_h,
+            grad_g=run.grad_g,
+            L_h=1.5 * seen if wrong else L_h,
+            k=state.k + 1,
+            inner_steps=run.steps,
+            floor=run.floor,
+            note=f"h shows curvature {seen:.3g} > L_h = {L_h:.3g}: raised" if wrong else state.note,
+        )
+
+
+def curvature(step: Vector, change: Vector, size: float) -> float:
+    """|change| / |step|, with what rounding may add to gradients of norm `size` taken off."""
+    length = norm(step)
+    if length == 0.0:
+        return 0.0
+    return max(norm(change) - 32.0 * EPS * size, 0.0) / length

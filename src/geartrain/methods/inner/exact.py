@@ -1,0 +1,42 @@
+"""Exact solution of the inner problem by g's proximal step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import Model
+
+
+@dataclass(frozen=True)
+class ExactState:
+    """State of `Exact`: done after one step."""
+
+    v: Vector
+    grad_g: Vector
+
+
+@dataclass(frozen=True)
+class Exact:
+    r"""The minimiser of phi by one proximal step of g.
+
+    phi(v) = g(v) + alpha/2 \|v + beta/alpha\|^2 + const, hence v = prox(-beta/alpha, alpha).
+    At the minimiser grad g(v) = -beta - alpha v, so no gradient of g is asked for. A
+    `geartrain.Quadratic` factorises Q + alpha I once for a given alpha.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("prox",)
+
+    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> ExactState:
+        """Solve; there is nothing to iterate."""
+        v = phi.g.prox(-phi.beta / phi.alpha, phi.alpha)
+        return ExactState(v, -phi.beta - phi.alpha * v)
+
+    def step(self, phi: Model, state: ExactState) -> ExactState:
+        """Nothing is left to do."""
+        return state
+
+    def limit(self, phi: Model) -> int:
+        """No steps."""
+        return 0

@@ -1,0 +1,129 @@
+r"""L-BFGS on phi: the inner method that needs no constants.
+
+========  ==============  =====================================================
+symbol    name            meaning
+========  ==============  =====================================================
+s, y      ``pairs``       steps and the changes of the gradient of *g* along them
+H         two loops       inverse of the Hessian of phi, from the pairs
+========  ==============  =====================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import EPS, Model, norm
+
+Pairs = tuple[tuple[Vector, Vector], ...]
+
+# A step t along d is taken when the slope has risen into [-STEEP, FLAT] times |slope at 0|.
+_STEEP = 0.9
+_FLAT = 0.3
+
+
+@dataclass(frozen=True)
+class LBFGSState:
+    """State of `LBFGS`."""
+
+    v: Vector
+    grad_g: Vector  # gradient of g at v
+    pairs: Pairs  # newest last
+    failed: bool = False  # no step along a descent direction: rounding
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    r"""Limited-memory BFGS on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
+
+    The pairs hold the curvature of g alone; that of the quadratic, which is known exactly, is
+    added when they are used, so pairs can be handed from one model to the next. The line search
+    looks at slopes only (phi is convex), so g is asked for gradients and never for values.
+
+    Parameters
+    ----------
+    memory : int
+        Number of pairs kept.
+
+    References
+    ----------
+    .. [1] J. Nocedal, S. Wright, Numerical Optimization, 2nd ed. (2006), Algorithm 7.4.
+    """
+
+    memory: int = 15
+
+    needs: ClassVar[tuple[str, ...]] = ("grad",)
+
+    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None, pairs: Pairs = ()) -> LBFGSState:
+        """Start at v0, with the pairs of an earlier run if given."""
+        grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
+        return LBFGSState(v0, grad_g, pairs[-self.memory :])
+
+    def step(self, phi: Model, state: LBFGSState) -> LBFGSState:
+        """One quasi-Newton step; one gradient of g unless the unit step does not fit."""
+        if state.failed:
+            return state
+        grad_phi = phi.grad(state.v, state.grad_g)
+        d, first = self._direction(phi, state.pairs, grad_phi)
+        slope0 = float(grad_phi @ d)
+        t, low, high = first, (0.0, slope0), None
+        for _ in range(30):
+            v = state.v + t * d
+            grad_g = phi.g.grad(v)
+            slope = float(phi.grad(v, grad_g) @ d)
+            if _STEEP * slope0 <= slope <= -_FLAT * slope0:
+                s = v - state.v
+                pair = (s, grad_g - state.grad_g)
+                return LBFGSState(v, grad_g, (*state.pairs, pair)[-self.memory :])
+            if slope < 0.0:
+                low = (t, slope)
+            else:
+                high = (t, slope)
+            t = _next_trial(low, high, slope0)
+            if high is not None and high[0] - low[0] <= 4.0 * EPS * high[0]:
+                break
+        return LBFGSState(state.v, state.grad_g, state.pairs, failed=True)
+
+    def _direction(self, phi: Model, pairs: Pairs, grad_phi: Vector) -> tuple[Vector, float]:
+        """-H grad phi, and the first step length to try."""
+        q = grad_phi.copy()
+        used: list[tuple[Vector, Vector, float, float]] = []
+        for s, y_g in reversed(pairs):
+            y = y_g + phi.quadratic(s)
+            sy = float(s @ y)
+            if sy <= 1e-12 * norm(s) * norm(y):
+                continue
+            a = float(s @ q) / sy
+            q -= a * y
+            used.append((s, y, sy, a))
+        if used:
+            _, y, sy, _ = used[0]
+            q *= sy / float(y @ y)
+            first = 1.0
+        elif phi.L_g is not None:
+            q /= phi.alpha + phi.L_g
+            first = 1.0
+        else:
+            first = min(1.0 / phi.alpha, 1.0 / max(norm(grad_phi), EPS))
+        for s, y, sy, a in reversed(used):
+            q += (a - float(y @ q) / sy) * s
+        return -q, first
+
+    def limit(self, phi: Model) -> int:
+        """Far more than a quasi-Newton method should need."""
+        return 10_000
+
+
+def _next_trial(low: tuple[float, float], high: tuple[float, float] | None, slope0: float) -> float:
+    """Secant on the slope, kept inside the bracket, or expansion while there is none."""
+    t_low, s_low = low
+    if high is None:
+        # Slope rose from slope0 to s_low over t_low: follow it, 2 to 10 times as far.
+        rise = s_low - slope0
+        target = t_low * slope0 / (slope0 - s_low) if rise > 0.0 else 10.0 * t_low
+        return min(max(target, 2.0 * t_low), 10.0 * t_low)
+    t_high, s_high = high
+    t = t_low - s_low * (t_high - t_low) / (s_high - s_low)
+    width = t_high - t_low
+    return min(max(t, t_low + 0.1 * width), t_high - 0.1 * width)

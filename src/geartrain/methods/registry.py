@@ -1,0 +1,86 @@
+"""Methods and inner methods by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from geartrain.methods.afb import AFB
+from geartrain.methods.baselines.ags import AGS
+from geartrain.methods.baselines.fgm import FGM
+from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
+from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
+from geartrain.methods.gmco import GMCO
+from geartrain.methods.inner.agm import AGM
+from geartrain.methods.inner.exact import Exact
+from geartrain.methods.inner.lbfgs import LBFGS
+from geartrain.methods.r_sae import RSAE
+from geartrain.methods.restart import GradientTest, Restarted
+from geartrain.methods.sae import SAE
+from geartrain.methods.sc_sae import SCSAE
+from geartrain.oracles.protocols import can, require
+from geartrain.problem import Sum
+
+INNER: dict[str, Callable[[], Any]] = {"agm": AGM, "exact": Exact, "lbfgs": LBFGS}
+
+# Name -> maker from (problem, inner). A maker looks at the problem only to choose a restart.
+METHODS: dict[str, Callable[[Sum, Any], Any]] = {
+    "sae": lambda problem, inner: SAE(inner=inner),
+    "r-sae": lambda problem, inner: RSAE(inner=inner),
+    "sc-sae": lambda problem, inner: _restarted(problem.mu.value, SCSAE(inner=inner)),
+    "afb": lambda problem, inner: _restarted(problem.mu_h + problem.mu_g, AFB(inner=inner)),
+    "gmco": lambda problem, inner: GMCO(inner=inner),
+    "fgm": lambda problem, inner: FGM(),
+    "ags": lambda problem, inner: AGS(),
+    "ms": lambda problem, inner: MonteiroSvaiterWhole(),
+    "lbfgs": lambda problem, inner: ScipyLBFGS(),
+}
+
+
+def _restarted(mu: float | None, method: Any) -> Any:
+    """Where mu is not known, the momentum is restarted when a step goes uphill."""
+    return method if mu else Restarted(method, GradientTest())
+
+
+def make_inner(inner: Any, problem: Sum) -> Any:
+    """The inner method of that name or the object itself; "auto" by what g answers."""
+    if inner == "auto":
+        if not can(problem.g.term, "grad") and can(problem.g.term, "prox"):
+            inner = "exact"
+        else:
+            inner = "lbfgs" if problem.L_g.value is None else "agm"
+    made = _lookup(inner, INNER, "inner method")() if isinstance(inner, str) else inner
+    if not callable(getattr(made, "step", None)):
+        raise TypeError(f"inner must be a name or an inner method, got {inner!r}")
+    return made
+
+
+def make_method(method: Any, inner: Any, problem: Sum) -> Any:
+    """The method of that name or the object itself, checked against what the terms answer."""
+    if isinstance(method, str):
+        maker = _lookup(method, METHODS, "method")
+        method = maker(problem, make_inner(inner, problem))
+    elif not (callable(getattr(method, "step", None)) or hasattr(method, "solve")):
+        raise TypeError(f"method must be a name or a method, got {method!r}")
+    elif inner != "auto":
+        raise TypeError(
+            "inner= goes with a method given by name; a method object has its own, e.g. "
+            "gt.SAE(inner=gt.AGM())"
+        )
+    name = type(getattr(method, "method", method)).__name__
+    require(name, "h", problem.h.term, *method.needs)
+    inside = getattr(getattr(method, "method", method), "inner", None)
+    if inside is None:
+        require(name, "g", problem.g.term, *method.needs)
+    else:
+        require(f"{name} with {type(inside).__name__} inside", "g", problem.g.term, *inside.needs)
+    return method
+
+
+def _lookup(name: str, table: dict[str, Any], what: str) -> Any:
+    if name in table:
+        return table[name]
+    close = difflib.get_close_matches(name, table, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"unknown {what} {name!r}{hint} Choose one of {', '.join(table)}")

@@ -1,0 +1,67 @@
+"""Restarts: start the momentum again when it has done its work.
+
+A method that can be restarted has ``restart(state) -> state``, and its states have ``since``, the
+iterations since the last restart, and ``uphill`` = <grad f(y_k), y_k - y_{k-1}>.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import Sum
+
+
+class RestartRule(Protocol):
+    """Says when to start again."""
+
+    def due(self, state: Any) -> bool:
+        """Whether to restart before the next iteration."""
+
+
+@dataclass(frozen=True)
+class FixedPeriod:
+    """Restart every `period` iterations."""
+
+    period: int
+
+    def due(self, state: Any) -> bool:
+        """Whether the period is over."""
+        return state.since >= self.period
+
+
+@dataclass(frozen=True)
+class GradientTest:
+    """Restart when the last step went uphill, <grad f(y_k), y_k - y_{k-1}> > 0.
+
+    For unknown mu; needs no call of an oracle. A heuristic (B. O'Donoghue, E. Candes, Found.
+    Comput. Math. 15, 2015): it keeps the rate sqrt(L/mu) in practice, without proof.
+    """
+
+    def due(self, state: Any) -> bool:
+        """Whether the last step went uphill."""
+        return state.since > 1 and state.uphill > 0.0
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """`method`, restarted by `rule`. One step is one iteration of the method."""
+
+    method: Any
+    rule: RestartRule
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What the method needs."""
+        return self.method.needs
+
+    def init(self, problem: Sum, x0: Vector) -> Any:
+        """The method's start."""
+        return self.method.init(problem, x0)
+
+    def step(self, problem: Sum, state: Any) -> Any:
+        """One iteration, after a restart if one is due."""
+        if self.rule.due(state):
+            state = self.method.restart(state)
+        return self.method.step(problem, state)

@@ -1,0 +1,168 @@
+r"""SAE: the splitting accelerated envelope (Algorithm 1).
+
+==========  ============  =========================================================
+symbol      name          meaning
+==========  ============  =========================================================
+A_k, a_k    ``A``, ``a``  weights of the estimating sequence, L a^2 = A + a
+x^{k+1}     ``x``         centre of the envelope F_{L,x}
+y^{k+1}     ``y``         passes the Monteiro-Svaiter test; the output
+z^{k+1}     ``z``         accumulated gradients
+==========  ============  =========================================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from geartrain.core.loop import InnerMethod, State, iterate
+from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter
+from geartrain.methods.inner.agm import AGM
+from geartrain.oracles.protocols import Vector
+from geartrain.oracles.validation import as_positive
+from geartrain.problem import Envelope, Sum
+
+
+@dataclass(frozen=True, kw_only=True)
+class SAEState(State):
+    """State of `SAE` after k outer iterations."""
+
+    k: int
+    A: float
+    y: Vector
+    z: Vector
+    x: Vector  # centre of the last envelope
+    grad_h: Vector  # gradient of h at y
+    grad_g: Vector  # gradient of g at y
+    L: float
+    L_h: float  # in use by the middle loop
+    ms_ratio: float = math.nan  # |grad F_{L,x}(y)| / (L |y - x|) of the last step
+    middle_steps: int = 0  # of the last outer iteration
+    since: int = 0  # iterations since the last restart
+    uphill: float = -math.inf  # <grad f(y_k), y_k - y_{k-1}>
+    stalled: bool = False
+    note: str = ""
+
+    @property
+    def point(self) -> Vector:
+        """Y."""
+        return self.y
+
+    @property
+    def grad(self) -> Vector:
+        """Gradient of f at y, known from the test."""
+        return self.grad_h + self.grad_g
+
+
+@dataclass(frozen=True)
+class SAE:
+    r"""Splitting accelerated envelope, SAE(x^0, L, N).
+
+    Minimises f = h + g, h and g convex and smooth.
+
+    Algorithm, from x^0 = y^0 = z^0 and A_0 = 0, for k = 0, 1, ...:
+
+    3. a = (1/L + sqrt(1/L^2 + 4 A_k/L))/2, A_{k+1} = A_k + a,
+       x^{k+1} = (A_k y^k + a z^k)/A_{k+1}
+    4. y^{k+1} = GMCO(x^{k+1}, F_{L,x^{k+1}}), that is
+       \|grad F(y^{k+1})\| <= sigma L \|y^{k+1} - x^{k+1}\|
+    5. z^{k+1} = z^k - a grad f(y^{k+1})
+
+    Guarantee: f(y^N) - f* <= R^2/(2 A_N) with A_N >= (N + 1)^2/(4 L), for every sigma in
+    [0, 1] (eq. (24) of [1]_; [2]_). K middle steps cost K + 1 gradients of h, K where the
+    gradients at x^{k+1} are known (the first iteration, and after a restart).
+
+    Parameters
+    ----------
+    L : float, optional
+        Parameter of the envelope; L_h if not given.
+    sigma : float
+        Of the Monteiro-Svaiter test; the paper has 1/2.
+    inner : inner method
+    accuracy : float
+        Inner runs end at \|grad phi(v)\| <= accuracy sigma L \|v - x\|.
+    inner_steps : int, optional
+        Run the inner method for this many steps instead (N_M of the paper).
+
+    Notes
+    -----
+    Implements Algorithm 1 of [1]_. The gradient of h that the test computes is the
+    linearisation of the next middle step and, on success, part of grad f(y^{k+1}) in line 5;
+    nothing is asked for twice. The paper has L <= L_h; larger L works as well.
+
+    References
+    ----------
+    .. [1] A. Ivanova et al., Oracle complexity separation in convex optimization, JOTA (2022).
+    .. [2] R. Monteiro, B. Svaiter, An accelerated hybrid proximal extragradient method for
+       convex optimization, SIAM J. Optim. 23 (2013).
+    """
+
+    L: float | None = None
+    sigma: float = 0.5
+    inner: InnerMethod = field(default_factory=AGM)
+    accuracy: float = 0.2
+    inner_steps: int | None = None
+
+    needs: ClassVar[tuple[str, ...]] = ("grad",)
+
+    def __post_init__(self) -> None:
+        if self.L is not None:
+            as_positive(self.L, "L")
+        if not 0.0 < self.sigma <= 1.0:
+            raise ValueError(f"sigma must be in (0, 1], got {self.sigma:g}")
+
+    def init(self, problem: Sum, x0: Vector) -> SAEState:
+        """x^0 = y^0 = z^0, both gradients there."""
+        L_h = problem.L_h.need("L_h", "SAE")
+        L = L_h if self.L is None else self.L
+        grad_h, grad_g = problem.h.grad(x0), problem.g.grad(x0)
+        return SAEState(k=0, A=0.0, y=x0, z=x0, x=x0, grad_h=grad_h, grad_g=grad_g, L=L, L_h=L_h)
+
+    def restart(self, state: SAEState) -> SAEState:
+        """Start again from y, whose gradients are known."""
+        return replace(state, A=0.0, since=0, z=state.y, x=state.y)
+
+    def step(self, problem: Sum, state: SAEState) -> SAEState:
+        """One outer iteration."""
+        L, A, y, z = state.L, state.A, state.y, state.z
+        # line 3
+        a = (1.0 / L + math.sqrt(1.0 / L**2 + 4.0 * A / L)) / 2.0
+        A_next = A + a
+        x = y if A == 0.0 else (A * y + a * z) / A_next
+        # line 4
+        F = Envelope(problem, L, x, key=(state.k,))
+        middle = GMCO(self.inner, 1.0, self.accuracy * self.sigma, self.inner_steps)
+        if A == 0.0:  # then x = y = z, and both gradients are known
+            grad_h, grad_g = state.grad_h, state.grad_g
+        else:
+            grad_h, grad_g = problem.h.grad(x), None
+        start = GMCOState(zeta=x, grad_h=grad_h, grad_g=grad_g, L_h=state.L_h)
+        test = MonteiroSvaiter(self.sigma)
+        zeta, steps = iterate(
+            lambda s: middle.step(F, s),
+            middle.step(F, start),
+            lambda s: test.met(F, s) or s.floor,
+            limit=100 + math.ceil(20.0 * state.L_h / L),
+        )
+        assert zeta.grad is not None and zeta.grad_g is not None
+        ratio = test.ratio(F, zeta)
+        # line 5
+        z_next = z - a * zeta.grad
+        return SAEState(
+            k=state.k + 1,
+            A=A_next,
+            y=zeta.zeta,
+            z=z_next,
+            x=x,
+            grad_h=zeta.grad_h,
+            grad_g=zeta.grad_g,
+            L=L,
+            L_h=zeta.L_h,
+            ms_ratio=ratio,
+            middle_steps=steps + 1,
+            since=state.since + 1,
+            uphill=float(zeta.grad @ (zeta.zeta - y)),
+            stalled=ratio > self.sigma,
+            note=zeta.note,
+        )

@@ -1,0 +1,206 @@
+"""The front door: ``minimize(h, g)``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geartrain.core.driver import Callback, Run
+from geartrain.core.run_state import RunState
+from geartrain.methods.registry import make_method
+from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain.oracles.protocols import Vector, answers
+from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector
+from geartrain.problem import Constant, Sum
+from geartrain.stop import Gradient, Rule
+
+if TYPE_CHECKING:
+    from geartrain.core.result import Result
+
+DEFAULT_MAX_ITER = 100_000
+
+
+def minimize(
+    h: Any,
+    g: Any,
+    x0: Any = None,
+    *,
+    method: Any = "auto",
+    inner: Any = "auto",
+    stop: Rule | None = None,
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    L_h: float | None = None,
+    L_g: float | None = None,
+    mu: float | None = None,
+    seed: int = 0,
+    callback: Callback | Sequence[Callback] | None = None,
+    progress: bool = False,
+    state: RunState | None = None,
+) -> Result:
+    """Minimise f(x) = h(x) + g(x), asking each term only as often as it needs.
+
+    Parameters
+    ----------
+    h, g : terms
+        `geartrain.Quadratic`, `geartrain.LinearModel`, `geartrain.LogSumExp`, `geartrain.Term`,
+        sums of these, or any object that answers in their way. h is the one to be asked rarely.
+    x0 : array (n,), optional
+        Starting point; zero if not given.
+    method : str or method
+        A name (see ``geartrain.methods.registry.METHODS``) or an object such as
+        ``gt.SAE(sigma=0.5)``.
+    inner : str or inner method
+        For a method given by name: "agm", "exact", "lbfgs", or "auto".
+    stop : rule, optional
+        From `geartrain.stop`; replaces `tol`.
+    tol : float
+        Stop at |grad f(x)| <= tol |grad f(x0)|.
+    max_iter : int, optional
+        Limit of outer iterations.
+    L_h, L_g, mu : float, optional
+        Smoothness of the terms and strong convexity of their sum, where the terms do not know.
+    seed : int
+        Of the randomised methods.
+    callback : callable or list, optional
+        ``callback(x)``, or ``callback(intermediate_result)`` by that name; a true answer or
+        StopIteration ends the run.
+    progress : bool
+        Show a line on stderr.
+    state : optional
+        ``res.state`` of an earlier run, to go on from there.
+
+    Returns
+    -------
+    Result
+        A `scipy.optimize.OptimizeResult` with calls, history, certificate and more.
+
+    Examples
+    --------
+    >>> import numpy as np, geartrain as gt
+    >>> rng = np.random.default_rng(0)
+    >>> A = rng.standard_normal((300, 50))
+    >>> h = gt.LinearModel(A, np.sign(A[:, 0] + 0.5), loss="logistic")
+    >>> g = gt.Quadratic(np.diag(np.logspace(-2, 3, 50)))
+    >>> res = gt.minimize(h, g, method="afb", tol=1e-8)
+    >>> res.success, res.calls["h.grad"] < 60 < res.calls["g.grad"]
+    (True, True)
+    """
+    for name, term in (("h", h), ("g", g)):
+        _check_term(name, term)
+    x_start = _starting_point(x0, h, g, state)
+    ledger = Ledger()
+    problem = Sum(
+        Oracle(h, "h", ledger, x_start.size),
+        Oracle(g, "g", ledger, x_start.size),
+        _constant("L_h", L_h, h),
+        _constant("L_g", L_g, g),
+        _strong_convexity(mu, h, g),
+        seed=seed,
+    )
+    _check_constants(problem)
+    if state is None:
+        plan = "" if isinstance(method, str) else "method given as an object"
+        if method == "auto":
+            method, plan = _auto(problem)
+        chosen = make_method(method, inner, problem)
+        plan = plan or f"method {method!r} as asked for"
+    else:
+        chosen, plan = state.method, "continued"
+    run = Run(
+        problem,
+        chosen,
+        Gradient(rel=as_positive(tol, "tol")) if stop is None else _rule(stop),
+        max_iter=_iterations(max_iter, state),
+        callbacks=_callbacks(callback),
+        progress=progress,
+        plan=plan,
+        resume=state,
+    )
+    return run.go(x_start)
+
+
+def _auto(problem: Sum) -> tuple[str, str]:
+    """A safe choice by what is known."""
+    if problem.L_h.value is None:
+        return "lbfgs", "L_h is not known: SciPy's L-BFGS on the sum"
+    if not problem.h_is_convex:
+        return "sc-sae", "h may be non-convex: sc-sae"
+    return "afb", "h is convex with known L_h: afb, one gradient of h an iteration"
+
+
+def _check_term(name: str, term: Any) -> None:
+    if not answers(term):
+        hint = " (wrap functions as gt.Term(value_and_grad=...))" if callable(term) else ""
+        raise TypeError(
+            f"{name} must be a term that answers value, grad, ...; got {type(term).__name__}{hint}"
+        )
+
+
+def _starting_point(x0: Any, h: Any, g: Any, state: RunState | None) -> Vector:
+    sizes = {
+        name: n for name, t in (("h", h), ("g", g)) if (n := getattr(t, "n", None)) is not None
+    }
+    if len(set(sizes.values())) > 1:
+        raise ValueError(f"h has dimension {sizes['h']} but g has {sizes['g']}")
+    n = next(iter(sizes.values()), None)
+    if state is not None:
+        if x0 is not None:
+            raise TypeError("give x0 or state, not both")
+        x0 = state.best_x
+    if x0 is None:
+        if n is None:
+            raise ValueError("x0 is needed: neither h nor g knows its dimension")
+        return np.zeros(n)
+    return as_vector(x0, "x0", n)
+
+
+def _constant(name: str, given: float | None, term: Any) -> Constant:
+    if given is not None:
+        return Constant(as_positive(given, name), "given")
+    own = getattr(term, "L", None)
+    if own is None:
+        return Constant(None, "unknown")
+    # The zero function has L = 0; any positive number serves.
+    return Constant(max(float(own), float(np.finfo(np.float64).tiny)), "term")
+
+
+def _strong_convexity(given: float | None, h: Any, g: Any) -> Constant:
+    if given is not None:
+        return Constant(as_nonnegative(given, "mu"), "given")
+    if not getattr(h, "convex", True) or not getattr(g, "convex", True):
+        return Constant(0.0, "unknown")
+    total = sum(float(getattr(t, "mu", 0.0) or 0.0) for t in (h, g))
+    return Constant(total, "term" if total > 0.0 else "unknown")
+
+
+def _check_constants(problem: Sum) -> None:
+    L_h, L_g, mu = problem.L_h.value, problem.L_g.value, problem.mu.value
+    if mu and L_h is not None and L_g is not None and mu > (L_h + L_g) * (1 + 1e-9):
+        raise ValueError(
+            f"mu = {mu:g} exceeds L_h + L_g = {L_h + L_g:g}: no function has that; check the "
+            "constants"
+        )
+
+
+def _rule(stop: Any) -> Rule:
+    if not callable(getattr(stop, "check", None)):
+        raise TypeError(f"stop must be a rule from geartrain.stop, got {stop!r}")
+    return stop
+
+
+def _iterations(max_iter: int | None, state: RunState | None) -> int:
+    done = 0 if state is None else state.iteration
+    if max_iter is None:
+        return done + DEFAULT_MAX_ITER
+    if max_iter < 0:
+        raise ValueError(f"max_iter must be at least 0, got {max_iter}")
+    return done + int(max_iter)
+
+
+def _callbacks(callback: Callback | Sequence[Callback] | None) -> Sequence[Callback]:
+    if callback is None:
+        return ()
+    return [callback] if callable(callback) else list(callback)

@@ -1,0 +1,110 @@
+"""A term made of the user's own functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from geartrain.oracles.algebra import Algebra
+from geartrain.oracles.protocols import Vector, answers
+from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector
+
+
+class Term(Algebra):
+    """A term from callables; it answers exactly the questions that were given.
+
+    Parameters
+    ----------
+    value_and_grad : callable, optional
+        ``x -> (value, gradient)`` in one pass.
+    value, grad : callable, optional
+        ``x -> float`` and ``x -> array (n,)``.
+    component : callable, optional
+        ``(x, k) -> array (n,)``, the gradient of the k-th of `n_components` summands, where
+        the term is their mean.
+    coord : callable, optional
+        ``(x, i) -> float``, the i-th partial derivative.
+    prox : callable, optional
+        ``(u, alpha) -> array (n,)``, the minimiser of ``term(v) + alpha/2 |v - u|^2``.
+    n : int, optional
+        Dimension; lets `minimize` start from zero where no x0 is given.
+    n_components : int, optional
+        Number of summands; needed with `component`.
+    L, mu : float, optional
+        Lipschitz constant of the gradient and strong convexity constant.
+    L_coord, L_components : array, optional
+        Lipschitz constants of the partial derivatives and of the summands' gradients.
+    convex : bool
+        Say False for a term that may be non-convex.
+
+    Examples
+    --------
+    >>> import geartrain as gt
+    >>> term = gt.Term(lambda x: (0.5 * x @ x, x), L=1.0, mu=1.0, n=3)
+    >>> term
+    Term(grad and value together, n=3, L=1)
+    """
+
+    def __init__(
+        self,
+        value_and_grad: Callable[[Vector], tuple[float, Any]] | None = None,
+        *,
+        value: Callable[[Vector], float] | None = None,
+        grad: Callable[[Vector], Any] | None = None,
+        component: Callable[[Vector, int], Any] | None = None,
+        coord: Callable[[Vector, int], float] | None = None,
+        prox: Callable[[Vector, float], Any] | None = None,
+        n: int | None = None,
+        n_components: int | None = None,
+        L: float | None = None,
+        mu: float = 0.0,
+        L_coord: Any = None,
+        L_components: Any = None,
+        convex: bool = True,
+    ) -> None:
+        given = {
+            "value_and_grad": value_and_grad,
+            "value": value,
+            "grad": grad,
+            "component": component,
+            "coord": coord,
+            "prox": prox,
+        }
+        for name, fn in given.items():
+            if fn is None:
+                continue
+            if not callable(fn):
+                raise TypeError(f"Term: {name} must be callable, got {type(fn).__name__}")
+            setattr(self, name, fn)
+        if not any(given.values()):
+            raise TypeError("Term needs at least one callable, e.g. value_and_grad")
+        if component is not None and n_components is None:
+            raise TypeError("Term: component needs n_components, the number of summands")
+        self.n = n
+        self.n_components = n_components
+        self.L = None if L is None else as_positive(L, "L")
+        self.mu = as_nonnegative(mu, "mu")
+        if self.L is not None and self.mu > self.L:
+            raise ValueError(f"mu = {self.mu:g} exceeds L = {self.L:g}: no function has that")
+        self.L_coord = None if L_coord is None else as_vector(L_coord, "L_coord", n)
+        self.L_components = (
+            None if L_components is None else as_vector(L_components, "L_components", n_components)
+        )
+        for name in ("L_coord", "L_components"):
+            constants = getattr(self, name)
+            if constants is not None and np.any(constants < 0):
+                raise ValueError(f"{name} must not be negative")
+        self.convex = convex
+
+    def __repr__(self) -> str:
+        known = answers(self)
+        words = "grad and value together" if "value_and_grad" in known else ""
+        rest = sorted(known - {"value_and_grad"})
+        parts = [words, *rest] if words else rest
+        if self.n is not None:
+            parts.append(f"n={self.n}")
+        if self.L is not None:
+            parts.append(f"L={self.L:g}")
+        return f"Term({', '.join(parts)})"

@@ -1,0 +1,177 @@
+"""``(1/m) sum_k loss(y_k, <a_k, x>) + l2/2 |x|^2`` for dense and CSR data."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from geartrain.oracles.algebra import Algebra
+from geartrain.oracles.losses import Loss, make_loss
+from geartrain.oracles.protocols import Vector
+from geartrain.oracles.spectrum import column_norms_squared, gram_norm, row_norms_squared
+from geartrain.oracles.validation import as_matrix, as_nonnegative, as_vector
+
+
+class LinearModel(Algebra):
+    """Mean loss of a linear model, with an optional ridge.
+
+    Parameters
+    ----------
+    A : array or sparse matrix (m, n_features)
+    y : array (m,)
+        Labels -1 and +1 for logistic, smoothed_hinge and squared_hinge; real targets for
+        squared and huber.
+    loss : str
+        See `geartrain.oracles.losses` for names and formulas.
+    l2 : float
+        Weight of ``1/2 |x|^2``; it does not touch the intercept.
+    intercept : bool
+        Append a column of ones, so that ``x[-1]`` is the intercept and n = n_features + 1.
+    **loss_params
+        ``mu`` of smoothed_hinge, ``delta`` of huber.
+
+    Attributes
+    ----------
+    L, mu, L_components, L_coord
+        Computed on first use: the largest eigenvalue of A'A, row norms, column norms, each
+        times the loss's largest curvature.
+
+    Examples
+    --------
+    >>> import numpy as np, geartrain as gt
+    >>> term = gt.LinearModel(np.eye(2), [1, -1], loss="logistic", l2=0.5)
+    >>> round(term.value(np.zeros(2)), 6)
+    0.693147
+    >>> term.grad(np.zeros(2))
+    array([-0.25,  0.25])
+    >>> term.L
+    0.625
+    """
+
+    def __init__(
+        self,
+        A: Any,
+        y: Any,
+        loss: str | Loss = "logistic",
+        l2: float = 0.0,
+        intercept: bool = False,
+        **loss_params: float,
+    ) -> None:
+        self.A = as_matrix(A, "A")
+        self.m, self.n_features = self.A.shape
+        if self.m == 0:
+            raise ValueError("A has no rows: a mean over no data is not defined")
+        self.y = as_vector(y, "y", self.m)
+        self.loss = make_loss(loss, **loss_params)
+        if self.loss.labels and not np.isin(self.y, (-1.0, 1.0)).all():
+            seen = np.unique(self.y)
+            raise ValueError(
+                f"loss {self.loss.name!r} wants labels -1 and +1, got "
+                f"{', '.join(f'{v:g}' for v in seen[:5])}{', ...' if seen.size > 5 else ''}; "
+                "for two classes a < b use numpy.where(y == b, 1, -1)"
+            )
+        self.l2 = as_nonnegative(l2, "l2")
+        self.intercept = bool(intercept)
+        self.n = self.n_features + self.intercept
+        self.n_components = self.m
+
+    # The ridge and its gradient, without the intercept.
+    def _ridge(self, x: Vector) -> Vector:
+        out = self.l2 * x
+        if self.intercept:
+            out[-1] = 0.0
+        return out
+
+    def predict(self, x: Vector) -> Vector:
+        """The predictions ``<a_k, x>`` of all rows."""
+        if self.intercept:
+            return self.A @ x[:-1] + x[-1]
+        return self.A @ x
+
+    def _pull_back(self, slopes: Vector) -> Vector:
+        """``sum_k slopes_k a_k``."""
+        out = self.A.T @ slopes
+        return np.append(out, slopes.sum()) if self.intercept else out
+
+    def value(self, x: Vector) -> float:
+        losses = self.loss.value(self.y, self.predict(x))
+        return float(losses.mean() + 0.5 * (x @ self._ridge(x)))
+
+    def grad(self, x: Vector) -> Vector:
+        slopes = self.loss.derivative(self.y, self.predict(x))
+        return self._pull_back(slopes / self.m) + self._ridge(x)
+
+    def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
+        z = self.predict(x)
+        ridge = self._ridge(x)
+        value = float(self.loss.value(self.y, z).mean() + 0.5 * (x @ ridge))
+        return value, self._pull_back(self.loss.derivative(self.y, z) / self.m) + ridge
+
+    def row(self, k: int) -> tuple[Vector | slice, Vector]:
+        """Positions and entries of row k (without the intercept)."""
+        if sparse.issparse(self.A):
+            span = slice(self.A.indptr[k], self.A.indptr[k + 1])
+            return self.A.indices[span], self.A.data[span]
+        return slice(0, self.n_features), self.A[k]
+
+    def component(self, x: Vector, k: int) -> Vector:
+        """Gradient of ``loss(y_k, <a_k, x>) + l2/2 |x|^2``."""
+        where, entries = self.row(k)
+        z = entries @ x[where] + (x[-1] if self.intercept else 0.0)
+        slope = float(self.loss.derivative(self.y[k : k + 1], np.array([z]))[0])
+        out = self._ridge(x)
+        out[where] += slope * entries
+        if self.intercept:
+            out[-1] += slope
+        return out
+
+    @cached_property
+    def _columns(self) -> Any:
+        """A by columns: what a partial derivative reads."""
+        return self.A.tocsc() if sparse.issparse(self.A) else self.A
+
+    def coord(self, x: Vector, i: int) -> float:
+        slopes = self.loss.derivative(self.y, self.predict(x))
+        if self.intercept and i == self.n - 1:
+            return float(slopes.mean())
+        if sparse.issparse(self.A):
+            C = self._columns
+            span = slice(C.indptr[i], C.indptr[i + 1])
+            return float(C.data[span] @ slopes[C.indices[span]] / self.m + self.l2 * x[i])
+        return float(self.A[:, i] @ slopes / self.m + self.l2 * x[i])
+
+    @property
+    def _with_ones(self) -> Any:
+        if not self.intercept:
+            return self.A
+        ones = np.ones((self.m, 1))
+        if sparse.issparse(self.A):
+            return sparse.csr_array(sparse.hstack([self.A, sparse.csr_array(ones)]))
+        return np.hstack([self.A, ones])
+
+    @cached_property
+    def L(self) -> float:
+        return self.loss.curvature * gram_norm(self._with_ones) / self.m + self.l2
+
+    @property
+    def mu(self) -> float:
+        return 0.0 if self.intercept else self.l2
+
+    convex = True
+
+    @cached_property
+    def L_components(self) -> Vector:
+        norms = row_norms_squared(self.A) + (1.0 if self.intercept else 0.0)
+        return self.loss.curvature * norms + self.l2
+
+    @cached_property
+    def L_coord(self) -> Vector:
+        out = self.loss.curvature * column_norms_squared(self.A) / self.m + self.l2
+        return np.append(out, self.loss.curvature) if self.intercept else out
+
+    def __repr__(self) -> str:
+        kind = "CSR" if sparse.issparse(self.A) else "dense"
+        return f"LinearModel({self.loss.name}, {kind} {self.m} x {self.n_features}, l2={self.l2:g})"

@@ -1,0 +1,169 @@
+r"""Losses of one prediction, free of overflow, with the bound on their curvature.
+
+With z the prediction, y the label or target and t = y z the margin:
+
+===============  ==========================================  =================
+name             loss                                        curvature at most
+===============  ==========================================  =================
+logistic         ln(1 + exp(-t))                             1/4
+squared          (z - y)^2 / 2                               1
+smoothed_hinge   mu ln(1 + exp((1 - t)/mu))                  1/(4 mu)
+huber            r^2/2 if |r| <= delta, else
+                 delta (|r| - delta/2), r = z - y            1
+squared_hinge    max(0, 1 - t)^2                             2
+===============  ==========================================  =================
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from geartrain.oracles.protocols import Vector
+
+
+def _sigmoid(t: Vector) -> Vector:
+    """1/(1 + exp(-t)), accurate in both tails."""
+    from scipy.special import expit  # here, because importing it takes a while
+
+    return expit(t)
+
+
+@dataclass(frozen=True)
+class Loss(ABC):
+    """A convex loss ``loss(y, z)``; the derivative is in z."""
+
+    name: ClassVar[str]
+    labels: ClassVar[bool]  # y is a label -1/+1, not a real target
+
+    @property
+    @abstractmethod
+    def curvature(self) -> float:
+        """Upper bound of the second derivative."""
+
+    @abstractmethod
+    def value(self, y: Vector, z: Vector) -> Vector:
+        """The loss of every prediction."""
+
+    @abstractmethod
+    def derivative(self, y: Vector, z: Vector) -> Vector:
+        """Its derivative in the prediction."""
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """``ln(1 + exp(-y z))``."""
+
+    name: ClassVar[str] = "logistic"
+    labels: ClassVar[bool] = True
+
+    @property
+    def curvature(self) -> float:
+        return 0.25
+
+    def value(self, y: Vector, z: Vector) -> Vector:
+        return np.logaddexp(0.0, -y * z)
+
+    def derivative(self, y: Vector, z: Vector) -> Vector:
+        return -y * _sigmoid(-y * z)
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """``(z - y)^2 / 2``."""
+
+    name: ClassVar[str] = "squared"
+    labels: ClassVar[bool] = False
+
+    @property
+    def curvature(self) -> float:
+        return 1.0
+
+    def value(self, y: Vector, z: Vector) -> Vector:
+        return 0.5 * (z - y) ** 2
+
+    def derivative(self, y: Vector, z: Vector) -> Vector:
+        return z - y
+
+
+@dataclass(frozen=True)
+class SmoothedHinge(Loss):
+    """``mu ln(1 + exp((1 - y z)/mu))``: the hinge to within ``mu ln 2``."""
+
+    mu: float = 0.1
+    name: ClassVar[str] = "smoothed_hinge"
+    labels: ClassVar[bool] = True
+
+    @property
+    def curvature(self) -> float:
+        return 0.25 / self.mu
+
+    def value(self, y: Vector, z: Vector) -> Vector:
+        return self.mu * np.logaddexp(0.0, (1.0 - y * z) / self.mu)
+
+    def derivative(self, y: Vector, z: Vector) -> Vector:
+        return -y * _sigmoid((1.0 - y * z) / self.mu)
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """Quadratic up to `delta`, linear beyond."""
+
+    delta: float = 1.0
+    name: ClassVar[str] = "huber"
+    labels: ClassVar[bool] = False
+
+    @property
+    def curvature(self) -> float:
+        return 1.0
+
+    def value(self, y: Vector, z: Vector) -> Vector:
+        size = np.abs(z - y)
+        capped = np.minimum(size, self.delta)
+        return capped * (size - 0.5 * capped)
+
+    def derivative(self, y: Vector, z: Vector) -> Vector:
+        return np.clip(z - y, -self.delta, self.delta)
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Loss):
+    """``max(0, 1 - y z)^2``."""
+
+    name: ClassVar[str] = "squared_hinge"
+    labels: ClassVar[bool] = True
+
+    @property
+    def curvature(self) -> float:
+        return 2.0
+
+    def value(self, y: Vector, z: Vector) -> Vector:
+        return np.maximum(0.0, 1.0 - y * z) ** 2
+
+    def derivative(self, y: Vector, z: Vector) -> Vector:
+        return -2.0 * y * np.maximum(0.0, 1.0 - y * z)
+
+
+LOSSES: dict[str, type[Loss]] = {
+    cls.name: cls for cls in (Logistic, Squared, SmoothedHinge, Huber, SquaredHinge)
+}
+
+
+def make_loss(loss: str | Loss, **params: float) -> Loss:
+    """The loss of that name, its parameters checked."""
+    if isinstance(loss, Loss):
+        return loss
+    if loss not in LOSSES:
+        raise ValueError(f"unknown loss {loss!r}; choose one of {', '.join(LOSSES)}")
+    cls = LOSSES[loss]
+    allowed = set(cls.__dataclass_fields__)
+    for name, value in params.items():
+        if name not in allowed:
+            hint = f"its parameters: {', '.join(sorted(allowed))}" if allowed else "it has none"
+            raise TypeError(f"loss {loss!r} has no parameter {name!r}; {hint}")
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{name} of loss {loss!r} must be a positive number, got {value}")
+    return cls(**params)

@@ -1,0 +1,130 @@
+"""``1/2 x'Qx - b'x`` with Q an array, a sparse matrix or a LinearOperator."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from geartrain.oracles.algebra import Algebra
+from geartrain.oracles.protocols import Vector
+from geartrain.oracles.spectrum import DENSE_LIMIT, largest_eigenvalue
+from geartrain.oracles.validation import as_matrix, as_vector
+
+
+class Quadratic(Algebra):
+    """The quadratic ``1/2 x'Qx - b'x``.
+
+    Parameters
+    ----------
+    Q : array, sparse matrix or LinearOperator, (n, n)
+        Symmetric. A LinearOperator answers values and gradients only.
+    b : array (n,), optional
+
+    Attributes
+    ----------
+    L, mu
+        Largest and smallest eigenvalue. All eigenvalues are computed up to n = 400; beyond,
+        `L` comes from Lanczos and `mu` is taken as 0 (pass ``mu=`` to the solver if known).
+    L_coord
+        The diagonal of Q.
+
+    Examples
+    --------
+    >>> import numpy as np, geartrain as gt
+    >>> term = gt.Quadratic(np.diag([1.0, 4.0]), b=[1.0, 4.0])
+    >>> term.value_and_grad(np.zeros(2))
+    (0.0, array([-1., -4.]))
+    >>> float(term.mu), float(term.L)
+    (1.0, 4.0)
+    """
+
+    def __init__(self, Q: Any, b: Any = None) -> None:
+        self.Q = as_matrix(Q, "Q", operator=True)
+        n = self.Q.shape[0]
+        if self.Q.shape != (n, n):
+            raise ValueError(f"Q must be square, got shape {self.Q.shape}")
+        self.n = n
+        self.b = np.zeros(n) if b is None else as_vector(b, "b", n)
+        if self._has_entries:
+            gap = abs(self.Q - self.Q.T).max()
+            if gap > 1e-10 * abs(self.Q).max():
+                raise ValueError(
+                    f"Q must be symmetric, but Q - Q' has entries of size {gap:.2g}; "
+                    "pass (Q + Q.T) / 2"
+                )
+        else:
+            # Products are all an operator can do: these questions are not answered.
+            self.coord = self.prox = self.L_coord = None  # type: ignore[assignment]
+        self._factors: dict[float, Any] = {}
+
+    @property
+    def _has_entries(self) -> bool:
+        return isinstance(self.Q, np.ndarray) or sparse.issparse(self.Q)
+
+    def value(self, x: Vector) -> float:
+        return float(x @ (0.5 * (self.Q @ x) - self.b))
+
+    def grad(self, x: Vector) -> Vector:
+        return self.Q @ x - self.b
+
+    def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
+        grad = self.Q @ x - self.b
+        return float(0.5 * (x @ (grad - self.b))), grad
+
+    def coord(self, x: Vector, i: int) -> float:
+        return float((self.Q[[i]] @ x)[0] - self.b[i])
+
+    def prox(self, u: Vector, alpha: float) -> Vector:
+        """``(Q + alpha I)^{-1} (b + alpha u)``; factorised once for a given `alpha`."""
+        solve = self._factors.get(alpha)
+        if solve is None:
+            self._factors = {alpha: self._factorise(alpha)}  # one alpha at a time
+            solve = self._factors[alpha]
+        return solve(self.b + alpha * u)
+
+    def _factorise(self, alpha: float) -> Any:
+        if isinstance(self.Q, np.ndarray):
+            from scipy import linalg  # here, because importing it takes a while
+
+            shifted = self.Q.copy()
+            shifted.flat[:: self.n + 1] += alpha
+            factor = linalg.cho_factor(shifted, overwrite_a=True, check_finite=False)
+            return lambda r: linalg.cho_solve(factor, r, check_finite=False)
+        from scipy.sparse.linalg import splu
+
+        return splu((self.Q + alpha * sparse.eye_array(self.n)).tocsc()).solve
+
+    @cached_property
+    def _spectrum(self) -> tuple[float, float]:
+        if self._has_entries and self.n <= DENSE_LIMIT:
+            Q = self.Q if isinstance(self.Q, np.ndarray) else self.Q.toarray()
+            values = np.linalg.eigvalsh(Q)
+            return float(values[0]), float(values[-1])
+        return 0.0, largest_eigenvalue(lambda v: self.Q @ v, self.n)
+
+    @property
+    def L(self) -> float:
+        low, high = self._spectrum
+        return max(high, -low)
+
+    @property
+    def mu(self) -> float:
+        # Rounding leaves a singular Q with an eigenvalue of this size.
+        low, high = self._spectrum
+        return low if low > 4e-16 * self.n * high else 0.0
+
+    @property
+    def convex(self) -> bool:
+        low, high = self._spectrum
+        return low >= -1e-12 * max(high, -low)
+
+    @cached_property
+    def L_coord(self) -> Vector:
+        return np.array(self.Q.diagonal(), dtype=np.float64)
+
+    def __repr__(self) -> str:
+        kind = "" if isinstance(self.Q, np.ndarray) else f", {type(self.Q).__name__}"
+        return f"Quadratic(n={self.n}{kind})"

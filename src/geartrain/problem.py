@@ -1,0 +1,152 @@
+r"""The problem f = h + g, and the two functions that the loops make out of it.
+
+=============================  =====================================================
+`Sum`                          f(x) = h(x) + g(x), problem (1) of the paper
+`Envelope`                     F_{L,x}(y) = f(y) + L/2 \|y - x\|^2, what the middle loop minimises
+`Model`                        phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v), problem (2), what the
+                               inner methods minimise
+=============================  =====================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain.oracles.protocols import Vector, can
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+def norm(v: Vector) -> float:
+    """Euclidean norm, by one dot product."""
+    return math.sqrt(float(v.dot(v)))
+
+
+class MissingConstant(ValueError):
+    """A method needs a constant that nobody gave."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant and where it is from: "given", "term", "estimated" or "unknown"."""
+
+    value: float | None
+    source: str
+
+    def need(self, name: str, method: str) -> float:
+        """The value; an error that names `method` if it is not known."""
+        if self.value is None:
+            raise MissingConstant(
+                f"{method} needs {name}, which neither the term nor the call gives; pass "
+                f"{name}=..., give the term its L, or choose a method that needs no constants"
+            )
+        return self.value
+
+
+@dataclass(frozen=True)
+class Sum:
+    """f = h + g with counted oracles and the constants in use.
+
+    `h` and `g` are counted; `monitor` looks at f without being counted.
+    """
+
+    h: Oracle
+    g: Oracle
+    L_h: Constant
+    L_g: Constant
+    mu: Constant  # strong convexity of the sum
+    seed: int = 0
+
+    @property
+    def n(self) -> int:
+        """Dimension."""
+        return self.h.n
+
+    @property
+    def ledger(self) -> Ledger:
+        """Calls and seconds so far."""
+        return self.h.ledger
+
+    @property
+    def mu_h(self) -> float:
+        """Strong convexity of h alone."""
+        return float(getattr(self.h.term, "mu", 0.0) or 0.0)
+
+    @property
+    def mu_g(self) -> float:
+        """Strong convexity of g alone."""
+        return float(getattr(self.g.term, "mu", 0.0) or 0.0)
+
+    @property
+    def h_is_convex(self) -> bool:
+        """Whether h by itself is known to be convex."""
+        return bool(getattr(self.h.term, "convex", True))
+
+    def grad(self, x: Vector) -> Vector:
+        """Gradient of f: one call of each term."""
+        return self.h.grad(x) + self.g.grad(x)
+
+    @cached_property
+    def monitor(self) -> Callable[[Vector], float] | None:
+        """F as a plain function, uncounted; None if a term gives no values."""
+        parts = []
+        for term in (self.h.term, self.g.term):
+            if not can(term, "value"):
+                return None
+            parts.append(
+                term.value if hasattr(term, "value") else lambda x, t=term: t.value_and_grad(x)[0]
+            )
+        h, g = parts
+        return lambda x: float(h(x)) + float(g(x))
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """F_{L,x}(y) = f(y) + L/2 |y - x|^2."""
+
+    f: Sum
+    L: float
+    x: Vector
+    key: tuple[int, ...] = ()  # tells the inner runs of one problem apart
+
+    def grad(self, y: Vector, grad_f: Vector) -> Vector:
+        """Its gradient at y, where that of f is known."""
+        return grad_f + self.L * (y - self.x)
+
+
+@dataclass(frozen=True)
+class Model:
+    """phi(v) = <beta, v> + alpha/2 |v|^2 + g(v) with alpha > 0."""
+
+    g: Any  # an Oracle, or what answers like one
+    beta: Vector
+    alpha: float
+    L_g: float | None = None
+    mu_g: float = 0.0
+    key: tuple[int, ...] = (0,)  # seeds the randomised inner methods
+
+    @property
+    def n(self) -> int:
+        """Dimension."""
+        return self.beta.size
+
+    def grad(self, v: Vector, grad_g: Vector) -> Vector:
+        """Gradient of phi at v, where that of g is known."""
+        return self.beta + self.alpha * v + grad_g
+
+    def quadratic(self, s: Vector) -> Vector:
+        """The Hessian of the quadratic part times s."""
+        return self.alpha * s
+
+    def floor(self, v: Vector, grad_g: Vector) -> float:
+        """Size of the rounding error in the gradient: no test below it can be met."""
+        size = norm(v)
+        spread = (self.alpha + (self.L_g or 0.0)) * size
+        return 10.0 * EPS * (norm(self.beta) + norm(grad_g) + spread)
