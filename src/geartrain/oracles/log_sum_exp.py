@@ -32,7 +32,7 @@ class LogSumExp(Algebra):
     >>> import numpy as np, geartrain as gt
     >>> term = gt.LogSumExp(np.array([[1e8], [0.0]]))
     >>> term.value(np.ones(1)), term.grad(np.ones(1))
-    (100000000.0, array([1.]))
+    (100000000.0, array([1.e+08]))
     """
 
     def __init__(self, A: Any, c: Any = None) -> None:
