@@ -1,5 +1,6 @@
 """The theorems along runs: bounds at every iteration, potentials that do not grow, budgets."""
 
+import itertools
 import math
 
 import numpy as np
@@ -45,7 +46,7 @@ def test_strongly_convex_potential_and_growth(problem, inner, name):
     run = states(method, known.sum(), x0, 40)
     R2 = float(np.sum((x0 - known.x_star) ** 2))
     potential = R2 / 2
-    for old, state in zip(run, run[1:], strict=False):
+    for old, state in itertools.pairwise(run):
         gap = known.f(state.x) - known.f_star
         assert gap <= R2 / (2 * state.A) + 1e-11
         new = state.A * gap + (1 + mu * state.A) * np.sum((state.z - known.x_star) ** 2) / 2
@@ -57,7 +58,7 @@ def test_strongly_convex_potential_and_growth(problem, inner, name):
 
 
 def test_sc_sae_takes_a_non_convex_h():
-    """h indefinite, f strongly convex: the potential still falls (methods.md: eigenvalues > -L_h)."""
+    """h indefinite with eigenvalues down to -0.9 L_h, f strongly convex."""
     rng = np.random.default_rng(3)
     n = 20
     U = np.linalg.qr(rng.standard_normal((n, n)))[0]
@@ -113,10 +114,10 @@ def test_r_sae_halves_the_distance_each_stage(restart):
     known = quadratics(L_g=50.0, mu=1e-2)
     x0 = known.x_star + 1.0
     run = states(gt.RSAE(restart=restart), known.sum(), x0, 200)
-    ends = [a for a, b in zip(run, run[1:], strict=False) if b.since == 1]
+    ends = [a for a, b in itertools.pairwise(run) if b.since == 1]
     distances = [float(np.sum((s.y - known.x_star) ** 2)) for s in ends]
     assert len(distances) >= 4
-    for far, near in zip(distances, distances[1:], strict=False):
+    for far, near in itertools.pairwise(distances):
         assert near <= far / 2 or near < 1e-20
 
 
@@ -135,7 +136,7 @@ def test_gmco_contracts_as_theorem_2_says():
 def test_agm_takes_sqrt_kappa_steps(kappa):
     """Momentum lost: then the steps are ~ kappa. Stated: tau_g/sqrt(alpha) ln(1/accuracy)."""
     n = 100
-    g = gt.Quadratic(np.diag(np.geomspace(1e-3 * kappa, kappa, n)), b=np.ones(n))
+    g = gt.Quadratic(np.diag(np.geomspace(1e-3, kappa, n)), b=np.ones(n))
     known = type(quadratics())(g, g, np.zeros(n), 0.0)
     problem = known.sum()
     from geartrain.core.loop import solve_model

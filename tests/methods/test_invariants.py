@@ -1,5 +1,7 @@
 """What a state's fields mean, recomputed from the bare terms along runs."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -50,7 +52,7 @@ def test_sae_invariants(case, name):
     known, x0 = case
     method = METHODS[name]()
     run = states(method, known.sum(), x0)
-    for old, new in zip(run, run[1:], strict=False):
+    for old, new in itertools.pairwise(run):
         if new.since == 1:  # the first iteration of a stage
             old = gt.SAE().restart(old)
         a = new.A - old.A
@@ -68,7 +70,7 @@ def test_sc_sae_invariants(case, name):
     known, x0 = case
     mu = 0.0 if "restarted" in name else known.mu
     run = states(METHODS[name](), known.sum(), x0)
-    for old, new in zip(run, run[1:], strict=False):
+    for old, new in itertools.pairwise(run):
         if new.since == 1:
             old = gt.SCSAE().restart(old)
         eta, a = 1 / new.L, new.A - old.A
