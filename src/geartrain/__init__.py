@@ -13,6 +13,7 @@ from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
 from geartrain.methods.sae import SAE
+from geartrain.methods.sae_qn import SAEQN
 from geartrain.methods.sc_sae import SCSAE
 from geartrain.minimize import minimize
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
@@ -28,6 +29,7 @@ __all__ = [
     "LBFGS",
     "RSAE",
     "SAE",
+    "SAEQN",
     "SCSAE",
     "Exact",
     "FixedPeriod",

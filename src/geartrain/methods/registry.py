@@ -18,6 +18,7 @@ from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
+from geartrain.methods.sae_qn import SAEQN
 from geartrain.methods.sc_sae import SCSAE
 from geartrain.oracles.protocols import can, require
 from geartrain.problem import Sum
@@ -30,6 +31,7 @@ METHODS: dict[str, Callable[[Sum, Any], Any]] = {
     "r-sae": lambda problem, inner: RSAE(inner=inner),
     "sc-sae": lambda problem, inner: _restarted(problem.mu.value, SCSAE(inner=inner)),
     "afb": lambda problem, inner: _restarted(problem.mu_h + problem.mu_g, AFB(inner=inner)),
+    "sae-qn": lambda problem, inner: SAEQN(),
     "gmco": lambda problem, inner: GMCO(inner=inner),
     "fgm": lambda problem, inner: FGM(),
     "ags": lambda problem, inner: AGS(),
