@@ -130,6 +130,8 @@ class Run:
             error.partial_result = self._result(Status.STOPPED, "")  # type: ignore[attr-defined]
             raise
         self._pause_clock()
+        if self.progress:
+            self._show(last=True)
         return self._result(status, detail)
 
     def _run_steps(self, x0: Vector) -> Status:
@@ -189,7 +191,7 @@ class Run:
         if status is None and state.stalled:
             status = Status.STALLED
         if self.progress:
-            self._show(last=status is not None)
+            self._show()
         if self.callbacks:
             status = self._call_back() or status
         self._resume_clock()
@@ -228,8 +230,8 @@ class Run:
                 return Status.STOPPED
         return None
 
-    def _show(self, last: bool) -> None:
-        """A line on stderr, twice a second."""
+    def _show(self, last: bool = False) -> None:
+        """A line on stderr, twice a second and at the end."""
         if not last and self._spent - self._shown < 0.5:
             return
         self._shown = self._spent
