@@ -172,10 +172,13 @@ class Combination(Algebra):
         return self._summed("L_components") if self.n_components is not None else None
 
     def _summed(self, name: str) -> Vector | None:
-        own = [getattr(t, name, None) for _, t in self.parts]
-        if any(constants is None for constants in own):
-            return None
-        return np.sum([abs(w) * c for (w, _), c in zip(self.parts, own, strict=True)], axis=0)
+        weighted = []
+        for w, t in self.parts:
+            own = getattr(t, name, None)
+            if own is None:
+                return None
+            weighted.append(abs(w) * own)
+        return np.sum(weighted, axis=0)
 
     def __repr__(self) -> str:
         body = " + ".join(f"{t!r}" if w == 1 else f"{w:g}*{t!r}" for w, t in self.parts)

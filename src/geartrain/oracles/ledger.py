@@ -16,6 +16,9 @@ import numpy as np
 
 from geartrain.oracles.protocols import MissingOracle, Vector, answers
 
+# NumPy's codes of real numbers: floats, integers, booleans.
+_REAL = "fiub"
+
 KINDS = ("grad", "value", "component", "coord", "prox")
 
 
@@ -80,9 +83,10 @@ class Oracle:
         """
         tally = np.zeros(1, dtype=np.int64)
         start = perf_counter()
-        out = kernel(tally, *args)
-        self.ledger.add(f"{self.name}.{kind}", int(tally[0]), perf_counter() - start)
-        return out
+        try:
+            return kernel(tally, *args)
+        finally:  # what was asked before an error was asked
+            self.ledger.add(f"{self.name}.{kind}", int(tally[0]), perf_counter() - start)
 
     def _fill_gaps(self, known: frozenset[str]) -> None:
         if "value" not in known and "value_and_grad" in known:
@@ -131,9 +135,11 @@ class Oracle:
 
         def ask(*args: Any) -> float:
             start = perf_counter()
-            out = float(fn(*args))
+            out = fn(*args)
             seconds[key] += perf_counter() - start
             calls[key] += 1
+            if type(out) is not float:
+                out = self._as_number(kind, out)
             if not math.isfinite(out):
                 raise NonFiniteAnswer(f"{key} answered with {out}")
             return out
@@ -144,9 +150,14 @@ class Oracle:
         values: list[float] = []
 
         def gradient(x: Vector) -> Vector:
-            value, grad = fn(x)
-            values.append(float(value))
-            return grad
+            both = fn(x)
+            if not isinstance(both, (tuple, list)) or len(both) != 2:
+                raise TypeError(
+                    f"{self.name}.value_and_grad must answer with a pair (value, gradient), got "
+                    f"{type(both).__name__}"
+                )
+            values.append(self._as_number("value_and_grad", both[0]))
+            return both[1]
 
         ask = self._vector("grad", gradient)
 
@@ -159,14 +170,24 @@ class Oracle:
 
         return ask_both
 
+    def _as_number(self, kind: str, out: Any) -> float:
+        array = np.asarray(out)
+        if array.ndim or array.dtype.kind not in _REAL:
+            what = f"shape {array.shape}" if array.ndim else type(out).__name__
+            raise TypeError(f"{self.name}.{kind} must answer with one real number, got {what}")
+        return float(array)
+
     def _as_vector(self, kind: str, out: Any) -> Vector:
         try:
-            vector = np.asarray(out, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+            array = np.asarray(out)
+        except ValueError:  # lists of different lengths
+            array = np.asarray(None)
+        if array.dtype.kind not in _REAL:
             raise TypeError(
                 f"{self.name}.{kind} must answer with an array of {self.n} real numbers, "
-                f"got {type(out).__name__}"
-            ) from error
+                f"got {type(out).__name__} of {array.dtype}"
+            )
+        vector = array.astype(np.float64)
         if vector.shape != (self.n,):
             raise ValueError(
                 f"{self.name}.{kind} answered with shape {vector.shape}, expected ({self.n},)"
