@@ -58,7 +58,7 @@ def dot_mp(a, x):
 
 def linear_model(A, y, x, loss, l2, intercept, **params):
     """Value, gradient, the components, and the sizes of value and gradient."""
-    m, n = A.shape
+    m = A.shape[0]
     rows = np.hstack([A, np.ones((m, 1))]) if intercept else A
     ridge = np.full(x.size, float(l2))
     if intercept:
