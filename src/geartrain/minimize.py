@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def minimize(
         _constant("L_h", L_h, h),
         _constant("L_g", L_g, g),
         _strong_convexity(mu, h, g),
-        seed=seed,
+        seed=_whole(seed, "seed"),
     )
     _check_constants(problem)
     if state is None:
@@ -195,12 +196,25 @@ def _iterations(max_iter: int | None, state: RunState | None) -> int:
     done = 0 if state is None else state.iteration
     if max_iter is None:
         return done + DEFAULT_MAX_ITER
-    if max_iter < 0:
-        raise ValueError(f"max_iter must be at least 0, got {max_iter}")
-    return done + int(max_iter)
+    return done + _whole(max_iter, "max_iter")
+
+
+def _whole(value: Any, name: str) -> int:
+    """`value` as a whole number that is at least 0."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+    if number < 0:
+        raise ValueError(f"{name} must be at least 0, got {number}")
+    return number
 
 
 def _callbacks(callback: Callback | Sequence[Callback] | None) -> Sequence[Callback]:
     if callback is None:
         return ()
-    return [callback] if callable(callback) else list(callback)
+    if callable(callback):
+        return [callback]
+    if not isinstance(callback, Iterable):
+        raise TypeError(f"callback must be callable or a list of callables, got {callback!r}")
+    return list(callback)
