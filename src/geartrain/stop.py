@@ -152,6 +152,11 @@ class AnyOf:
 
     rules: tuple[Rule, ...]
 
+    @property
+    def R(self) -> float | None:
+        """The distance that one of the rules states, for the certificate."""
+        return next((R for r in self.rules if (R := getattr(r, "R", None)) is not None), None)
+
     def check(self, look: Look) -> Status | None:
         """The first status that a rule gives."""
         for rule in self.rules:
