@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from geartrain.core.run_state import RunState
 from geartrain.methods.registry import make_method
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Vector, answers
-from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector
+from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector, as_whole
 from geartrain.problem import Constant, Sum
 from geartrain.stop import Gradient, Rule
 
@@ -99,7 +98,7 @@ def minimize(
         _constant("L_h", L_h, h),
         _constant("L_g", L_g, g),
         _strong_convexity(mu, h, g),
-        seed=_whole(seed, "seed"),
+        seed=as_whole(seed, "seed"),
     )
     _check_constants(problem)
     if state is None:
@@ -148,6 +147,8 @@ def _starting_point(x0: Any, h: Any, g: Any, state: RunState | None) -> Vector:
         raise ValueError(f"h has dimension {sizes['h']} but g has {sizes['g']}")
     n = next(iter(sizes.values()), None)
     if state is not None:
+        if not isinstance(state, RunState):
+            raise TypeError(f"state must be res.state of an earlier run, got {state!r:.60}")
         if x0 is not None:
             raise TypeError("give x0 or state, not both")
         x0 = state.best_x
@@ -196,18 +197,7 @@ def _iterations(max_iter: int | None, state: RunState | None) -> int:
     done = 0 if state is None else state.iteration
     if max_iter is None:
         return done + DEFAULT_MAX_ITER
-    return done + _whole(max_iter, "max_iter")
-
-
-def _whole(value: Any, name: str) -> int:
-    """`value` as a whole number that is at least 0."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
-    if number < 0:
-        raise ValueError(f"{name} must be at least 0, got {number}")
-    return number
+    return done + as_whole(max_iter, "max_iter")
 
 
 def _callbacks(callback: Callback | Sequence[Callback] | None) -> Sequence[Callback]:

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from geartrain.oracles.protocols import Vector, can
+from geartrain.oracles.protocols import Vector, answers, can
 from geartrain.oracles.spectrum import symmetric_spectrum
 from geartrain.oracles.validation import as_number
 
 
 class Algebra:
     """Gives a term ``+``, ``-`` and multiplication by a number."""
+
+    __array_ufunc__ = None  # numpy.float64(2) * term asks the term, not NumPy
 
     def __add__(self, other: Any) -> Combination:
         return Combination([*_parts(self), *_parts(other)])
@@ -33,6 +35,8 @@ class Algebra:
 
 
 def _parts(term: Any) -> list[tuple[float, Any]]:
+    if not answers(term):
+        raise TypeError(f"a term can be added to a term only, got {type(term).__name__}")
     return term.parts if isinstance(term, Combination) else [(1.0, term)]
 
 
