@@ -15,7 +15,14 @@ from geartrain.oracles.validation import as_matrix, as_vector
 
 
 class LogSumExp(Algebra):
-    """``ln sum_k exp(<A_k, x>) - <c, x>`` over the rows A_k of A (dense or sparse).
+    """``ln sum_k exp(<A_k, x>) - <c, x>`` over the rows A_k of A.
+
+    Parameters
+    ----------
+    A : array or sparse matrix (p, n)
+        One row for each exponential.
+    c : array (n,), optional
+        Of the linear part; zero if not given.
 
     Attributes
     ----------
