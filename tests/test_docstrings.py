@@ -63,7 +63,7 @@ def test_the_surface_documents_every_parameter(name):
 def test_letters_of_the_theory_are_explained(name):
     """In its own docstring or in the table at the head of the module."""
     fn = getattr(geartrain.theory, name.rpartition(".")[2])
-    text = f"{geartrain.theory.__doc__} {fn.__doc__}".replace(",", " ").split()
+    text = f"{geartrain.theory.__doc__} {fn.__doc__}".replace(",", " ").replace("`", " ").split()
     for letter in inspect.signature(fn).parameters:
         assert letter in text, f"{name} does not explain {letter}"
 

@@ -57,7 +57,10 @@ def middle_steps(L: float, L_h: float, L_f: float) -> float:
 
 
 def inner_accuracy(L: float, L_h: float, L_f: float, distance: float) -> float:
-    r"""Eq. (22): the sufficient inner accuracy, L^4 \|zeta^0 - zeta*\|^2/(16 L_h (3L + 2L_f)^2)."""
+    r"""Eq. (22): the sufficient inner accuracy, L^4 \|zeta^0 - zeta*\|^2/(16 L_h (3L + 2L_f)^2).
+
+    `distance` is \|zeta^0 - zeta*\|, from the start of GMCO to the minimiser of its problem.
+    """
     return L**4 / (16.0 * L_h * (3.0 * L + 2.0 * L_f) ** 2) * distance**2
 
 
