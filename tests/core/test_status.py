@@ -203,6 +203,16 @@ def test_resume_meets_the_same_rule(pair, method):
     np.testing.assert_array_equal(whole.x, second.x)
 
 
+def test_resume_at_every_iteration(pair):
+    # afb knows a bound only: the gradient that the rule asks for is on the bill once
+    whole = gt.minimize(*pair, method="afb", tol=0.02)
+    assert whole.success and whole.nit > 3
+    for cut in range(1, whole.nit):
+        first = gt.minimize(*pair, method="afb", tol=0.02, max_iter=cut)
+        second = gt.minimize(*pair, state=first.state, tol=0.02)
+        assert second.calls == whole.calls
+
+
 def test_resume_after_an_interrupt(pair):
     whole = gt.minimize(*pair, method="sae", tol=1e-4)
     broken = gt.minimize(breaking(pair[0], 20, interrupt), pair[1], method="sae", tol=1e-4)
