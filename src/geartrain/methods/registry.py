@@ -84,5 +84,5 @@ def _lookup(name: str, table: dict[str, Any], what: str) -> Any:
     if name in table:
         return table[name]
     close = difflib.get_close_matches(name, table, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = f"; did you mean {close[0]!r}?" if close else "."
     raise ValueError(f"unknown {what} {name!r}{hint} Choose one of {', '.join(table)}")
