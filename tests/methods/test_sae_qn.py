@@ -24,12 +24,12 @@ def make_pairs(H, G, k, seed=0, memory=30):
 
 
 def difference():
-    """h = f - f_1 of two halves of one data set; g = f_1 and a ridge."""
+    """h = f - f_1 with f_1 a quarter of the data; g = f_1 and a ridge."""
     rng = np.random.default_rng(5)
-    A = rng.standard_normal((400, 12))
-    y = np.where(A @ rng.standard_normal(12) + rng.standard_normal(400) > 0, 1.0, -1.0)
-    f, f_1 = gt.LinearModel(A, y), gt.LinearModel(A[:80], y[:80])
-    return f - f_1, gt.LinearModel(A[:80], y[:80], l2=1e-3)
+    A = rng.standard_normal((2000, 40)) * np.geomspace(0.1, 3.0, 40)
+    y = np.where(A @ rng.standard_normal(40) + 3.0 * rng.standard_normal(2000) > 0, 1.0, -1.0)
+    f, f_1 = gt.LinearModel(A, y), gt.LinearModel(A[:500], y[:500])
+    return f - f_1, gt.LinearModel(A[:500], y[:500], l2=1e-3)
 
 
 class TestSecant:
@@ -121,11 +121,11 @@ def test_one_gradient_of_h_a_trial_point():
 def test_non_convex_h():
     h, g = difference()
     assert not h.convex
-    res = gt.minimize(h, g, method="sae-qn", tol=1e-9)
-    rival = gt.minimize(h, g, method="lbfgs", tol=1e-9)
+    res = gt.minimize(h, g, method="sae-qn", tol=1e-7)
+    rival = gt.minimize(h, g, method="lbfgs", tol=1e-7)
     assert res.success and rival.success
-    assert res.fun == pytest.approx(rival.fun, abs=1e-12)
-    assert res.calls["h.grad"] < rival.calls["h.grad"]
+    assert res.fun == pytest.approx(rival.fun, abs=1e-10)
+    assert res.calls["h.grad"] < 0.5 * rival.calls["h.grad"]
 
 
 @dataclass(frozen=True)

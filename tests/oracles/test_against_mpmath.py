@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import mp_reference as ref
+from reference import multiprecision as ref
 import mpmath as mp
 import numpy as np
 import pytest
