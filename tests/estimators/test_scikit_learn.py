@@ -18,7 +18,7 @@ from geartrain.estimators import KernelSVC, LogDensity
 
 # scikit-learn skips a check with a SkipTestWarning where it needs SCIPY_ARRAY_API.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([KernelSVC(), LogDensity()])
+@parametrize_with_checks([KernelSVC(), LogDensity(n_basis=6, n_support=32)])
 def test_check_estimator(estimator, check):
     check(estimator)
 
