@@ -1,0 +1,1 @@
+"""Benchmarks behind ``geartrain bench``."""
