@@ -36,7 +36,7 @@ def indices(phi, weights, K, chunks):
     cumulative = np.cumsum(weights) / weights.sum()
     out = []
     for c in range(chunks):
-        steps = max(phi.n, int(np.ceil(1.5 * K)))
+        steps = max(phi.n, int(np.ceil(K)))
         uniform = np.random.default_rng((*phi.key, c)).random(steps)
         out.append(np.searchsorted(cumulative, uniform, side="right"))
     return np.concatenate(out)

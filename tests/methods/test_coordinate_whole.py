@@ -49,7 +49,7 @@ def transcription(f, x0, mu, chunks, restart=None):
     L = h.L_coord + g.L_coord
     size = 10 * N
     if mu > 0:
-        size = min(size, max(N, int(np.ceil(1.5 * np.sqrt(L / mu).sum()))))
+        size = min(size, max(N, int(np.ceil(np.sqrt(L / mu).sum()))))
     cumulative = np.cumsum(np.sqrt(L)) / np.sqrt(L).sum()
     index = np.concatenate(
         [

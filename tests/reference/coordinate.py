@@ -57,15 +57,17 @@ def approx(grad_g, x0, b, beta, alpha, index, restart):
     return x, z
 
 
-def directional(value, y0, L, sigma, directions, t):
-    """Accelerated directional search with central differences of phi itself; (y, z)."""
-    n = y0.size
-    y = z = y0
-    S = n * np.sqrt(L)
-    tau = 2 / (1 + np.sqrt(4 * S**2 / sigma + 1))
+def directional(value, x0, L, sigma, directions, t):
+    """Accelerated directional search with central differences of phi itself; (x, v)."""
+    n = x0.size
+    x = v = x0
+    A, B = 0.0, 1.0
     for e in directions:
-        x = tau * z + (1 - tau) * y
-        d = (value(x + t * e) - value(x - t * e)) / (2 * t)
-        y = x - d / L * e
-        z = (1 - tau) * z + tau * x - tau / sigma * n * d * e
-    return y, z
+        a = np.roots([n**2 * L - sigma, -(B + sigma * A), -A * B]).real.max()
+        A, B = A + a, B + sigma * a
+        al, be = a / A, sigma * a / B
+        y = ((1 - al) * x + al * (1 - be) * v) / (1 - al * be)
+        d = (value(y + t * e) - value(y - t * e)) / (2 * t)
+        x = y - d / L * e
+        v = (1 - be) * v + be * y - a / B * n * d * e
+    return x, v

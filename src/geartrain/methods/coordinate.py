@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 
 Index = NDArray[np.int64]
 
-# Steps between two tests, in units of the natural number of steps K >= n. A test costs n
-# derivatives; totals are flat between 1 and 4.
-CHUNK = 1.5
-# A run that has not met its rule after so many chunks never will: 25 reach 1e-16.
-MAX_CHUNKS = 100
+# A run that has not met its rule after so many chunks never will: 40 reach 1e-16.
+MAX_CHUNKS = 150
 
 
 class Weights(NamedTuple):
@@ -195,8 +192,8 @@ def model_constants(phi: Model, method: str) -> Vector:
 
 
 def chunk_length(K: float, n: int) -> int:
-    """Steps between two tests, for the natural number of steps K."""
-    return max(n, math.ceil(CHUNK * K))
+    """Steps between two tests, which cost n derivatives each; K is the natural number of steps."""
+    return max(n, math.ceil(K))
 
 
 def _is_jitted(fn: Any) -> bool:

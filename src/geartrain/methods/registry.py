@@ -65,7 +65,7 @@ def make_inner(inner: Any, problem: Sum) -> Any:
         if not can(problem.g.term, "grad"):
             inner = "exact" if "prox" in known else "coordinate-differences"
         elif "coord" in known and known.isdisjoint(("grad", "value_and_grad")):
-            inner = "acd"
+            inner = "nesterov-stich"
         else:
             inner = "lbfgs" if problem.L_g.value is None else "agm"
     made = _lookup(inner, INNER, "inner method")() if isinstance(inner, str) else inner

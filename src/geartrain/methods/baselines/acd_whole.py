@@ -71,7 +71,7 @@ class ACDWhole:
     partial derivative being that of h plus that of g.
 
     Guarantee: E f(x) - f* <= 2 S^2 R^2/k^2 after k steps, and the natural number of steps is
-    K = S/sqrt(mu) ([1]_). An iteration is a chunk of 1.5 K steps, at most 10 n, each with one
+    K = S/sqrt(mu) ([1]_). An iteration is a chunk of K steps, at most 10 n, each with one
     partial derivative of h and one of g, and one gradient of both at its end.
 
     Parameters

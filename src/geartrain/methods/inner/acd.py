@@ -58,7 +58,7 @@ class ACD:
 
     Guarantee: E[phi(y) - phi* + sigma/2 \|z - v*\|^2] falls by the factor 1 - tau a step, tau ~ 1/K
     with K = S/sqrt(sigma) ([1]_, Theorem 5.1, with eta sigma = tau/(1 - tau) put in). A step of
-    this object is a chunk of 1.5 K steps, one partial derivative of g each, and one gradient of g
+    this object is a chunk of K steps, one partial derivative of g each, and one gradient of g
     at y, where the rule is then tested.
 
     Notes

@@ -62,7 +62,7 @@ class APPROX:
 
     Guarantee: E[phi(x_k) - phi*] <= 4 n^2/(k - 1 + 2 n)^2 [(1 - 1/n)(phi(x_0) - phi*) +
     1/2 \|x_0 - v*\|_b^2] ([1]_, Theorem 3); restarts make it linear. A step of this object is a
-    chunk of 1.5 U steps, one partial derivative of g each, and one gradient of g at x, where the
+    chunk of U steps, one partial derivative of g each, and one gradient of g at x, where the
     rule is then tested.
 
     Parameters

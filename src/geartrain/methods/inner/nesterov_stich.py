@@ -61,7 +61,7 @@ class NesterovStich:
     4. v_+ = (1 - t) v + t y - a d/(B_+ w_i p_i) e_i
 
     Guarantee: E[A (phi(x) - phi*) + B/2 \|v - v*\|_w^2] does not grow, so the natural number of
-    steps is K = S_beta/sqrt(sigma_w) ([1]_). A step of this object is a chunk of 1.5 K steps, one
+    steps is K = S_beta/sqrt(sigma_w) ([1]_). A step of this object is a chunk of K steps, one
     partial derivative of g each, and one gradient of g at x, where the rule is then tested.
 
     Parameters
