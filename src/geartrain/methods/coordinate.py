@@ -135,22 +135,33 @@ def walk_slowly(
     composite: bool,
 ) -> None:
     """`geartrain.kernels.coordinate.advance_user` for any callable, in place."""
-    for t, i in enumerate(index.tolist()):
-        u *= k[t]
-        q = z + u
+    from geartrain.kernels.coordinate import FOLD
+
+    s, r = 0.0, 1.0
+    path = zip(index.tolist(), k.tolist(), be.tolist(), a.tolist(), strict=True)
+    for i, k_t, be_t, a_t in path:
+        c = s + k_t * r
+        q = z + c * u
+        z_i, q_i, L_i = float(z[i] + s * u[i]), float(q[i]), 1.0 / step_x[i]
         d = coord(q, i) + beta[i]
         if composite:
-            dz = -(d + alpha * z[i]) / (a[t] / step_x[i] + alpha)
-            dx = a[t] * dz
+            dz = -(d + alpha * z_i) / (a_t * L_i + alpha)
+            dx = a_t * dz
         else:
-            d += alpha * q[i]
-            dx = -step_x[i] * d
-            dz = -a[t] * step_z[i] * d
-        if be[t] > 0.0:
-            z += be[t] * u
-            u *= 1.0 - be[t]
-        z[i] += dz
-        u[i] += dx - dz
+            d += alpha * q_i
+            dx = -d / L_i
+            dz = -a_t * step_z[i] * d
+        s += be_t * k_t * r
+        r *= (1.0 - be_t) * k_t
+        if r < FOLD:
+            z += s * u
+            u *= r
+            s, r = 0.0, 1.0
+        du = (dx - dz) / r
+        z[i] += dz - s * du
+        u[i] += du
+    z += s * u
+    u *= r
 
 
 class Sampler:
@@ -219,30 +230,28 @@ _LOSSES = {"logistic": 0, "squared": 1, "smoothed_hinge": 2, "huber": 3, "square
 def _make_columns(term: Any) -> Columns:
     from geartrain.kernels import coordinate as kernels
 
-    kind, loss, param, weight, empty = kernels.QUADRATIC, 0, 0.0, 1.0, 0.0
-    shift, ridge, y = np.zeros(0), np.zeros(0), np.zeros(0)
+    dense: Any
+    compressed: Any
+    rest: tuple[Any, ...]
     if isinstance(term, Quadratic):
-        columns, shift = term.Q, term.b  # symmetric: rows are columns
+        dense, compressed = kernels.Dense, kernels.Sparse
+        columns, rest = term.Q, (term.b,)  # symmetric: rows are columns
     elif isinstance(term, LinearModel):
-        kind, loss, weight, y = kernels.MODEL, _LOSSES[term.loss.name], 1.0 / term.m, term.y
+        dense, compressed = kernels.DenseModel, kernels.SparseModel
         param = float(getattr(term.loss, "mu", getattr(term.loss, "delta", 0.0)))
-        columns, ridge = term._with_ones.T, term._ridge(np.ones(term.n))
+        ridge = term._ridge(np.ones(term.n))
+        columns, rest = term._with_ones.T, (term.y, ridge, _LOSSES[term.loss.name], param)
     else:
-        kind, shift = kernels.SOFTMAX, term.c
+        dense, compressed = kernels.DenseSoftmax, kernels.SparseSoftmax
         A = _rows_with_entries(term)
-        columns, empty = A.T, float(term.p - A.shape[0])
-    indptr, indices, data = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
-    dense = np.zeros((0, 0))
-    if sparse.issparse(columns):
-        rows = sparse.csr_array(columns)
-        kind += 1
-        indptr, indices = rows.indptr.astype(np.int64), rows.indices.astype(np.int32)
-        data = rows.data
-    else:
-        dense = np.ascontiguousarray(columns)
-    return kernels.Columns(
-        kind, loss, param, weight, dense, indptr, indices, data, shift, ridge, y, empty
-    )
+        columns, rest = A.T, (term.c,)
+        if sparse.issparse(A):
+            rest = (term.c, float(term.p - A.shape[0]))
+    if not sparse.issparse(columns):
+        return dense(np.ascontiguousarray(columns), *rest)
+    rows = sparse.csr_array(columns)
+    indptr, indices = rows.indptr.astype(np.int64), rows.indices.astype(np.int32)
+    return compressed(indptr, indices, rows.data, *rest)
 
 
 def _rows_with_entries(term: LogSumExp) -> Any:

@@ -86,7 +86,7 @@ class ACDWhole:
     Any two of `geartrain.Quadratic`, `geartrain.LinearModel` and `geartrain.LogSumExp` run
     compiled, the products A x carried along; a step then costs one row of Q, one column of A, or,
     for LogSumExp, one exponential for every row of A that has entries. The seconds of the compiled
-    loop are booked under h. Other terms with ``coord`` are asked call by call, at O(n) and some 10
+    loop are booked under h. Other terms with ``coord`` are asked call by call, at O(n) and some 5
     microseconds a step on top of their own time.
 
     References
