@@ -309,3 +309,16 @@ def test_chunks_are_at_least_a_pass():
 def test_importing_the_library_does_not_import_numba():
     code = "import sys, geartrain; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_vector_exp():
+    """Right to three roundings; far below, small enough to vanish in any sum."""
+    from geartrain.kernels.vector_exp import exp_of_nonpositive
+
+    x = -np.concatenate([[0.0, 1e-300, 0.5 * np.log(2)], np.geomspace(1e-8, 699.0, 20_000)])
+    out = x.copy()
+    exp_of_nonpositive(out)
+    np.testing.assert_allclose(out, np.exp(x), rtol=3 * np.finfo(float).eps)
+    out = np.array([-701.0, -1e9, -np.inf])
+    exp_of_nonpositive(out)
+    assert (out < 1e-300).all()

@@ -25,7 +25,7 @@ from geartrain.oracles.quadratic import Quadratic
 from geartrain.problem import MissingConstant, Model
 
 if TYPE_CHECKING:
-    from geartrain.kernels.coordinate import Columns
+    from geartrain.kernels.partials import Columns
 
 Index = NDArray[np.int64]
 
@@ -228,7 +228,7 @@ _LOSSES = {"logistic": 0, "squared": 1, "smoothed_hinge": 2, "huber": 3, "square
 
 
 def _make_columns(term: Any) -> Columns:
-    from geartrain.kernels import coordinate as kernels
+    from geartrain.kernels import partials as kernels
 
     dense: Any
     compressed: Any
