@@ -174,6 +174,21 @@ def test_a_term_without_coordinate_constants_uses_L():
         )
 
 
+def test_a_loss_of_the_users_own_is_asked_call_by_call():
+    class Own(gt.oracles.losses.Squared):
+        pass
+
+    A, y = np.random.default_rng(0).standard_normal((20, 9)), np.linspace(-1, 1, 20)
+    ends = []
+    for loss in (Own(), "squared"):
+        phi = model_of(gt.LinearModel(A, y, loss=loss))
+        last = run(gt.NesterovStich(), phi, 2)[-1]
+        ends.append((last.v, len(last.walk.products), phi.g.ledger.calls))
+    np.testing.assert_allclose(ends[0][0], ends[1][0], rtol=1e-10)
+    assert (ends[0][1], ends[1][1]) == (0, 1)
+    assert ends[0][2] == ends[1][2]
+
+
 # One step from a given state, averaged over all coordinates ---------------------------------
 
 
@@ -296,6 +311,7 @@ def test_parameters_are_checked():
         lambda: gt.NesterovStich(beta=0.6),
         lambda: gt.NesterovStich(restart=0),
         lambda: gt.APPROX(restart=-1),
+        lambda: gt.APPROX(restart=2.5),
     ):
         with pytest.raises(ValueError, match="must be"):
             make()

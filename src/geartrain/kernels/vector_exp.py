@@ -23,7 +23,7 @@ _C = tuple(1.0 / math.factorial(k) for k in range(14))
 # Only products and sums may be fused: the rounding by `_ROUND` must not be reordered away.
 @njit(cache=True, fastmath={"contract"})
 def exp_of_nonpositive(x: Vector) -> None:
-    """X <- exp(x) for x <= 0, to three roundings; below -700, exp(-700) = 1e-304.
+    """Replace x <= 0 by exp(x), to three roundings; below -700, exp(-700) = 1e-304.
 
     With k = round(x/ln 2) and r = x - k ln 2, exp(x) = 2^k exp(r), the second factor by its Taylor
     polynomial of degree 13 (error 4e-18 at |r| = ln(2)/2), the first by its bits.

@@ -20,12 +20,13 @@ from scipy import sparse
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.log_sum_exp import LogSumExp
+from geartrain.oracles.losses import LOSSES
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.quadratic import Quadratic
 from geartrain.problem import MissingConstant, Model
 
 if TYPE_CHECKING:
-    from geartrain.kernels.partials import Columns
+    from geartrain.kernels.coordinate import Columns
 
 Index = NDArray[np.int64]
 
@@ -63,7 +64,7 @@ class Walk:
         return self.z + self.u
 
     def restarted(self) -> Walk:
-        """Z = x."""
+        """Start the second sequence again at x."""
         products = tuple((Az + Au, np.zeros_like(Au)) for Az, Au in self.products)
         return Walk(self.x, np.zeros_like(self.u), products)
 
@@ -74,7 +75,7 @@ class Walk:
 
 
 def start_walk(terms: tuple[Any, ...], x0: Vector) -> Walk:
-    """X = z = x0. A term whose products are carried computes A x0 once."""
+    """Both sequences at x0. A term whose products are carried computes A x0 once."""
     products = []
     if all(by_columns(t) is not None for t in terms):
         for term in terms:
@@ -177,7 +178,7 @@ class Sampler:
 
     def draw(self, key: tuple[int, ...], steps: int) -> Index:
         """`steps` coordinates; the same for the same key."""
-        from geartrain.kernels.coordinate import draw
+        from geartrain.kernels.sequences import draw
 
         return draw(self._cumulative, self._guide, np.random.default_rng(key).random(steps))
 
@@ -202,6 +203,12 @@ def model_constants(phi: Model, method: str) -> Vector:
     return np.zeros(phi.n) + coordinate_constants(phi.g.term, phi.L_g, method) + phi.alpha
 
 
+def check_period(period: int | None) -> None:
+    """Refuse a period of restarts that is not a positive whole number."""
+    if period is not None and (period < 1 or period != int(period)):
+        raise ValueError(f"restart must be a positive whole number of steps, got {period}")
+
+
 def chunk_length(K: float, n: int) -> int:
     """Steps between two tests, which cost n derivatives each; K is the natural number of steps."""
     return max(n, math.ceil(K))
@@ -216,7 +223,9 @@ def by_columns(term: Any) -> Columns | None:
     """The term as the kernels read it, made once and kept on the term; None for other terms."""
     if type(term) not in (Quadratic, LinearModel, LogSumExp):
         return None
-    if not callable(term.coord):  # a Quadratic from a LinearOperator
+    if isinstance(term, Quadratic) and not callable(term.coord):  # Q is a LinearOperator
+        return None
+    if isinstance(term, LinearModel) and type(term.loss) not in LOSSES.values():  # the user's loss
         return None
     known = term.__dict__.get("_by_columns")
     if known is None:
@@ -224,11 +233,8 @@ def by_columns(term: Any) -> Columns | None:
     return known
 
 
-_LOSSES = {"logistic": 0, "squared": 1, "smoothed_hinge": 2, "huber": 3, "squared_hinge": 4}
-
-
 def _make_columns(term: Any) -> Columns:
-    from geartrain.kernels import partials as kernels
+    from geartrain.kernels import coordinate as kernels
 
     dense: Any
     compressed: Any
@@ -240,7 +246,10 @@ def _make_columns(term: Any) -> Columns:
         dense, compressed = kernels.DenseModel, kernels.SparseModel
         param = float(getattr(term.loss, "mu", getattr(term.loss, "delta", 0.0)))
         ridge = term._ridge(np.ones(term.n))
-        columns, rest = term._with_ones.T, (term.y, ridge, _LOSSES[term.loss.name], param)
+        columns, rest = (
+            term._with_ones.T,
+            (term.y, ridge, kernels.LOSSES.index(term.loss.name), param),
+        )
     else:
         dense, compressed = kernels.DenseSoftmax, kernels.SparseSoftmax
         A = _rows_with_entries(term)

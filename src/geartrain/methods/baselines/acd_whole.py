@@ -104,7 +104,7 @@ class ACDWhole:
             as_nonnegative(self.mu, "mu")
 
     def init(self, problem: Sum, x0: Vector) -> ACDWholeState:
-        """X = v = x0."""
+        """Both sequences at x0."""
         L = np.zeros(problem.n)
         L += coordinate_constants(problem.h.term, problem.L_h.value, "ACDWhole", "h")
         L += coordinate_constants(problem.g.term, problem.L_g.value, "ACDWhole", "g")

@@ -81,7 +81,7 @@ class ACD:
     needs: ClassVar[tuple[str, ...]] = ("coord",)
 
     def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> ACDState:
-        """Y = z = v0."""
+        """Both sequences at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         return ACDState(v0, grad_g, start_walk((phi.g.term,), v0))
 
@@ -103,6 +103,6 @@ class ACD:
 
 
 def nu_acdm_weights(S: float, sigma: float, steps: int) -> Weights:
-    """X = z + (1 - tau)(y - z); z moves by the share tau; a = tau/sigma."""
+    """The constants of lines 1 and 3: x = z + (1 - tau)(y - z), share tau, a = tau/sigma."""
     tau = 2.0 / (1.0 + math.sqrt(4.0 * S * S / sigma + 1.0))
     return Weights(*(np.full(steps, value) for value in (1.0 - tau, tau, tau / sigma)))

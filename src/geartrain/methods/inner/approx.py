@@ -25,13 +25,13 @@ from geartrain.methods.coordinate import (
     Steps,
     Walk,
     Weights,
+    check_period,
     chunk_length,
     model_constants,
     start_walk,
     walk_model,
 )
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.validation import as_positive
 from geartrain.problem import Model
 
 
@@ -86,11 +86,10 @@ class APPROX:
     needs: ClassVar[tuple[str, ...]] = ("coord",)
 
     def __post_init__(self) -> None:
-        if self.restart is not None:
-            as_positive(self.restart, "restart")
+        check_period(self.restart)
 
     def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> APPROXState:
-        """X = z = v0."""
+        """Both sequences at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         return APPROXState(v0, grad_g, start_walk((phi.g.term,), v0), theta=1.0 / phi.n)
 
@@ -99,7 +98,7 @@ class APPROX:
         n = phi.n
         b = model_constants(phi, "APPROX") - phi.alpha
         unit = n * math.sqrt((float(b.max()) + phi.alpha) / (phi.alpha + phi.mu_g))
-        period = math.ceil(3.0 * unit) if self.restart is None else int(self.restart)
+        period = math.ceil(3.0 * unit) if self.restart is None else self.restart
         index = Sampler(np.ones(n)).draw((*phi.key, state.chunk), chunk_length(unit, n))
         with np.errstate(divide="ignore"):  # g may not depend on a coordinate at all
             steps = Steps(x=1.0 / b, z=b, composite=True)
@@ -121,7 +120,7 @@ class APPROX:
 
 def approx_weights(theta: float, n: int, steps: int) -> tuple[Weights, float]:
     """Lines 1 and 4 for so many steps; the weights and theta."""
-    from geartrain.kernels.coordinate import thetas
+    from geartrain.kernels.sequences import thetas
 
     t = thetas(theta, steps + 1)
     return Weights(1.0 - t[:-1], np.zeros(steps), n * t[:-1]), float(t[-1])

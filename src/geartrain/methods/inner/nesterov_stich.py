@@ -25,13 +25,13 @@ from geartrain.methods.coordinate import (
     Steps,
     Walk,
     Weights,
+    check_period,
     chunk_length,
     model_constants,
     start_walk,
     walk_model,
 )
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.validation import as_positive
 from geartrain.problem import Model
 
 
@@ -91,11 +91,10 @@ class NesterovStich:
     def __post_init__(self) -> None:
         if not 0.0 <= self.beta <= 0.5:
             raise ValueError(f"beta must be in [0, 1/2], got {self.beta:g}")
-        if self.restart is not None:
-            as_positive(self.restart, "restart")
+        check_period(self.restart)
 
     def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> NesterovStichState:
-        """X = v = v0."""
+        """Both sequences at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         return NesterovStichState(v0, grad_g, start_walk((phi.g.term,), v0), A=0.0, B=1.0)
 
@@ -114,7 +113,7 @@ class NesterovStich:
                 walk, A, B, since = walk.restarted(), 0.0, 1.0, 0
             some = index.size - done
             if self.restart is not None:
-                some = min(some, int(self.restart) - since)
+                some = min(some, self.restart - since)
             strong = sigma if self.restart is None else 0.0
             weights, A, B = nesterov_stich_weights(A, B, S, strong, some)
             walk = walk_model(phi, walk, index[done : done + some], weights, steps)
@@ -131,7 +130,7 @@ def nesterov_stich_weights(
     A: float, B: float, S: float, sigma: float, steps: int
 ) -> tuple[Weights, float, float]:
     """Lines 1 and 2 for so many steps; the weights, A and B."""
-    from geartrain.kernels.coordinate import estimating_sequence
+    from geartrain.kernels.sequences import estimating_sequence
 
     k, be, a, A, B = estimating_sequence(A, B, S, sigma, steps)
     return Weights(k, be, a), A, B

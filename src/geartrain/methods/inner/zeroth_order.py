@@ -55,7 +55,7 @@ class _ZerothOrder:
     needs: ClassVar[tuple[str, ...]] = ("value",)
 
     def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> ZerothOrderState:
-        """Y = z = v0."""
+        """Both sequences at v0."""
         if grad_g0 is None:
             grad_g0 = central_gradient(phi.g.value, v0, _steps(phi, v0))
         return ZerothOrderState(v0, grad_g0, Walk(v0, np.zeros_like(v0), ()))
