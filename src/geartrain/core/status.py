@@ -15,6 +15,7 @@ class Status(IntEnum):
     NON_FINITE = 4
     STALLED = 5
     INTERRUPTED = 6
+    FAILED = 7
 
     @property
     def message(self) -> str:
@@ -38,5 +39,6 @@ _SENTENCES = {
         "Rounding errors prevent further progress: the gradient cannot be made smaller in "
         "double precision, or a constant that the method relies on is wrong."
     ),
+    Status.FAILED: "An oracle or a callback raised an error; x is the best point so far.",
     Status.INTERRUPTED: "Interrupted by the user; x is the best point so far.",
 }

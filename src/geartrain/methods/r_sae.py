@@ -30,10 +30,10 @@ class RSAE:
     ----------
     mu : float, optional
         Strong convexity of f; the problem's if not given.
-    restart : rule, optional
-        By default the period N_0 where mu is known, and where it is not the `GradientTest`.
     L, sigma, inner, accuracy, inner_steps
         As in `SAE`.
+    restart : rule, optional
+        By default the period N_0 where mu is known, and where it is not the `GradientTest`.
 
     Notes
     -----

@@ -23,6 +23,7 @@ from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSe
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
+from geartrain.methods.sae_qn import SAEQN
 from geartrain.methods.sc_sae import SCSAE
 from geartrain.oracles.protocols import answers, can, require
 from geartrain.problem import Sum
@@ -44,6 +45,7 @@ METHODS: dict[str, Callable[[Sum, Any], Any]] = {
     "r-sae": lambda problem, inner: RSAE(inner=inner),
     "sc-sae": lambda problem, inner: _restarted(problem.mu.value, SCSAE(inner=inner)),
     "afb": lambda problem, inner: _restarted(problem.mu_h + problem.mu_g, AFB(inner=inner)),
+    "sae-qn": lambda problem, inner: SAEQN(),
     "gmco": lambda problem, inner: GMCO(inner=inner),
     "fgm": lambda problem, inner: FGM(),
     "acd": lambda problem, inner: _restarted(problem.mu.value, ACDWhole()),
@@ -100,5 +102,5 @@ def _lookup(name: str, table: dict[str, Any], what: str) -> Any:
     if name in table:
         return table[name]
     close = difflib.get_close_matches(name, table, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = f"; did you mean {close[0]!r}?" if close else "."
     raise ValueError(f"unknown {what} {name!r}{hint} Choose one of {', '.join(table)}")

@@ -22,7 +22,13 @@ class RestartRule(Protocol):
 
 @dataclass(frozen=True)
 class FixedPeriod:
-    """Restart every `period` iterations."""
+    """Restart every `period` iterations.
+
+    Parameters
+    ----------
+    period : int
+        Iterations between restarts.
+    """
 
     period: int
 
@@ -46,7 +52,15 @@ class GradientTest:
 
 @dataclass(frozen=True)
 class Restarted:
-    """`method`, restarted by `rule`. One step is one iteration of the method."""
+    """`method`, restarted by `rule`. One step is one iteration of the method.
+
+    Parameters
+    ----------
+    method : method
+        One that can be restarted: SAE, SC-SAE, AFB.
+    rule : rule
+        `FixedPeriod` or `GradientTest`.
+    """
 
     method: Any
     rule: RestartRule

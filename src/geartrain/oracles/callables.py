@@ -9,7 +9,7 @@ import numpy as np
 
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.protocols import Vector, answers
-from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector
+from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector, as_whole
 
 
 class Term(Algebra):
@@ -88,8 +88,10 @@ class Term(Algebra):
             raise TypeError("Term needs at least one callable, e.g. value_and_grad")
         if component is not None and n_components is None:
             raise TypeError("Term: component needs n_components, the number of summands")
-        self.n = n
-        self.n_components = n_components
+        self.n = None if n is None else as_whole(n, "n", 1)
+        self.n_components = (
+            None if n_components is None else as_whole(n_components, "n_components", 1)
+        )
         self.L = None if L is None else as_positive(L, "L")
         self.mu = as_nonnegative(mu, "mu")
         if self.L is not None and self.mu > self.L:

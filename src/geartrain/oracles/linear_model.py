@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from geartrain.oracles.algebra import Algebra
-from geartrain.oracles.losses import Loss, make_loss
+from geartrain.oracles.losses import Loss, Squared, make_loss
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.spectrum import column_norms_squared, gram_norm, row_norms_squared
 from geartrain.oracles.validation import as_matrix, as_nonnegative, as_vector
@@ -77,6 +77,8 @@ class LinearModel(Algebra):
         self.intercept = bool(intercept)
         self.n = self.n_features + self.intercept
         self.n_components = self.m
+        if isinstance(self.loss, Squared):
+            self.hessian_product = self._hessian_product
 
     # The ridge and its gradient, without the intercept.
     def _ridge(self, x: Vector) -> Vector:
@@ -109,6 +111,9 @@ class LinearModel(Algebra):
         ridge = self._ridge(x)
         value = float(self.loss.value(self.y, z).mean() + 0.5 * (x @ ridge))
         return value, self._pull_back(self.loss.derivative(self.y, z) / self.m) + ridge
+
+    def _hessian_product(self, v: Vector) -> Vector:
+        return self._pull_back(self.predict(v) / self.m) + self._ridge(v)
 
     def row(self, k: int) -> tuple[Vector | slice, Vector]:
         """Positions and entries of row k (without the intercept)."""

@@ -15,7 +15,14 @@ from geartrain.oracles.validation import as_matrix, as_vector
 
 
 class LogSumExp(Algebra):
-    """``ln sum_k exp(<A_k, x>) - <c, x>`` over the rows A_k of A (dense or sparse).
+    """``ln sum_k exp(<A_k, x>) - <c, x>`` over the rows A_k of A.
+
+    Parameters
+    ----------
+    A : array or sparse matrix (p, n)
+        One row for each exponential.
+    c : array (n,), optional
+        Of the linear part; zero if not given.
 
     Attributes
     ----------
@@ -42,29 +49,31 @@ class LogSumExp(Algebra):
             raise ValueError("A has no rows: the logarithm of an empty sum is not defined")
         self.c = np.zeros(self.n) if c is None else as_vector(c, "c", self.n)
 
-    def _shifted(self, x: Vector) -> tuple[float, float, Vector]:
+    def _shifted(self, x: Vector) -> tuple[float, Vector]:
+        """The logarithm, and the weights pi."""
         scores = self.A @ x
-        top = float(scores.max())
+        first = int(scores.argmax())
+        top = scores[first]
         weights = np.exp(scores - top)
-        return top, float(weights.sum()), weights
+        # ln(1 + rest) keeps the digits of a small rest, ln(total) would lose them.
+        weights[first] = 0.0
+        rest = weights.sum()
+        weights[first] = 1.0
+        return float(top + np.log1p(rest)), weights / (1.0 + rest)
 
     def value(self, x: Vector) -> float:
-        top, total, _ = self._shifted(x)
-        return float(top + np.log(total) - self.c @ x)
+        return self._shifted(x)[0] - float(self.c @ x)
 
     def grad(self, x: Vector) -> Vector:
-        _, total, weights = self._shifted(x)
-        return self.A.T @ (weights / total) - self.c
+        return self.A.T @ self._shifted(x)[1] - self.c
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        top, total, weights = self._shifted(x)
-        value = float(top + np.log(total) - self.c @ x)
-        return value, self.A.T @ (weights / total) - self.c
+        logarithm, weights = self._shifted(x)
+        return logarithm - float(self.c @ x), self.A.T @ weights - self.c
 
     def coord(self, x: Vector, i: int) -> float:
-        _, total, weights = self._shifted(x)
         column = self.A[:, [i]].T
-        return float((column @ weights)[0] / total - self.c[i])
+        return float((column @ self._shifted(x)[1])[0] - self.c[i])
 
     @cached_property
     def _range(self) -> tuple[Vector, Vector]:
@@ -75,8 +84,13 @@ class LogSumExp(Algebra):
         return self.A.min(axis=0), self.A.max(axis=0)
 
     def _radius_squared(self, centre: Vector) -> float:
-        distances = row_norms_squared(self.A) - 2.0 * (self.A @ centre) + centre @ centre
-        return float(max(distances.max(), 0.0))
+        if not sparse.issparse(self.A):
+            return float(row_norms_squared(self.A - centre).max())
+        sizes = row_norms_squared(self.A)
+        distances = sizes - 2.0 * (self.A @ centre) + centre @ centre
+        # The differences cancel; what rounding may have taken is added.
+        lost = 4.0 * np.finfo(np.float64).eps * self.n * (sizes.max() + centre @ centre)
+        return float(max(distances.max(), 0.0) + lost)
 
     @cached_property
     def L(self) -> float:

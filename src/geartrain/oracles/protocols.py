@@ -85,8 +85,11 @@ class HasProx(Protocol):
     def prox(self, u: Vector, alpha: float) -> Vector: ...
 
 
-class MissingOracle(TypeError):
-    """A method asked a term for something that it does not answer."""
+class MissingOracle(TypeError, AttributeError):
+    """A method asked a term for something that it does not answer.
+
+    An AttributeError, too, so that ``hasattr(oracle, "prox")`` asks whether it does.
+    """
 
 
 def answers(term: Any) -> frozenset[str]:

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.spectrum import DENSE_LIMIT, largest_eigenvalue
+from geartrain.oracles.spectrum import symmetric_spectrum
 from geartrain.oracles.validation import as_matrix, as_vector
 
 
@@ -26,8 +26,9 @@ class Quadratic(Algebra):
     Attributes
     ----------
     L, mu
-        Largest and smallest eigenvalue. All eigenvalues are computed up to n = 400; beyond,
-        `L` comes from Lanczos and `mu` is taken as 0 (pass ``mu=`` to the solver if known).
+        Largest eigenvalue in modulus, and smallest (0 if it is not positive). All eigenvalues
+        are computed up to n = 400; beyond, `L` comes from Lanczos and `mu` is taken as 0 (pass
+        ``mu=`` to the solver if known). A LinearOperator is asked for at most 120 products.
     L_coord
         The diagonal of Q.
 
@@ -74,6 +75,10 @@ class Quadratic(Algebra):
         grad = self.Q @ x - self.b
         return float(0.5 * (x @ (grad - self.b))), grad
 
+    def hessian_product(self, v: Vector) -> Vector:
+        """``Q v``."""
+        return self.Q @ v
+
     def coord(self, x: Vector, i: int) -> float:
         return float((self.Q[[i]] @ x)[0] - self.b[i])
 
@@ -99,11 +104,9 @@ class Quadratic(Algebra):
 
     @cached_property
     def _spectrum(self) -> tuple[float, float]:
-        if self._has_entries and self.n <= DENSE_LIMIT:
-            Q = self.Q if isinstance(self.Q, np.ndarray) else self.Q.toarray()
-            values = np.linalg.eigvalsh(Q)
-            return float(values[0]), float(values[-1])
-        return 0.0, largest_eigenvalue(lambda v: self.Q @ v, self.n)
+        return symmetric_spectrum(
+            self.hessian_product, self.n, self.Q if self._has_entries else None
+        )
 
     @property
     def L(self) -> float:
@@ -112,14 +115,11 @@ class Quadratic(Algebra):
 
     @property
     def mu(self) -> float:
-        # Rounding leaves a singular Q with an eigenvalue of this size.
-        low, high = self._spectrum
-        return low if low > 4e-16 * self.n * high else 0.0
+        return max(self._spectrum[0], 0.0)
 
     @property
     def convex(self) -> bool:
-        low, high = self._spectrum
-        return low >= -1e-12 * max(high, -low)
+        return self._spectrum[0] >= 0.0
 
     @cached_property
     def L_coord(self) -> Vector:

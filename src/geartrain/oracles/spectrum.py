@@ -12,23 +12,27 @@ from geartrain.oracles.protocols import Vector
 
 # Up to this size all eigenvalues are computed: it takes milliseconds and is exact.
 DENSE_LIMIT = 400
+# Products that Lanczos may make.
+LANCZOS_STEPS = 120
 # Lanczos approaches the largest eigenvalue from below; this covers what is left of the way.
 LANCZOS_MARGIN = 1e-3
 
 
-def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
-    """Upper estimate, tight to 0.1 %, of the largest eigenvalue of a psd operator.
+def extreme_eigenvalues(product: Callable[[Vector], Vector], n: int) -> tuple[float, float]:
+    """Estimates (low, high) of the ends of the spectrum of a symmetric operator.
 
-    Lanczos with full reorthogonalisation from a fixed random start, until the largest Ritz
-    value has stopped growing. Some 20 to 60 products whatever `n` is.
+    Lanczos with full reorthogonalisation from a fixed random start, until the larger end in
+    modulus has stopped growing; that one is tight to 0.1 % and moved outwards to be a bound.
+    The other end is a Ritz value: inside the spectrum, so that a negative `low` proves the
+    operator indefinite. Some 20 to 60 products whatever `n` is, never more than 120.
     """
     q = np.random.default_rng(20260101).standard_normal(n)
     q /= np.linalg.norm(q)
-    steps = min(n, 120)
+    steps = min(n, LANCZOS_STEPS)
     basis = np.empty((steps, n))
     diagonal: list[float] = []
     off: list[float] = []
-    theta = 0.0
+    low = high = theta = 0.0
     for k in range(steps):
         basis[k] = q
         w = np.asarray(product(q), dtype=np.float64)
@@ -37,14 +41,43 @@ def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
             w = w - basis[: k + 1].T @ (basis[: k + 1] @ w)
         beta = float(np.linalg.norm(w))
         T = np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1)
-        theta_next = float(np.linalg.eigvalsh(T)[-1])
+        ritz = np.linalg.eigvalsh(T)
+        low, high = float(ritz[0]), float(ritz[-1])
+        theta_next = max(high, -low)
         settled = k >= 5 and theta_next - theta <= 0.01 * LANCZOS_MARGIN * theta_next
         theta = theta_next
         if settled or beta <= 1e-12 * max(theta, 1e-300):
             break
         off.append(beta)
         q = w / beta
-    return max(theta, 0.0) * (1.0 + LANCZOS_MARGIN)
+    margin = LANCZOS_MARGIN * theta
+    return (low - margin, high) if -low > high else (low, high + margin)
+
+
+def symmetric_spectrum(
+    product: Callable[[Vector], Vector], n: int, entries: Any = None
+) -> tuple[float, float]:
+    """Bounds (low, high) of the spectrum of a symmetric operator.
+
+    All eigenvalues are computed where the matrix `entries` is given and n <= 400, or n <= 120
+    products make it. Beyond, `low` is 0 unless the operator is seen to be indefinite.
+    """
+    if n <= (LANCZOS_STEPS if entries is None else DENSE_LIMIT):
+        if entries is None:
+            entries = np.array([product(e) for e in np.eye(n)])
+        values = np.linalg.eigvalsh(entries.toarray() if sparse.issparse(entries) else entries)
+        low, high = float(values[0]), float(values[-1])
+        size = max(high, -low)
+        # Rounding leaves a singular matrix with an eigenvalue of this size.
+        return (0.0 if -1e-12 * size <= low <= 4e-16 * n * size else low), high
+    low, high = extreme_eigenvalues(product, n)
+    # A positive Ritz value is no lower bound, a negative one is a proof.
+    return (low if low < -1e-10 * abs(high) else 0.0), high
+
+
+def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
+    """Upper estimate, tight to 0.1 %, of the largest eigenvalue of a psd operator."""
+    return max(extreme_eigenvalues(product, n)[1], 0.0)
 
 
 def gram_norm(A: Any) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ def as_matrix(value: Any, name: str, *, operator: bool = False) -> Any:
         if operator:
             return value
         raise TypeError(f"{name} must be an array or a sparse matrix, got a LinearOperator")
+    if np.iscomplexobj(value):
+        raise TypeError(f"{name} must be real, got complex numbers")
     if sparse.issparse(value):
         matrix = sparse.csr_array(value, dtype=np.float64)
         entries = matrix.data
@@ -70,6 +73,17 @@ def as_positive(value: Any, name: str) -> float:
     number = as_number(value, name)
     if number <= 0:
         raise ValueError(f"{name} must be positive, got {number:g}")
+    return number
+
+
+def as_whole(value: Any, name: str, least: int = 0) -> int:
+    """`value` as a whole number that is at least `least`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, got {number}")
     return number
 
 

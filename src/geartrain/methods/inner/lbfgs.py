@@ -45,6 +45,10 @@ class LBFGS:
     ----------
     memory : int
         Number of pairs kept.
+    start : pairs
+        Pairs of g from an earlier run.
+    max_steps : int
+        Give up after so many steps.
 
     References
     ----------
@@ -52,13 +56,15 @@ class LBFGS:
     """
 
     memory: int = 15
+    start: Pairs = ()
+    max_steps: int = 10_000
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None, pairs: Pairs = ()) -> LBFGSState:
-        """Start at v0, with the pairs of an earlier run if given."""
+    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> LBFGSState:
+        """Start at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
-        return LBFGSState(v0, grad_g, pairs[-self.memory :])
+        return LBFGSState(v0, grad_g, self.start[-self.memory :])
 
     def step(self, phi: Model, state: LBFGSState) -> LBFGSState:
         """One quasi-Newton step; one gradient of g unless the unit step does not fit."""
@@ -111,8 +117,8 @@ class LBFGS:
         return -q, first
 
     def limit(self, phi: Model) -> int:
-        """Far more than a quasi-Newton method should need."""
-        return 10_000
+        """As given."""
+        return self.max_steps
 
 
 def _next_trial(low: tuple[float, float], high: tuple[float, float] | None, slope0: float) -> float:

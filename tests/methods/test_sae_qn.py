@@ -1,0 +1,190 @@
+"""SAE-QN: what the pairs say, the guarantee, the calls, and that a bad model only costs time."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from geartrain.methods.secant import Pairs, clipped_sr1, two_loops
+from geartrain.methods.trials import BFGSTrial, Proximal, Trial
+from geartrain.problem import norm
+from problems import PROBLEMS, logistic, quadratics, states
+
+
+def make_pairs(H, G, k, seed=0, memory=30):
+    """k pairs of quadratics with Hessians H and G."""
+    rng = np.random.default_rng(seed)
+    pairs = Pairs.none(len(H), memory)
+    for _ in range(k):
+        s = rng.standard_normal(len(H)) * 10.0 ** rng.uniform(-4, 2)
+        pairs = pairs.add(s, H @ s, G @ s)
+    return pairs
+
+
+def difference():
+    """h = f - f_1 of two halves of one data set; g = f_1 and a ridge."""
+    rng = np.random.default_rng(5)
+    A = rng.standard_normal((400, 12))
+    y = np.where(A @ rng.standard_normal(12) + rng.standard_normal(400) > 0, 1.0, -1.0)
+    f, f_1 = gt.LinearModel(A, y), gt.LinearModel(A[:80], y[:80])
+    return f - f_1, gt.LinearModel(A[:80], y[:80], l2=1e-3)
+
+
+class TestSecant:
+    def test_sr1_satisfies_all_secant_equations_of_a_convex_quadratic(self):
+        known = quadratics()
+        pairs = make_pairs(known.h.Q, known.g.Q, 6)
+        B = clipped_sr1(pairs)
+        for s, y in zip(pairs.S, pairs.Y_h, strict=True):
+            np.testing.assert_allclose(B @ s, y, atol=1e-9)
+        assert (B.w > 0).all()
+
+    def test_sr1_learns_the_whole_hessian(self):
+        H = np.diag(np.geomspace(0.1, 1.0, 8))
+        B = clipped_sr1(make_pairs(H, H, 8))
+        np.testing.assert_allclose(B @ np.eye(8)[2], H[2], atol=1e-8)
+
+    def test_sr1_of_an_indefinite_h_is_clipped(self):
+        H = np.diag([-1.0, 2.0, 0.5, -0.3])
+        B = clipped_sr1(make_pairs(H, np.eye(4), 4))
+        dense = np.column_stack([B @ e for e in np.eye(4)])
+        np.testing.assert_allclose(dense, np.diag([0.0, 2.0, 0.5, 0.0]), atol=1e-8)
+
+    def test_pairs_that_repeat_are_dropped_oldest_first(self):
+        H = np.diag([1.0, 2.0, 3.0])
+        pairs = Pairs.none(3, 30)
+        for s in (np.eye(3)[0], np.eye(3)[0] + 1e-14, np.eye(3)[1]):
+            pairs = pairs.add(s, H @ s, s)
+        B = clipped_sr1(pairs)
+        np.testing.assert_allclose(B @ np.eye(3)[1], [0.0, 2.0, 0.0], atol=1e-6)
+
+    def test_memory(self):
+        pairs = make_pairs(np.eye(5), np.eye(5), 9, memory=4)
+        assert pairs.S.shape == pairs.Y_h.shape == pairs.Y_g.shape == (4, 5)
+        assert pairs.add(np.zeros(5), np.zeros(5), np.zeros(5)) is pairs
+
+    def test_two_loops_are_the_bfgs_update(self):
+        """Against the product form H_+ = (I - rho s y')H(I - rho y s') + rho s s'."""
+        known = quadratics(n=8)
+        H_0 = np.linalg.inv(known.g.Q + 0.3 * np.eye(8))
+        pairs = make_pairs(known.h.Q, known.g.Q, 5)
+        H = H_0.copy()
+        for s, y_h, y_g in zip(pairs.S, pairs.Y_h, pairs.Y_g, strict=True):
+            y = y_h + y_g + 0.3 * s
+            rho = 1 / (s @ y)
+            left = np.eye(8) - rho * np.outer(s, y)
+            H = left @ H @ left.T + rho * np.outer(s, s)
+        gradient = np.arange(8.0)
+        d = two_loops(pairs, 0.3, gradient, lambda q: -H_0 @ q)
+        np.testing.assert_allclose(d, -H @ gradient, atol=1e-8)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("maker", [Proximal, BFGSTrial])
+def test_guarantee_and_invariants(problem, maker):
+    """R^2/(2 A_N) counted from each restart, the test, L a^2 = A_+, z and the gradients."""
+    make, x0 = PROBLEMS[problem]
+    known = make()
+    method = gt.SAEQN(trial=maker(gt.LBFGS(max_steps=500)))
+    run = states(method, known.sum(), x0, 15)
+    assert method.sigma == 0.9
+    for old, new in itertools.pairwise(run):
+        if norm(new.grad) <= 1e-11 * norm(run[0].grad):
+            break
+        A, z = (0.0, old.y) if new.since == 1 else (old.A, old.z)
+        if new.since == 1:
+            R2 = float(np.sum((old.y - known.x_star) ** 2))
+        a = new.A - A
+        assert new.L * a**2 == pytest.approx(new.A, rel=1e-9)
+        np.testing.assert_allclose(new.x, (A * old.y + a * z) / new.A, atol=1e-10)
+        np.testing.assert_allclose(new.z, z - a * known.grad(new.y), atol=1e-8 * max(1, new.A))
+        np.testing.assert_allclose(new.at.grad_h, known.h.grad(new.y), atol=1e-10)
+        np.testing.assert_allclose(new.at.grad_g, known.g.grad(new.y), atol=1e-9)
+        distance = norm(new.y - new.x)
+        ratio = norm(known.grad(new.y) + new.L * (new.y - new.x)) / (new.L * distance)
+        assert ratio == pytest.approx(new.ms_ratio, rel=1e-5, abs=1e-7)
+        assert ratio <= method.sigma
+        assert known.f(new.y) - known.f_star <= R2 / (2 * new.A) + 1e-12
+
+
+def test_one_gradient_of_h_a_trial_point():
+    known = logistic()
+    problem = known.sum()
+    run = states(gt.SAEQN(), problem, np.ones(10), 12)
+    trials = sum(s.middle_steps for s in run[1:])
+    assert problem.ledger.calls["h.grad"] == 1 + trials
+    assert problem.ledger.calls["h.value"] == problem.ledger.calls["g.value"] == 0
+
+
+def test_non_convex_h():
+    h, g = difference()
+    assert not h.convex
+    res = gt.minimize(h, g, method="sae-qn", tol=1e-9)
+    rival = gt.minimize(h, g, method="lbfgs", tol=1e-9)
+    assert res.success and rival.success
+    assert res.fun == pytest.approx(rival.fun, abs=1e-12)
+    assert res.calls["h.grad"] < rival.calls["h.grad"]
+
+
+@dataclass(frozen=True)
+class Poisoned:
+    """Trial points from a model that is made up."""
+
+    kind: str
+    safety: float = 2.0
+    first: float = 1.0
+    cautious: bool = False
+
+    def __call__(self, F, p):
+        rng = np.random.default_rng(abs(hash(p.v.tobytes())) % 2**32)
+        n = p.v.size
+        scale = {"random": 1.0, "huge": 1e6, "zero": 0.0}[self.kind]
+        M = rng.standard_normal((n, n))
+        B = scale * M @ M.T
+        # argmin <grad f(p), v - p> + 1/2 <v - p, B(v - p)> + L/2 |v - x|^2: g linearised, too
+        step = np.linalg.solve(B + F.L * np.eye(n), -p.grad - F.L * (p.v - F.x))
+        v = p.v + step
+        grad_g = F.f.g.grad(v)
+        return Trial(v, grad_g, np.zeros(n), (), False)
+
+
+@pytest.mark.parametrize("kind", ["random", "huge", "zero"])
+def test_a_poisoned_model_only_costs_time(kind):
+    """The test decides: the answer is right, or the run says that it is not there yet."""
+    known = logistic()
+    x0 = np.ones(10)
+    stop = gt.stop.any_of(gt.stop.Gradient(rel=1e-6), gt.stop.Calls({"h.grad": 20_000}))
+    res = gt.minimize(known.h, known.g, x0, method=gt.SAEQN(trial=Poisoned(kind)), stop=stop)
+    small = 1e-6 * norm(known.grad(x0))
+    assert res.success or res.status == 2
+    if res.success:
+        assert norm(known.grad(res.x)) <= small * (1 + 1e-9)
+    assert known.f(res.x) <= known.f(x0)
+    healthy = gt.minimize(known.h, known.g, x0, method="sae-qn", tol=1e-6)
+    assert healthy.calls["h.grad"] < res.calls["h.grad"]
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("make", [quadratics, logistic])
+def test_needs_no_constants(make, scale):
+    """Callables that know nothing, f scaled by 1e-6 .. 1e6."""
+    known = make()
+    n = known.x_star.size
+    h = gt.Term(lambda x: tuple(scale * v for v in known.h.value_and_grad(x)), n=n)
+    g = gt.Term(lambda x: tuple(scale * v for v in known.g.value_and_grad(x)), n=n)
+    x0 = np.ones(n)
+    res = gt.minimize(h, g, x0, method="sae-qn", tol=1e-8)
+    assert res.success, res.message
+    assert norm(known.grad(res.x)) <= 1e-8 * norm(known.grad(x0)) * (1 + 1e-6)
+    assert res.calls["h.grad"] <= 60
+
+
+def test_resumed_is_uninterrupted():
+    known = logistic()
+    whole = gt.minimize(known.h, known.g, np.ones(10), method="sae-qn", max_iter=9, tol=1e-15)
+    half = gt.minimize(known.h, known.g, np.ones(10), method="sae-qn", max_iter=4, tol=1e-15)
+    rest = gt.minimize(known.h, known.g, state=half.state, max_iter=5, tol=1e-15)
+    assert np.array_equal(whole.x, rest.x)
+    assert whole.calls == rest.calls

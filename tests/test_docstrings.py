@@ -1,0 +1,79 @@
+"""Everything public is documented, and what is documented is there."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+from numpydoc.validate import validate
+
+import geartrain
+
+# numpydoc's codes: no docstring, summary missing, parameters not documented, documented but not
+# there, in the wrong order.
+MISSING, SUMMARY, UNDOCUMENTED, UNKNOWN, ORDER = "GL08", "SS01", "PR01", "PR02", "PR03"
+
+
+def own(module):
+    """Public functions and classes that `module` itself defines."""
+    return [
+        f"{module.__name__}.{name}"
+        for name, obj in vars(module).items()
+        if not name.startswith("_")
+        and (inspect.isclass(obj) or inspect.isfunction(obj))
+        and obj.__module__ == module.__name__
+    ]
+
+
+def modules():
+    for info in pkgutil.walk_packages(geartrain.__path__, "geartrain."):
+        try:
+            yield importlib.import_module(info.name)
+        except ImportError as error:  # of an extra that is not installed
+            if (error.name or "").startswith("geartrain"):
+                raise
+
+
+EVERYTHING = sorted({name for module in modules() for name in own(module)})
+# What users call: __all__ and the rules. Protocols have no parameters of their own.
+SURFACE = [f"geartrain.{name}" for name in geartrain.__all__ if name not in ("stop", "theory")]
+SURFACE += [n for n in own(geartrain.stop) if n.rpartition(".")[2] not in ("Look", "Rule")]
+
+
+def errors(name):
+    return {code: text for code, text in validate(name)["errors"]}
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_docstrings_exist_and_do_not_lie(name):
+    found = errors(name)
+    wrong = {c: found[c] for c in (MISSING, SUMMARY, UNKNOWN, ORDER) if c in found}
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize("name", SURFACE)
+def test_the_surface_documents_every_parameter(name):
+    found = errors(name)
+    assert UNDOCUMENTED not in found, found[UNDOCUMENTED]
+
+
+@pytest.mark.parametrize("name", own(geartrain.theory))
+def test_letters_of_the_theory_are_explained(name):
+    """In its own docstring or in the table at the head of the module."""
+    fn = getattr(geartrain.theory, name.rpartition(".")[2])
+    text = f"{geartrain.theory.__doc__} {fn.__doc__}".replace(",", " ").replace("`", " ").split()
+    for letter in inspect.signature(fn).parameters:
+        assert letter in text, f"{name} does not explain {letter}"
+
+
+@pytest.mark.parametrize("name", SURFACE)
+def test_methods_of_public_classes_are_documented(name):
+    """Answers of terms are documented by the protocols; all else says what it does."""
+    cls = getattr(importlib.import_module("geartrain"), name.rpartition(".")[2], None)
+    answers = {"value", "grad", "value_and_grad", "component", "coord", "prox", "convex"}
+    answers |= {"L", "mu", "L_coord", "L_components"}
+    for member, obj in vars(cls).items() if inspect.isclass(cls) else ():
+        if inspect.isfunction(obj) and not member.startswith("_") and member not in answers:
+            assert obj.__doc__, f"{name}.{member} has no docstring"
