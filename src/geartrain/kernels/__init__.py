@@ -1,1 +1,1 @@
-"""Compiled loops; every module here imports Numba, so import them only where they run."""
+"""Compiled loops. Numba is imported here only, and these modules only when a kernel is needed."""
