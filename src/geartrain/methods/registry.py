@@ -8,21 +8,33 @@ from typing import Any
 
 from geartrain.methods.afb import AFB
 from geartrain.methods.baselines.ags import AGS
+from geartrain.methods.baselines.catalyst import Catalyst
 from geartrain.methods.baselines.fgm import FGM
+from geartrain.methods.baselines.katyusha_whole import KatyushaWhole
 from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner.exact import Exact
+from geartrain.methods.inner.katyusha import Katyusha
+from geartrain.methods.inner.l_katyusha import LKatyusha
 from geartrain.methods.inner.lbfgs import LBFGS
+from geartrain.methods.inner.varag import Varag
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
-from geartrain.oracles.protocols import can, require
+from geartrain.oracles.protocols import answers, can, require
 from geartrain.problem import Sum
 
-INNER: dict[str, Callable[[], Any]] = {"agm": AGM, "exact": Exact, "lbfgs": LBFGS}
+INNER: dict[str, Callable[[], Any]] = {
+    "agm": AGM,
+    "exact": Exact,
+    "katyusha": Katyusha,
+    "l-katyusha": LKatyusha,
+    "lbfgs": LBFGS,
+    "varag": Varag,
+}
 
 # Name -> maker from (problem, inner). A maker looks at the problem only to choose a restart.
 METHODS: dict[str, Callable[[Sum, Any], Any]] = {
@@ -35,6 +47,8 @@ METHODS: dict[str, Callable[[Sum, Any], Any]] = {
     "ags": lambda problem, inner: AGS(),
     "ms": lambda problem, inner: MonteiroSvaiterWhole(),
     "lbfgs": lambda problem, inner: ScipyLBFGS(),
+    "katyusha": lambda problem, inner: KatyushaWhole(),
+    "catalyst": lambda problem, inner: Catalyst(),
 }
 
 
@@ -46,8 +60,11 @@ def _restarted(mu: float | None, method: Any) -> Any:
 def make_inner(inner: Any, problem: Sum) -> Any:
     """The inner method of that name or the object itself; "auto" by what g answers."""
     if inner == "auto":
-        if not can(problem.g.term, "grad") and can(problem.g.term, "prox"):
+        known = answers(problem.g.term)
+        if not can(problem.g.term, "grad") and "prox" in known:
             inner = "exact"
+        elif "component" in known and known.isdisjoint(("grad", "value_and_grad")):
+            inner = "katyusha"
         else:
             inner = "lbfgs" if problem.L_g.value is None else "agm"
     made = _lookup(inner, INNER, "inner method")() if isinstance(inner, str) else inner

@@ -1,0 +1,1 @@
+"""Numba loops of the randomised methods, dense and CSR, and nothing else."""
