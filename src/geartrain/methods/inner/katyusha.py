@@ -13,7 +13,7 @@ s       ``s``         epochs so far
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from geartrain.methods.inner.finite_sum import FiniteSum, finite_sum
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.oracles.protocols import Vector
-from geartrain.problem import Model
+from geartrain.problem import Model, norm
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class KatyushaState:
     y: Vector
     z: Vector
     s: int
+    plain: bool = True  # prox-SVRG steps are allowed where no momentum is needed
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Katyusha:
     Parameters
     ----------
     epoch : int, optional
-        l; m if not given, and m/4 where the condition number L/alpha is below m.
+        l; if not given m, and 9 L/alpha where that is smaller.
     option : {"II", "I"}
         Line 3.
     sampling : {"importance", "uniform"}
@@ -72,7 +73,15 @@ class Katyusha:
     -----
     Implements Algorithms 1 and 2 of [1]_. A ridge of a `geartrain.LinearModel` counts as part of
     the quadratic. Where the gradient of g at the start is handed in and the components there are
-    not known, each is asked for when it is first needed. An epoch of a user's Python
+    not known, each is asked for when it is first needed.
+
+    Where 3 L <= l alpha the components determine the step and momentum gains nothing, but tau_2
+    = 1/2 lets an epoch go only half the way from xt to the minimiser. There the method takes
+    tau_1 = 1, tau_2 = 0, a = 1/(3 L): prox-SVRG, whose epoch contracts by about
+    exp(-l alpha/(3 L)). An epoch that does not reduce \|grad phi\| is dropped, and the run goes
+    on from the snapshot before it with the parameters above.
+
+    An epoch of a user's Python
     ``component`` is slower than a compiled one, see `geartrain.methods.inner.finite_sum`.
 
     References
@@ -106,10 +115,13 @@ class Katyusha:
         terms = finite_sum(phi.g)
         draw = terms.sampling(self.sampling, self._shift(phi))
         l = self._length(phi, terms, draw.L)
+        alpha = phi.alpha + terms.strong
+        # Deviation: prox-SVRG in the well-conditioned case, see the Notes.
+        plain = state.plain and l * alpha >= 3.0 * draw.L
         steps = separated(
             draw.L,
             tuple(phi.alpha + ridge for ridge in terms.ridges),
-            lambda L: self._steps(phi.alpha + terms.strong, L, l, state.s),
+            lambda L: svrg_steps(alpha, L) if plain else self._steps(alpha, L, l, state.s),
         )
         order = draw.order(np.random.default_rng((*phi.key, state.s)), l)
         end = terms.epoch(
@@ -125,7 +137,10 @@ class Katyusha:
             state.z,
         )
         grad_g, memory = terms.snapshot(end.mean)
-        return KatyushaState(end.mean, grad_g, memory, end.y, end.z, state.s + 1)
+        before = norm(phi.grad(state.v, state.grad_g))
+        if plain and norm(phi.grad(end.mean, grad_g)) > before:
+            return replace(state, y=state.v, z=state.v, s=state.s + 1, plain=False)
+        return KatyushaState(end.mean, grad_g, memory, end.y, end.z, state.s + 1, plain=state.plain)
 
     def limit(self, phi: Model) -> int:
         """A hundred times the natural number of epochs: rounding has won by then."""
@@ -152,9 +167,15 @@ class Katyusha:
         return Steps(tau_1, 0.5, a, 1.0 / (1.0 + a * alpha), c)
 
 
+def svrg_steps(alpha: float, L: float) -> Steps:
+    """Prox-SVRG as a case of the recursion: x = z."""
+    a = 1.0 / (3.0 * L)
+    return Steps(1.0, 0.0, a, 1.0 / (1.0 + a * alpha))
+
+
 def epoch_length(m: int, L: float, alpha: float) -> int:
-    """m, or m/4 where the condition number is below m (fewest calls in trials)."""
-    return m if alpha * m <= L else max(1, m // 4)
+    """m, or 9 L/alpha where that is smaller: prox-SVRG then contracts by exp(-3)."""
+    return m if alpha * m <= 9.0 * L else math.ceil(9.0 * L / alpha)
 
 
 def check_options(epoch: int | None, sampling: str) -> None:
