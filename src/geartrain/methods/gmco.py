@@ -33,7 +33,6 @@ class GMCOState(State):
     L_h: float  # the constant in use: raised when h shows more curvature
     k: int = 0
     inner_steps: int = 0  # of the last inner run
-    floor: bool = False  # the last inner run ended in rounding error
     note: str = ""
 
     @property
@@ -61,6 +60,15 @@ class MonteiroSvaiter:
     def met(self, F: Envelope, state: GMCOState) -> bool:
         """Whether zeta passes."""
         return state.grad is not None and self.ratio(F, state) <= self.sigma
+
+    def over(self, F: Envelope, state: GMCOState) -> bool:
+        """Whether zeta passes, or grad F is rounding error and no point ever will."""
+        if self.met(F, state):
+            return True
+        assert state.grad is not None and state.grad_g is not None
+        curvature = F.L + state.L_h + (F.f.L_g.value or 0.0)
+        size = norm(state.grad_h) + norm(state.grad_g) + curvature * norm(state.zeta)
+        return norm(F.grad(state.zeta, state.grad)) <= 10.0 * EPS * size
 
 
 def ms_ratio(F: Envelope, y: Vector, grad_f: Vector) -> float:
@@ -158,7 +166,6 @@ class GMCO:
             L_h=1.5 * seen if wrong else L_h,
             k=state.k + 1,
             inner_steps=run.steps,
-            floor=run.floor,
             note=f"h shows curvature {seen:.3g} > L_h = {L_h:.3g}: raised" if wrong else state.note,
         )
 

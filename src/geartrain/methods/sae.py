@@ -142,7 +142,7 @@ class SAE:
         zeta, steps = iterate(
             lambda s: middle.step(F, s),
             middle.step(F, start),
-            lambda s: test.met(F, s) or s.floor,
+            lambda s: test.over(F, s),
             limit=100 + math.ceil(20.0 * state.L_h / L),
         )
         assert zeta.grad is not None and zeta.grad_g is not None

@@ -1,0 +1,174 @@
+"""The theorems along runs: bounds at every iteration, potentials that do not grow, budgets."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from problems import PROBLEMS, logistic, quadratics, states
+
+INNER = {"exact": gt.Exact, "agm": gt.AGM, "lbfgs": gt.LBFGS}
+
+
+CASES = [(p, i) for p in PROBLEMS for i in INNER if p == "quadratic" or i != "exact"]
+
+
+@pytest.mark.parametrize(("problem", "inner"), CASES)
+@pytest.mark.parametrize("sigma", [0.5, 1.0])
+def test_sae_bound_and_potential(problem, inner, sigma):
+    """f(y_N) - f* <= R^2/(2 A_N), A_N >= (N + 1)^2/(4 L), eq. (24); A gap + |z - x*|^2/2 falls."""
+    make, x0 = PROBLEMS[problem]
+    known = make()
+    run = states(gt.SAE(sigma=sigma, inner=INNER[inner]()), known.sum(), x0, 60)
+    R2 = float(np.sum((x0 - known.x_star) ** 2))
+    potential = R2 / 2
+    for N, state in enumerate(run[1:], 1):
+        gap = known.f(state.y) - known.f_star
+        assert gap <= R2 / (2 * state.A) + 1e-12
+        assert state.A >= (N + 1) ** 2 / (4 * state.L) * (1 - 1e-12)
+        new = state.A * gap + float(np.sum((state.z - known.x_star) ** 2)) / 2
+        assert new <= potential * (1 + 1e-9) + 1e-9
+        potential = new
+
+
+@pytest.mark.parametrize(("problem", "inner"), CASES)
+@pytest.mark.parametrize("name", ["sc-sae", "afb"])
+def test_strongly_convex_potential_and_growth(problem, inner, name):
+    """A gap + (1 + mu A)|z - x*|^2/2 falls, and A grows by 1/(1 - s)."""
+    make, x0 = PROBLEMS[problem]
+    known = make()
+    if name == "afb":
+        method, mu = gt.AFB(inner=INNER[inner]()), known.h.mu + known.g.mu
+    else:
+        method, mu = gt.SCSAE(inner=INNER[inner]()), known.mu
+    run = states(method, known.sum(), x0, 40)
+    R2 = float(np.sum((x0 - known.x_star) ** 2))
+    potential = R2 / 2
+    for old, state in itertools.pairwise(run):
+        gap = known.f(state.x) - known.f_star
+        assert gap <= R2 / (2 * state.A) + 1e-11
+        new = state.A * gap + (1 + mu * state.A) * np.sum((state.z - known.x_star) ** 2) / 2
+        assert new <= potential * (1 + 1e-9) + 1e-7
+        potential = new
+        eta = (1 - 0.25) / (state.L) if name == "afb" else 1 / state.L
+        if old.A > 0:
+            assert old.A / (1 - math.sqrt(mu * eta / (1 + mu * eta))) * (1 - 1e-9) <= state.A
+
+
+def test_sc_sae_takes_a_non_convex_h():
+    """h indefinite with eigenvalues down to -0.9 L_h, f strongly convex."""
+    rng = np.random.default_rng(3)
+    n = 20
+    U = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    H = (U * np.linspace(-0.9, 1.0, n)) @ U.T
+    G = (U * np.geomspace(1.0, 200.0, n)) @ U.T
+    h, g = gt.Quadratic((H + H.T) / 2), gt.Quadratic((G + G.T) / 2, b=rng.standard_normal(n))
+    assert not h.convex
+    x_star = np.linalg.solve(h.Q + g.Q, g.b)
+    known = type(quadratics())(h, g, x_star, 0.1)
+    x0 = np.ones(n)
+    run = states(gt.SCSAE(), known.sum(), x0, 60)
+    potential = np.sum((x0 - x_star) ** 2) / 2
+    for state in run[1:]:
+        assert state.middle_steps == 1
+        gap = known.f(state.x) - known.f_star
+        new = state.A * gap + (1 + 0.1 * state.A) * np.sum((state.z - x_star) ** 2) / 2
+        assert new <= potential * (1 + 1e-9) + 1e-8
+        potential = new
+    with pytest.raises(ValueError, match="AFB needs a convex h"):
+        gt.minimize(h, g, method="afb")
+
+
+def test_violating_the_test_is_visible():
+    """Teeth of the potential: with a test three times too generous it grows."""
+    known = quadratics(L_g=1e3, mu=1e-3)
+    x0 = known.x_star + 1.0
+    problem = known.sum()
+    L = problem.L_h.value
+    y = z = x0
+    A, worst = 0.0, 0.0
+    potential = np.sum((x0 - known.x_star) ** 2) / 2
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        a = (1 / L + math.sqrt(1 / L**2 + 4 * A / L)) / 2
+        x = (A * y + a * z) / (A + a)
+        whole = np.linalg.solve(
+            known.h.Q + known.g.Q + L * np.eye(24), known.h.b + known.g.b + L * x
+        )
+        direction = rng.standard_normal(24)
+        direction /= np.linalg.norm(direction)
+        error = 3.0 * L * np.linalg.norm(whole - x) * direction
+        y = whole + np.linalg.solve(known.h.Q + known.g.Q + L * np.eye(24), error)
+        A += a
+        z = z - a * known.grad(y)
+        new = A * (known.f(y) - known.f_star) + np.sum((z - known.x_star) ** 2) / 2
+        worst = max(worst, new / potential)
+        potential = new
+    assert worst > 1.01
+
+
+@pytest.mark.parametrize("restart", [None, gt.GradientTest()])
+def test_r_sae_halves_the_distance_each_stage(restart):
+    known = quadratics(L_g=50.0, mu=1e-2)
+    x0 = known.x_star + 1.0
+    run = states(gt.RSAE(restart=restart), known.sum(), x0, 200)
+    ends = [a for a, b in itertools.pairwise(run) if b.since == 1]
+    distances = [float(np.sum((s.y - known.x_star) ** 2)) for s in ends]
+    assert len(distances) >= 4
+    for far, near in itertools.pairwise(distances):
+        assert near <= far / 2 or near < 1e-20
+
+
+def test_gmco_contracts_as_theorem_2_says():
+    """F(zeta_K) - F* <= exp(-K mu/(4 L_h)) (F(zeta_0) - F*), here with L = 0 and F = f."""
+    known = quadratics(mu=0.05)
+    x0 = np.ones(24)
+    run = states(gt.GMCO(inner=gt.Exact()), known.sum(), x0, 50)
+    start = known.f(x0) - known.f_star
+    for k, state in enumerate(run):
+        bound = math.exp(-k * known.mu / (4 * known.h.L)) * start
+        assert known.f(state.zeta) - known.f_star <= bound * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("kappa", [1e2, 1e4])
+def test_agm_takes_sqrt_kappa_steps(kappa):
+    """Momentum lost: then the steps are ~ kappa. Stated: tau_g/sqrt(alpha) ln(1/accuracy)."""
+    n = 100
+    g = gt.Quadratic(np.diag(np.geomspace(1e-3, kappa, n)), b=np.ones(n))
+    known = type(quadratics())(g, g, np.zeros(n), 0.0)
+    problem = known.sum()
+    from geartrain.core.loop import solve_model
+    from geartrain.problem import Model, norm
+
+    phi = Model(problem.g, np.ones(n), 1.0, L_g=kappa)
+    first = norm(phi.grad(np.zeros(n), g.grad(np.zeros(n))))
+    run = solve_model(gt.AGM(), phi, np.zeros(n), lambda v, gg, r: norm(r) <= 1e-6 * first)
+    assert run.accepted
+    assert run.steps <= 3.0 * math.sqrt(kappa) * math.log(1e6)
+
+
+def test_fgm_and_ags_bounds():
+    known = quadratics(L_g=300.0)
+    x0 = known.x_star + 1.0
+    R2 = float(np.sum((x0 - known.x_star) ** 2))
+    L = known.h.L + known.g.L
+    for k, state in enumerate(states(gt.FGM(mu=0.0), known.sum(), x0, 80)):
+        if k:
+            assert known.f(state.x) - known.f_star <= 2 * L * R2 / (k + 1) ** 2
+    for k, state in enumerate(states(gt.AGS(mu=0.0), known.sum(), x0, 30)):
+        if k:
+            assert known.f(state.x_bar) - known.f_star <= 15 * known.h.L * R2 / (k * (k + 1))
+
+
+def test_a_priori_inner_calls_make_the_test_pass():
+    """N_M of eq. (6) with generous constants: K stays at its exact value."""
+    known = logistic()
+    L = known.h.L
+    N_M = gt.theory.inner_calls(
+        math.sqrt(known.g.L), L=L, L_h=L, mu=known.mu, delta=0.05, C_0=2.0, C_1=10.0
+    )
+    run = states(gt.SAE(inner_steps=N_M), known.sum(), np.ones(10), 20)
+    assert all(s.ms_ratio <= 0.5 for s in run[1:])
+    assert max(s.middle_steps for s in run[1:]) <= 3

@@ -1,0 +1,59 @@
+"""A wrong constant costs time, never the answer."""
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from problems import logistic, quadratics
+
+
+@pytest.mark.parametrize("method", ["sae", "r-sae", "sc-sae", "afb"])
+@pytest.mark.parametrize("factor", [0.1, 1000.0])
+@pytest.mark.parametrize("make", [quadratics, logistic])
+def test_wrong_L_h(method, factor, make):
+    known = make()
+    x0 = np.ones(known.x_star.size)
+    res = gt.minimize(known.h, known.g, x0, method=method, L_h=factor * known.h.L, tol=1e-7)
+    assert res.success, res.message
+    small = 1e-7 * np.linalg.norm(known.grad(x0))
+    assert np.linalg.norm(known.grad(res.x)) <= small * (1 + 1e-6)
+    if factor < 1:
+        assert any("raised" in note for _, note in res.history.notes)
+
+
+@pytest.mark.parametrize("method", ["r-sae", "sc-sae", "afb", "fgm", "ags"])
+@pytest.mark.parametrize("mu", [0.0, 1.0])
+def test_wrong_mu(method, mu):
+    """mu = 1 is 100 times too large here."""
+    known = quadratics()
+    x0 = np.ones(24)
+    stop = gt.stop.any_of(gt.stop.Gradient(rel=1e-5), gt.stop.Calls({"h.grad": 4000}))
+    res = gt.minimize(known.h, known.g, x0, method=method, mu=mu, stop=stop)
+    if res.success:
+        small = 1e-5 * np.linalg.norm(known.grad(x0))
+        assert np.linalg.norm(known.grad(res.x)) <= small * (1 + 1e-6)
+
+
+def test_adaptive_restart_is_used_where_mu_is_unknown():
+    """Without mu R-SAE restarts by the gradient test and stays near the known-mu calls."""
+    known = quadratics(mu=1e-3)
+    h, g = known.h, known.g
+    plain = gt.Term(h.value_and_grad, L=h.L, n=24)
+    plain_g = gt.Term(g.value_and_grad, L=g.L, n=24)
+    x0 = np.ones(24)
+    with_mu = gt.minimize(plain, plain_g, x0, method="r-sae", mu=known.mu, tol=1e-8)
+    without = gt.minimize(plain, plain_g, x0, method="r-sae", tol=1e-8)
+    never = gt.minimize(plain, plain_g, x0, method="sae", tol=1e-8)
+    assert with_mu.success and without.success
+    assert without.calls["h.grad"] <= 1.5 * with_mu.calls["h.grad"]
+    assert without.calls["h.grad"] < never.calls["h.grad"]
+
+
+def test_missing_constants_are_named():
+    h = gt.Term(lambda x: (x @ x, 2 * x), n=3)
+    with pytest.raises(ValueError, match="SAE needs L_h"):
+        gt.minimize(h, gt.Quadratic(np.eye(3)), np.ones(3), method="sae")
+    with pytest.raises(ValueError, match="AGM needs L_g"):
+        gt.minimize(gt.Quadratic(np.eye(3)), h, np.ones(3), method="sae", inner="agm")
+    res = gt.minimize(gt.Quadratic(np.eye(3)), h, np.ones(3), method="sae")
+    assert res.success

@@ -1,0 +1,1 @@
+"""Literal transcriptions of the algorithm boxes, in plain NumPy, to compare with."""

@@ -1,0 +1,43 @@
+"""FGM, AGS and the Monteiro-Svaiter method on the whole, as printed."""
+
+import numpy as np
+
+
+def fgm(grad, x0, L, mu, N):
+    """Nesterov's scheme with variable momentum; the list of x."""
+    x = y = x0
+    theta = 1.0
+    q = mu / L
+    out = []
+    for _ in range(N):
+        x_next = y - grad(y) / L
+        theta_next = np.roots([1.0, theta**2 - q, -(theta**2)]).max()
+        y = x_next + theta * (1 - theta) / (theta**2 + theta_next) * (x_next - x)
+        x, theta = x_next, theta_next
+        out.append(x)
+    return out
+
+
+def ags(grad_h, grad_g, x0, L, M, N):
+    """Accelerated gradient sliding; the list of x_bar."""
+    T = int(np.ceil(np.sqrt(M / L)))
+    x_bar = x = x0
+    out = []
+    for k in range(1, N + 1):
+        gamma = 2 / (k + 1)
+        lam = 1.0 if k == 1 else gamma * (T + 1) * (T + 2) / (T * (T + 3))
+        beta = 3 * L * gamma / (k * lam)
+        gradient = grad_h((1 - gamma) * x_bar + gamma * x)
+        u, u_tilde = x, x_bar
+        for t in range(1, T + 1):
+            if k == 1:
+                alpha, p, q = 2 / (t + 1), (t - 1) / 2, 6 * M / t
+            else:
+                alpha, p, q = 2 / (t + 2), t / 2, 6 * M / (k * (t + 1))
+            u_low = (1 - lam) * x_bar + lam * (1 - alpha) * u_tilde + lam * alpha * u
+            u = (beta * x + (beta * p + q) * u - gradient - grad_g(u_low)) / (beta + beta * p + q)
+            u_tilde = (1 - alpha) * u_tilde + alpha * u
+        x_bar = (1 - lam) * x_bar + lam * u_tilde
+        x = u
+        out.append(x_bar)
+    return out
