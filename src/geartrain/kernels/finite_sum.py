@@ -197,6 +197,8 @@ def epoch_csr(  # type: ignore[no-untyped-def]
         c = (slope(loss, param, y[k], p) - slopes[k]) * scale[k]
         tally[0] += 1
         if T == 0.0:  # w is the last impulse alone
+            if j == 0:
+                P[:, _W] = 0.0
             for e in range(before, until):
                 P[indices[e], _W] = 0.0
         else:

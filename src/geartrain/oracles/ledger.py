@@ -94,7 +94,7 @@ class Oracle:
                 self.grad = self._mean_of_components
             elif "coord" in known:
                 self.grad = self._all_partials
-        if "value_and_grad" not in known and hasattr(self, "value") and hasattr(self, "grad"):
+        if "value_and_grad" not in known and {"value", "grad"} <= vars(self).keys():
             self.value_and_grad = lambda x: (self.value(x), self.grad(x))
 
     def _mean_of_components(self, x: Vector) -> Vector:

@@ -109,7 +109,7 @@ class Sampling:
     def __init__(self, L_k: Vector, kind: str) -> None:
         m = L_k.size
         self.m = m
-        self.L = max(float(L_k.mean() if kind == "importance" else L_k.max()), 1e-300)
+        self.L = max(float(L_k.mean() if kind == "importance" else L_k.max()), 1e-100)
         even = kind == "uniform" or float(np.ptp(L_k)) <= 1e-12 * self.L
         self.p = np.full(m, 1.0 / m) if even else L_k / L_k.sum()
         # A component with p_k = 0 is constant and never drawn.

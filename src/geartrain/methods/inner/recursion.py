@@ -100,7 +100,7 @@ def separated(L: float, alphas: tuple[float, ...], make: Callable[[float], Steps
     L is a valid one.
     """
     steps = make(L)
-    while any(abs(d.r - d.T) < 0.05 for d in map(steps.diagonal, alphas)):
+    while any(abs(d.r - d.T) < 0.05 * max(d.r, d.T) for d in map(steps.diagonal, alphas)):
         L *= 1.5
         steps = make(L)
     return steps
