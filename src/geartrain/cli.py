@@ -47,6 +47,13 @@ def _prices(name: str, args: argparse.Namespace) -> tuple[str, float, float]:
     return "gradients", h, g
 
 
+def _bench_kernels(args: argparse.Namespace) -> None:
+    """Print the speed of the compiled kernels."""
+    from geartrain.bench import kernels
+
+    kernels.run(args.quick, args.json)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="geartrain", description=__doc__)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
@@ -63,6 +70,13 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--price-h", type=float, default=1.0, help="price of a gradient of h")
     plan.add_argument("--price-g", type=float, default=1.0, help="price of a gradient of g")
     plan.set_defaults(run=_plan)
+
+    bench = commands.add_parser("bench", help="measurements on this machine")
+    benches = bench.add_subparsers(required=True, metavar="what")
+    kernels = benches.add_parser("kernels", help="compiled kernels against plain products")
+    kernels.add_argument("--json", metavar="FILE", help="write the rows to this file")
+    kernels.add_argument("--quick", action="store_true", help="smaller data, fewer repetitions")
+    kernels.set_defaults(run=_bench_kernels)
     return parser
 
 

@@ -1,1 +1,1 @@
-"""Numba loops of the randomised methods, dense and CSR, and nothing else."""
+"""Compiled loops of the randomised methods; importing a module here imports Numba."""

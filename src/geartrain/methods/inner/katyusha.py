@@ -121,7 +121,7 @@ class Katyusha:
         steps = separated(
             draw.L,
             tuple(phi.alpha + ridge for ridge in terms.ridges),
-            lambda L: svrg_steps(alpha, L) if plain else self._steps(alpha, L, l, state.s),
+            lambda L: svrg_steps(alpha, L) if plain else self.steps(alpha, L, l, state.s),
         )
         order = draw.order(np.random.default_rng((*phi.key, state.s)), l)
         end = terms.epoch(
@@ -157,7 +157,8 @@ class Katyusha:
             return self.epoch
         return epoch_length(terms.m, L, phi.alpha + terms.strong)
 
-    def _steps(self, alpha: float, L: float, l: int, s: int) -> Steps:
+    def steps(self, alpha: float, L: float, l: int, s: int) -> Steps:
+        """The numbers of epoch s."""
         if alpha > 0.0:
             tau_1 = min(math.sqrt(l * alpha / (3.0 * L)), 0.5)
         else:
