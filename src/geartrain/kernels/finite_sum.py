@@ -97,6 +97,16 @@ def epoch_dense(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def pick_by_alias(u, keep, other):  # type: ignore[no-untyped-def]
+    """Take k = floor(u) with probability keep[k], else other[k], for u uniform on [0, m)."""
+    out = np.empty(u.size, dtype=np.int64)
+    for j in range(u.size):
+        k = int(u[j])
+        out[j] = k if u[j] - k < keep[k] else other[k]
+    return out
+
+
+@njit(cache=True)
 def _impulses(r, T, rho, k_z, q, a, l):  # type: ignore[no-untyped-def]
     """What the unit impulse of step j adds to the final `acc`, and what z, G and w add.
 
@@ -121,8 +131,9 @@ def _impulses(r, T, rho, k_z, q, a, l):  # type: ignore[no-untyped-def]
 _Z, _W, _G, _X0, _ACC, _XT = 0, 1, 2, 3, 4, 5
 # The scaled variables are written out when their scales have fallen so far. Below 1e-3 rounding
 # of z would show; w holds its recent past only, so its scale may fall as far as numbers go.
-_BLOCK = 32
 _LOW_R, _LOW_T = 1e-3, 1e-250
+# Rows that are touched together before use: their cache misses overlap.
+_BLOCK = 16
 
 
 @njit(cache=True, fastmath=_FAST)
@@ -164,20 +175,21 @@ def epoch_csr(  # type: ignore[no-untyped-def]
         P[i, _X0], P[i, _XT] = X0[i], xt[i]
         P[i, _ACC] = of_z * z[i] + of_G * G[i] + of_w * w[i]
     R, E, S = 1.0, 0.0, 1.0
-    start = stop = 0
+    m = y.size
+    Q = np.empty((m + 1, 4))
+    for k in range(m):
+        Q[k, 0], Q[k, 1], Q[k, 2], Q[k, 3] = y[k], scale[k], slopes[k], indptr[k]
+    Q[m, 3] = indptr[m]
     sink = 0.0
     for j in range(l):
         if j % _BLOCK == 0:
             for t in range(j, min(j + _BLOCK, l)):
                 k = order[t]
-                sink += indptr[k] + y[k] + scale[k] + slopes[k]
-            for t in range(j, min(j + _BLOCK, l)):
-                k = order[t]
-                first, last = indptr[k], max(indptr[k + 1] - 1, 0)
+                first, last = int(Q[k, 3]), max(int(Q[k + 1, 3]) - 1, 0)
                 sink += data[first] + data[last] + indices[first] + indices[last]
         k = order[j]
-        before, until = start, stop
-        start, stop = indptr[k], indptr[k + 1]
+        label, weight, at_snapshot = Q[k, 0], Q[k, 1], Q[k, 2]
+        start, stop = int(Q[k, 3]), int(Q[k + 1, 3])
         on_z = on_w = on_G = on_X0 = 0.0
         for e in range(start, stop):
             i, v = indices[e], data[e]
@@ -188,23 +200,22 @@ def epoch_csr(  # type: ignore[no-untyped-def]
         p = x1 * (R * on_z - E * on_G) + t3 * S * on_w + on_X0
         if bias:
             p += x1b * z[n] + t3b * w[n] + X0[n]
-        if np.isnan(slopes[k]):
-            at_snapshot = xt[n] if bias else 0.0
+        if np.isnan(at_snapshot):
+            pt = xt[n] if bias else 0.0
             for e in range(start, stop):
-                at_snapshot += data[e] * P[indices[e], _XT]
-            slopes[k] = slope(loss, param, y[k], at_snapshot)
+                pt += data[e] * P[indices[e], _XT]
+            at_snapshot = slope(loss, param, label, pt)
+            Q[k, 2] = at_snapshot
             tally[0] += 1
-        c = (slope(loss, param, y[k], p) - slopes[k]) * scale[k]
+        c = (slope(loss, param, label, p) - at_snapshot) * weight
         tally[0] += 1
-        if T == 0.0:  # w is the last impulse alone
-            if j == 0:
-                P[:, _W] = 0.0
-            for e in range(before, until):
-                P[indices[e], _W] = 0.0
-        else:
+        # z_+ = r z - r G - r a c a_k and w_+ = T w + q c a_k; T = 0 has q = 0, and w is gone
+        dz, dw, dacc = -a * c / R, 0.0, add[j] * c
+        if T > 0.0:
             S *= T
-        # z_+ = r z - r G - r a c a_k
-        dz, dw, dacc = -a * c / R, q * c / S, add[j] * c
+            dw = q * c / S
+        elif j == 0:
+            P[:, _W] = 0.0
         R *= r
         E = r * (E + 1.0)
         for e in range(start, stop):

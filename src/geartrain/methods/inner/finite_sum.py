@@ -95,19 +95,27 @@ class FiniteSum(ABC):
         """Sampling for components of smoothness L_k + shift; the last one is kept."""
         key = (kind, shift)
         if key not in self._samplings:
-            self._samplings = {key: Sampling(self.L_k + shift, kind)}
+            self._samplings = {key: Sampling(self.L_k + shift, kind, self._pick())}
         return self._samplings[key]
+
+    def _pick(self) -> Pick | None:
+        """A compiled way to draw, where there is one."""
+        return None
 
     def start(self, v0: Vector, grad_g0: Vector | None) -> tuple[Vector, Any]:
         """Gradient and memory at v0; a known gradient is not asked for again."""
         return self.snapshot(v0) if grad_g0 is None else (grad_g0, self.forgotten())
 
 
+Pick = Callable[[Vector, Vector, Any], Any]
+
+
 class Sampling:
     """Draws components with probabilities p_k, by Walker's alias method: O(1) a draw."""
 
-    def __init__(self, L_k: Vector, kind: str) -> None:
+    def __init__(self, L_k: Vector, kind: str, pick: Pick | None = None) -> None:
         m = L_k.size
+        self._pick = _pick_by_alias if pick is None else pick
         self.m = m
         self.L = max(float(L_k.mean() if kind == "importance" else L_k.max()), 1e-100)
         even = kind == "uniform" or float(np.ptp(L_k)) <= 1e-12 * self.L
@@ -120,10 +128,13 @@ class Sampling:
         """Indices of `size` components."""
         if self._alias is None:
             return rng.integers(self.m, size=size)
-        keep, other = self._alias
-        u = rng.random(size) * self.m
-        k = u.astype(np.int64)
-        return np.where(u - k < keep[k], k, other[k])
+        return self._pick(rng.random(size) * self.m, *self._alias)
+
+
+def _pick_by_alias(u: Vector, keep: Vector, other: Any) -> Any:
+    """Take k = floor(u) with probability keep[k], else other[k], for u uniform on [0, m)."""
+    k = u.astype(np.int64)
+    return np.where(u - k < keep[k], k, other[k])
 
 
 def _alias_table(share: Vector) -> tuple[Vector, Any]:
@@ -156,11 +167,20 @@ class LinearSum(FiniteSum):
             A = A.copy()
             A.sum_duplicates()  # the lazy updates meet each coordinate once a row
         self._A = A
+        if sparse.issparse(A):
+            # One type for all data: half the traffic, no sign to check, one compiled kernel.
+            self._where = A.indices.astype(np.uint32)
+            self._rows = A.indptr.astype(np.int64)
 
     @property
     def L_k(self) -> Vector:
         """Without the ridge."""
         return self.term.L_components - self.term.l2
+
+    def _pick(self) -> Pick:
+        from geartrain.kernels.finite_sum import pick_by_alias
+
+        return pick_by_alias
 
     def snapshot(self, v: Vector) -> tuple[Vector, Vector]:
         """Gradient and slopes from one pass over the data."""
@@ -220,8 +240,8 @@ class LinearSum(FiniteSum):
                 "component",
                 kernels.epoch_csr,
                 A.data,
-                A.indices,
-                A.indptr,
+                self._where,
+                self._rows,
                 *shared,
                 numbers,
                 steps.rho,
