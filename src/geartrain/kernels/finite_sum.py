@@ -141,12 +141,10 @@ def epoch_csr(  # type: ignore[no-untyped-def]
     tally,
     data,
     indices,
-    indptr,
-    y,
+    Q,
     loss,
     param,
     order,
-    scale,
     slopes,
     xt,
     z,
@@ -162,7 +160,9 @@ def epoch_csr(  # type: ignore[no-untyped-def]
 
     Held are zs and ws with z = R zs - E G and w = S ws: a step multiplies the three numbers
     R, E, S and changes zs and ws where the row has entries. What a step adds to `acc` in all
-    steps to come is known in advance, so acc changes there only, too.
+    steps to come is known in advance, so acc changes there only, too. Rows of `Q` are (y, 1/(m p),
+    slope, start of the row in `data`), one cache line for what a step needs of its component;
+    the slopes are written here.
     """
     bias = xt.size > n
     r, T, k_z, q, a, x1, t3 = numbers[0]
@@ -175,11 +175,7 @@ def epoch_csr(  # type: ignore[no-untyped-def]
         P[i, _X0], P[i, _XT] = X0[i], xt[i]
         P[i, _ACC] = of_z * z[i] + of_G * G[i] + of_w * w[i]
     R, E, S = 1.0, 0.0, 1.0
-    m = y.size
-    Q = np.empty((m + 1, 4))
-    for k in range(m):
-        Q[k, 0], Q[k, 1], Q[k, 2], Q[k, 3] = y[k], scale[k], slopes[k], indptr[k]
-    Q[m, 3] = indptr[m]
+    Q[:-1, 2] = slopes
     sink = 0.0
     for j in range(l):
         if j % _BLOCK == 0:

@@ -128,7 +128,9 @@ class Sampling:
         """Indices of `size` components."""
         if self._alias is None:
             return rng.integers(self.m, size=size)
-        return self._pick(rng.random(size) * self.m, *self._alias)
+        u = rng.random(size)
+        u *= self.m
+        return self._pick(u, *self._alias)
 
 
 def _pick_by_alias(u: Vector, keep: Vector, other: Any) -> Any:
@@ -170,7 +172,9 @@ class LinearSum(FiniteSum):
         if sparse.issparse(A):
             # One type for all data: half the traffic, no sign to check, one compiled kernel.
             self._where = A.indices.astype(np.uint32)
-            self._rows = A.indptr.astype(np.int64)
+            self._scale: Vector | None = None
+            self._packed = np.empty((self.m + 1, 4))
+            self._packed[:-1, 0], self._packed[:, 3] = self.term.y, A.indptr
 
     @property
     def L_k(self) -> Vector:
@@ -230,26 +234,19 @@ class LinearSum(FiniteSum):
         numbers = np.array([part.numbers for part in parts])
         loss = kernels.LOSS_IDS[term.loss.name]
         param = float(getattr(term.loss, "mu", getattr(term.loss, "delta", 1.0)))
-        slopes = memory.copy()
-        shared = (term.y, loss, param, order, scale, slopes, xt, z, w, acc, steps.a * b, X0)
+        shared = (xt, z, w, acc, steps.a * b, X0, numbers, steps.rho)
+        ask = self.oracle.bulk
         if order.size == 0:
             pass
         elif sparse.issparse(self._A):
-            A = self._A
-            self.oracle.bulk(
-                "component",
-                kernels.epoch_csr,
-                A.data,
-                self._where,
-                self._rows,
-                *shared,
-                numbers,
-                steps.rho,
-                term.n_features,
-            )
+            if self._scale is not scale:
+                self._packed[:-1, 1] = self._scale = scale
+            rows = (self._A.data, self._where, self._packed)
+            what = (loss, param, order, memory)
+            ask("component", kernels.epoch_csr, *rows, *what, *shared, term.n_features)
         else:
-            kernel = kernels.epoch_dense
-            self.oracle.bulk("component", kernel, self._A, *shared, numbers, steps.rho)
+            given = (self._A, term.y, loss, param, order, scale, memory.copy())
+            ask("component", kernels.epoch_dense, *given, *shared)
         mean = acc / max(steps.weight(order.size), 1.0) + f
         _check_finite(z, self.oracle, "component")
         return Epoch(k * z + w + f, z, mean)
