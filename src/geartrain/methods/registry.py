@@ -44,7 +44,6 @@ INNER: dict[str, Callable[[], Any]] = {
     "coordinate-differences": CoordinateSearch,
     "katyusha": Katyusha,
     "l-katyusha": LKatyusha,
-    "lbfgs": LBFGS,
     "varag": Varag,
 }
 
