@@ -21,6 +21,8 @@ class FGMState(State):
     grad_y: Vector  # gradient of f at y
     theta: float
     L: float
+    since: int = 0  # iterations since the last restart
+    uphill: float = -math.inf  # <grad f(y_{k-1}), x_k - x_{k-1}>
 
     @property
     def point(self) -> Vector:
@@ -71,6 +73,10 @@ class FGM:
         if L is None:
             L = problem.L_h.need("L_h", "FGM") + problem.L_g.need("L_g", "FGM")
         return FGMState(k=0, x=x0, y=x0, grad_y=problem.grad(x0), theta=1.0, L=L)
+
+    def restart(self, state: FGMState) -> FGMState:
+        """Start again from y, whose gradient is known."""
+        return replace(state, x=state.y, theta=1.0, since=0)
 
     def step(self, problem: Sum, state: FGMState) -> FGMState:
         """One gradient step and the extrapolation."""
