@@ -2,7 +2,8 @@ r"""FGM: the fast gradient method on f as a whole."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from geartrain.core.loop import State
