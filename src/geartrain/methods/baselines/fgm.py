@@ -85,4 +85,13 @@ class FGM:
         x = state.y - state.grad_y / state.L
         theta, momentum = next_theta(state.theta, mu / state.L)
         y = x + momentum * (x - state.x)
-        return FGMState(k=state.k + 1, x=x, y=y, grad_y=problem.grad(y), theta=theta, L=state.L)
+        return FGMState(
+            k=state.k + 1,
+            x=x,
+            y=y,
+            grad_y=problem.grad(y),
+            theta=theta,
+            L=state.L,
+            since=state.since + 1,
+            uphill=float(state.grad_y @ (x - state.x)),
+        )
