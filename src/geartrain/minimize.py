@@ -59,7 +59,7 @@ def minimize(
     stop : rule, optional
         From `geartrain.stop`; replaces `tol`.
     tol : float
-        Stop at |grad f(x)| <= tol |grad f(x0)|.
+        Stop at ``|grad f(x)| <= tol |grad f(x0)|``.
     max_iter : int, optional
         Limit of outer iterations.
     L_h, L_g, mu : float, optional
