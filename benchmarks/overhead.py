@@ -1,8 +1,8 @@
 """What the library itself costs: microseconds an outer iteration on quadratics with n = 100.
 
 The time of a run less the time inside the oracles, divided by the outer iterations. The inner
-problem is solved by one proximal step (for sae-qn by L-BFGS, whose steps are listed), so that little
-but the outer and middle loops, the driver, the ledger and the history is left.
+problem is solved by one proximal step (for sae-qn by L-BFGS, whose steps are listed), so that
+little but the outer and middle loops, the driver, the ledger and the history is left.
 
     python benchmarks/overhead.py
 """
