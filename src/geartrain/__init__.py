@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from geartrain import stop, theory
+from geartrain.geometry import Diagonal, LowRankPlusDiagonal, Preconditioned
 from geartrain.methods.afb import AFB
 from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
@@ -30,6 +31,7 @@ from geartrain.methods.sae_qn import SAEQN
 from geartrain.methods.sc_sae import SCSAE
 from geartrain.minimize import minimize
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
+from geartrain.rkhs import RKHS
 
 __version__ = "0.1.0"
 
@@ -42,6 +44,7 @@ __all__ = [
     "FGM",
     "GMCO",
     "LBFGS",
+    "RKHS",
     "RSAE",
     "SAE",
     "SAEQN",
@@ -49,6 +52,7 @@ __all__ = [
     "ACDWhole",
     "Catalyst",
     "CoordinateSearch",
+    "Diagonal",
     "DirectionalSearch",
     "Exact",
     "FixedPeriod",
@@ -58,8 +62,10 @@ __all__ = [
     "LKatyusha",
     "LinearModel",
     "LogSumExp",
+    "LowRankPlusDiagonal",
     "MonteiroSvaiterWhole",
     "NesterovStich",
+    "Preconditioned",
     "Quadratic",
     "Restarted",
     "ScipyLBFGS",

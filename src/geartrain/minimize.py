@@ -9,6 +9,7 @@ import numpy as np
 
 from geartrain.core.driver import Callback, Run
 from geartrain.core.run_state import RunState
+from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
 from geartrain.methods.registry import make_method
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Vector, answers
@@ -37,6 +38,7 @@ def minimize(
     L_g: float | None = None,
     mu: float | None = None,
     prices: Mapping[str, float] | None = None,
+    geometry: Geometry | None = None,
     seed: int = 0,
     callback: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
@@ -67,6 +69,10 @@ def minimize(
     prices : dict, optional
         What a gradient costs, e.g. ``{"h.grad": 100.0, "g.grad": 1.0}``, for method "auto"; if not
         given, the seconds that are measured.
+    geometry : geometry, optional
+        The inner product to work in: `geartrain.RKHS`, `geartrain.Preconditioned`,
+        `geartrain.Diagonal` or `geartrain.LowRankPlusDiagonal`; Euclidean if not given. Constants,
+        gradients and their norms, `tol` included, are those of that inner product.
     seed : int
         Of the randomised methods.
     callback : callable or list, optional
@@ -95,7 +101,9 @@ def minimize(
     """
     for name, term in (("h", h), ("g", g)):
         _check_term(name, term)
-    x_start = _starting_point(x0, h, g, state)
+    space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
+    x_start = space.enter(_starting_point(x0, h, g, state, space))
+    h, g = space.term(h, "h"), space.term(g, "g")
     ledger = Ledger()
     problem = Sum(
         Oracle(h, "h", ledger, x_start.size),
@@ -104,6 +112,7 @@ def minimize(
         _constant("L_g", L_g, g),
         _strong_convexity(mu, h, g),
         seed=as_whole(seed, "seed"),
+        geometry=space,
     )
     _check_constants(problem)
     watch = None
@@ -137,7 +146,7 @@ def _check_term(name: str, term: Any) -> None:
         )
 
 
-def _starting_point(x0: Any, h: Any, g: Any, state: RunState | None) -> Vector:
+def _starting_point(x0: Any, h: Any, g: Any, state: RunState | None, space: Geometry) -> Vector:
     sizes = {
         name: n for name, t in (("h", h), ("g", g)) if (n := getattr(t, "n", None)) is not None
     }
@@ -149,7 +158,7 @@ def _starting_point(x0: Any, h: Any, g: Any, state: RunState | None) -> Vector:
             raise TypeError(f"state must be res.state of an earlier run, got {state!r:.60}")
         if x0 is not None:
             raise TypeError("give x0 or state, not both")
-        x0 = state.best_x
+        x0 = space.leave(state.best_x)
     if x0 is None:
         if n is None:
             raise ValueError("x0 is needed: neither h nor g knows its dimension")

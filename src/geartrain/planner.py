@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.registry import make_method
@@ -103,10 +104,15 @@ def make_plan(problem: Sum, inner: Any, given: Mapping[str, float] | None) -> Pl
         not answers(t).isdisjoint(("grad", "value_and_grad"))
         for t in (problem.h.term, problem.g.term)
     )
-    if not plain or inner != "auto":
+    euclidean = problem.geometry is EUCLIDEAN
+    if not plain or inner != "auto" or not euclidean:
         name = "afb" if problem.h_is_convex else "sc-sae"
+        if inner == "auto" and plain:
+            inner = "lbfgs"
         method = make_method(name, inner, problem)
         why = f"{name}: the inner method decides" if plain else f"{name}: g gives no gradients"
+        if not euclidean:
+            why = f"{name}: it works in {problem.geometry!r}"
         return Plan(problem, method, None, prices, why)
     values = all(can(t, "value") for t in (problem.h.term, problem.g.term))
     fallback = ScipyLBFGS(50) if values else None

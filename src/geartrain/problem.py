@@ -10,7 +10,6 @@ r"""The problem f = h + g, and the two functions that the loops make out of it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,15 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from geartrain.geometry import EUCLIDEAN, Geometry
+from geartrain.geometry import norm as norm
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Vector, can
 
 EPS = float(np.finfo(np.float64).eps)
-
-
-def norm(v: Vector) -> float:
-    """Euclidean norm, by one dot product."""
-    return math.sqrt(float(v.dot(v)))
 
 
 class MissingConstant(ValueError):
@@ -63,6 +59,7 @@ class Sum:
     L_g: Constant
     mu: Constant  # strong convexity of the sum
     seed: int = 0
+    geometry: Geometry = EUCLIDEAN  # of inner products, norms and gradients
 
     @property
     def n(self) -> int:
@@ -131,6 +128,7 @@ class Model:
     L_g: float | None = None
     mu_g: float = 0.0
     key: tuple[int, ...] = (0,)  # seeds the randomised inner methods
+    geometry: Geometry = EUCLIDEAN
 
     @property
     def n(self) -> int:
@@ -147,6 +145,7 @@ class Model:
 
     def floor(self, v: Vector, grad_g: Vector) -> float:
         """Size of the rounding error in the gradient: no test below it can be met."""
+        norm = self.geometry.norm
         size = norm(v)
         spread = (self.alpha + (self.L_g or 0.0)) * size
         return 10.0 * EPS * (norm(self.beta) + norm(grad_g) + spread)

@@ -16,7 +16,7 @@ from geartrain.core.run_state import Certificate, RunState
 from geartrain.core.status import Status
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
-from geartrain.problem import Sum, norm
+from geartrain.problem import Sum
 from geartrain.stop import Rule
 
 if TYPE_CHECKING:  # imported when a run ends: SciPy's part of it takes a while
@@ -114,7 +114,7 @@ class Run:
         """|grad f|; a method that does not know it is asked when it is likely small."""
         if math.isnan(self._grad_norm) and self._worth_asking(threshold):
             self._resume_clock()
-            self._grad_norm = norm(self.problem.grad(self.state.point))
+            self._grad_norm = self.problem.geometry.norm(self.problem.grad(self.state.point))
             self._pause_clock()
         return self._grad_norm
 
@@ -194,7 +194,7 @@ class Run:
         state = self.state
         self._f = float(state.value)
         grad = state.grad
-        self._grad_norm = math.nan if grad is None else norm(grad)
+        self._grad_norm = math.nan if grad is None else self.problem.geometry.norm(grad)
         if self.k == 0:
             self._grad0 = self._grad_norm
         try:
@@ -245,8 +245,9 @@ class Run:
     def _call_back(self) -> Status | None:
         from geartrain.core.result import Intermediate
 
+        assert self.best_x is not None
         seen = Intermediate(
-            x=np.array(self.best_x),
+            x=np.array(self.problem.geometry.leave(self.best_x)),
             fun=self.best_f,
             nit=self.k,
             grad_norm=self.best_grad_norm,
@@ -296,7 +297,7 @@ class Run:
                 detail += f" f could not be evaluated: {error!r}."
         p = self.problem
         return Result(
-            x=np.array(self.best_x),
+            x=np.array(self.problem.geometry.leave(self.best_x)),
             fun=fun,
             grad_norm=self.best_grad_norm,
             success=status == Status.CONVERGED,

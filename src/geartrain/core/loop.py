@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from geartrain.oracles.protocols import Vector
-from geartrain.problem import Model, norm
+from geartrain.problem import Model
 
 
 class State:
@@ -116,6 +116,7 @@ def solve_model(
     steps: int | None = None,
 ) -> InnerRun:
     """Run `inner` on `phi` from `v0` until `accept`, or for a fixed number of `steps`."""
+    norm = phi.geometry.norm
     state = inner.init(phi, v0, grad_g0)
     limit = inner.limit(phi) if steps is None else steps
     k = 0

@@ -22,7 +22,7 @@ from geartrain.methods.gmco import curvature
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.sc_sae import weights
 from geartrain.oracles.protocols import Vector
-from geartrain.problem import Model, Sum, norm
+from geartrain.problem import Model, Sum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +98,7 @@ class AFB:
     inner: InnerMethod = field(default_factory=AGM)
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    any_geometry: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in ("zeta", "sigma"):
@@ -123,6 +124,7 @@ class AFB:
         mu_h = problem.mu_h
         mu = mu_h + problem.mu_g
         x, z, L_h = state.x, state.z, state.L_h
+        dot, norm = problem.geometry.dot, problem.geometry.norm
         smooth = max(L_h - mu_h, 1e-3 * L_h)  # of h - mu_h/2 |.|^2
         lam = (1.0 - self.sigma**2) / smooth
         eta = (1.0 - self.zeta**2) * lam
@@ -140,12 +142,13 @@ class AFB:
             L_g=problem.L_g.value,
             mu_g=problem.mu_g,
             key=(problem.seed, state.k),
+            geometry=problem.geometry,
         )
 
         def accept(v: Vector, grad_g: Vector, grad_phi: Vector) -> bool:
             G = shifted + grad_g + mu_h * v
-            allowed = self.zeta**2 * lam**2 * (G @ G) + self.sigma**2 * norm(v - y) ** 2
-            return bool(lam**2 * (grad_phi @ grad_phi) <= allowed)
+            allowed = self.zeta**2 * lam**2 * dot(G, G) + self.sigma**2 * norm(v - y) ** 2
+            return bool(lam**2 * dot(grad_phi, grad_phi) <= allowed)
 
         v0 = y if known else y + (x - state.y)
         grad_g0 = state.grad_g if known else None
@@ -153,7 +156,8 @@ class AFB:
         x_next = run.v
         G = shifted + run.grad_g + mu_h * x_next
         # Two gradients of h that are known anyway tell whether L_h is right.
-        seen = curvature(y - state.y, grad_h - state.grad_h, norm(grad_h) + L_h * norm(y))
+        size = norm(grad_h) + L_h * norm(y)
+        seen = curvature(y - state.y, grad_h - state.grad_h, size, problem.geometry)
         wrong = seen > 1.01 * L_h
         return AFBState(
             k=state.k + 1,
@@ -169,7 +173,7 @@ class AFB:
             grad_bound=norm(G) + smooth * norm(x_next - y),
             inner_steps=run.steps,
             since=state.since + 1,
-            uphill=float(G @ (x_next - x)),
+            uphill=float(dot(G, x_next - x)),
             stalled=not run.accepted,
             note=f"h shows curvature {seen:.3g} > L_h = {L_h:.3g}: raised" if wrong else "",
         )

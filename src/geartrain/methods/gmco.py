@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from geartrain.core.loop import InnerMethod, State, solve_model
+from geartrain.geometry import Geometry
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector
-from geartrain.problem import EPS, Envelope, Model, Sum, norm
+from geartrain.problem import EPS, Envelope, Model, Sum
 
 # How far a measured curvature of h must exceed L_h before L_h is called wrong.
 _CURVATURE_SLACK = 1.01
@@ -66,6 +67,7 @@ class MonteiroSvaiter:
         if self.met(F, state):
             return True
         assert state.grad is not None and state.grad_g is not None
+        norm = F.f.geometry.norm
         curvature = F.L + state.L_h + (F.f.L_g.value or 0.0)
         size = norm(state.grad_h) + norm(state.grad_g) + curvature * norm(state.zeta)
         return norm(F.grad(state.zeta, state.grad)) <= 10.0 * EPS * size
@@ -73,6 +75,7 @@ class MonteiroSvaiter:
 
 def ms_ratio(F: Envelope, y: Vector, grad_f: Vector) -> float:
     """|grad F_{L,x}(y)| / (L |y - x|)."""
+    norm = F.f.geometry.norm
     residual, distance = norm(F.grad(y, grad_f)), norm(y - F.x)
     if distance == 0.0:
         return 0.0 if residual == 0.0 else float("inf")
@@ -116,6 +119,7 @@ class GMCO:
     inner_steps: int | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    any_geometry: ClassVar[bool] = True
 
     def init(self, problem: Sum | Envelope, zeta0: Vector) -> GMCOState:
         """Both gradients at zeta_0."""
@@ -131,7 +135,7 @@ class GMCO:
             f, L, x, key = problem.f, problem.L, problem.x, problem.key
         else:
             f, L, x, key = problem, 0.0, state.zeta, ()
-        zeta, L_h = state.zeta, state.L_h
+        zeta, L_h, norm = state.zeta, state.L_h, f.geometry.norm
         weight = self.weight * L_h
         # (4): phi(v) = <grad h(zeta), v> + g(v) + L/2 |v - x|^2 + L_h/2 |v - zeta|^2
         phi = Model(
@@ -141,6 +145,7 @@ class GMCO:
             L_g=f.L_g.value,
             mu_g=f.mu_g,
             key=(f.seed, *key, state.k),
+            geometry=f.geometry,
         )
         scale = self.accuracy * (L if L > 0.0 else L_h)
 
@@ -157,7 +162,8 @@ class GMCO:
             steps=self.inner_steps,
         )
         grad_h = f.h.grad(run.v)
-        seen = curvature(run.v - zeta, grad_h - state.grad_h, norm(grad_h) + L_h * norm(zeta))
+        size = norm(grad_h) + L_h * norm(zeta)
+        seen = curvature(run.v - zeta, grad_h - state.grad_h, size, f.geometry)
         wrong = seen > _CURVATURE_SLACK * L_h
         return GMCOState(
             zeta=run.v,
@@ -170,9 +176,9 @@ class GMCO:
         )
 
 
-def curvature(step: Vector, change: Vector, size: float) -> float:
+def curvature(step: Vector, change: Vector, size: float, geometry: Geometry) -> float:
     """|change| / |step|, with what rounding may add to gradients of norm `size` taken off."""
-    length = norm(step)
+    length = geometry.norm(step)
     if length == 0.0:
         return 0.0
-    return max(norm(change) - 32.0 * EPS * size, 0.0) / length
+    return max(geometry.norm(change) - 32.0 * EPS * size, 0.0) / length

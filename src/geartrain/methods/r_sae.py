@@ -51,6 +51,7 @@ class RSAE:
     restart: RestartRule | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    any_geometry: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.mu is not None:

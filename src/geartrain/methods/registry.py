@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
+from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.afb import AFB
 from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
@@ -103,13 +104,26 @@ def make_method(method: Any, inner: Any, problem: Sum) -> Any:
             "gt.SAE(inner=gt.AGM())"
         )
     name = type(getattr(method, "method", method)).__name__
-    require(name, "h", problem.h.term, *method.needs)
     inside = getattr(getattr(method, "method", method), "inner", None)
+    if problem.geometry is not EUCLIDEAN:
+        _require_any_geometry(method, problem)
+        if inside is not None:
+            _require_any_geometry(inside, problem)
+    require(name, "h", problem.h.term, *method.needs)
     if inside is None:
         require(name, "g", problem.g.term, *method.needs)
     else:
         require(f"{name} with {type(inside).__name__} inside", "g", problem.g.term, *inside.needs)
     return method
+
+
+def _require_any_geometry(method: Any, problem: Sum) -> None:
+    if not getattr(method, "any_geometry", False):
+        name = type(getattr(method, "method", method)).__name__
+        raise TypeError(
+            f"{name} works in the Euclidean geometry only, not in {problem.geometry!r}; choose "
+            "fgm, ags, gmco, ms, sae, r-sae, sc-sae or afb, with agm, lbfgs or exact inside"
+        )
 
 
 def _lookup(name: str, table: dict[str, Any], what: str) -> Any:

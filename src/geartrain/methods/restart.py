@@ -70,6 +70,11 @@ class Restarted:
         """What the method needs."""
         return self.method.needs
 
+    @property
+    def any_geometry(self) -> bool:
+        """Whether the method works in any geometry."""
+        return getattr(self.method, "any_geometry", False)
+
     def init(self, problem: Sum, x0: Vector) -> Any:
         """The method's start."""
         return self.method.init(problem, x0)

@@ -105,6 +105,7 @@ class SAE:
     inner_steps: int | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    any_geometry: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.L is not None:
@@ -162,7 +163,7 @@ class SAE:
             ms_ratio=ratio,
             middle_steps=steps + 1,
             since=state.since + 1,
-            uphill=float(zeta.grad @ (zeta.zeta - y)),
+            uphill=float(problem.geometry.dot(zeta.grad, zeta.zeta - y)),
             stalled=ratio > self.sigma,
             note=zeta.note,
         )

@@ -17,8 +17,6 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-import numpy as np
-
 from geartrain.core.loop import InnerMethod, State, iterate
 from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter
 from geartrain.methods.inner.agm import AGM
@@ -130,6 +128,7 @@ class SCSAE:
     inner: InnerMethod = field(default_factory=AGM)
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    any_geometry: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> SCSAEState:
         """x_0 = z_0, both gradients there."""
@@ -184,7 +183,7 @@ class SCSAE:
             ms_ratio=ratio,
             middle_steps=steps + 1,
             since=state.since + 1,
-            uphill=float(np.dot(G, x_next - x)),
+            uphill=float(problem.geometry.dot(G, x_next - x)),
             stalled=ratio > test.sigma,
             note=zeta.note,
         )

@@ -78,7 +78,7 @@ class LinearModel(Algebra):
         self.n = self.n_features + self.intercept
         self.n_components = self.m
         if isinstance(self.loss, Squared):
-            self.hessian_product = self._hessian_product
+            self.hessian_product = self.curvature_product
 
     # The ridge and its gradient, without the intercept.
     def _ridge(self, x: Vector) -> Vector:
@@ -112,8 +112,9 @@ class LinearModel(Algebra):
         value = float(self.loss.value(self.y, z).mean() + 0.5 * (x @ ridge))
         return value, self._pull_back(self.loss.derivative(self.y, z) / self.m) + ridge
 
-    def _hessian_product(self, v: Vector) -> Vector:
-        return self._pull_back(self.predict(v) / self.m) + self._ridge(v)
+    def curvature_product(self, v: Vector) -> Vector:
+        """The Hessian times v if every loss had its largest curvature."""
+        return self._pull_back(self.loss.curvature / self.m * self.predict(v)) + self._ridge(v)
 
     def row(self, k: int) -> tuple[Vector | slice, Vector]:
         """Positions and entries of row k (without the intercept)."""

@@ -78,6 +78,7 @@ class AGS:
     mu: float | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    any_geometry: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> AGSState:
         """Both gradients at x0: the first sliding step uses them."""

@@ -67,6 +67,7 @@ class FGM:
     mu: float | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    any_geometry: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> FGMState:
         """Start without momentum."""
@@ -93,5 +94,5 @@ class FGM:
             theta=theta,
             L=state.L,
             since=state.since + 1,
-            uphill=float(state.grad_y @ (x - state.x)),
+            uphill=float(problem.geometry.dot(state.grad_y, x - state.x)),
         )

@@ -9,7 +9,7 @@ from typing import ClassVar
 from geartrain.core.loop import InnerMethod, State, solve_model
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector
-from geartrain.problem import Model, Sum, norm
+from geartrain.problem import Model, Sum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +56,7 @@ class MonteiroSvaiterWhole:
     inner: InnerMethod = field(default_factory=AGM)
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    any_geometry: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> WholeState:
         """Gradient of f at x0."""
@@ -65,12 +66,20 @@ class MonteiroSvaiterWhole:
     def step(self, problem: Sum, state: WholeState) -> WholeState:
         """One proximal step on f."""
         L, A, y, z = state.L, state.A, state.y, state.z
+        norm = problem.geometry.norm
         a = (1.0 / L + math.sqrt(1.0 / L**2 + 4.0 * A / L)) / 2.0
         x = y if A == 0.0 else (A * y + a * z) / (A + a)
         L_f = problem.L_h.need("L_h", "MonteiroSvaiterWhole") + problem.L_g.need(
             "L_g", "MonteiroSvaiterWhole"
         )
-        phi = Model(problem, beta=-L * x, alpha=L, L_g=L_f, key=(problem.seed, state.k))
+        phi = Model(
+            problem,
+            beta=-L * x,
+            alpha=L,
+            L_g=L_f,
+            key=(problem.seed, state.k),
+            geometry=problem.geometry,
+        )
 
         def accept(v: Vector, grad_f: Vector, grad_F: Vector) -> bool:
             return norm(grad_F) <= self.sigma * L * norm(v - x)

@@ -58,6 +58,7 @@ class AGM:
     """
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    any_geometry: ClassVar[bool] = True
 
     def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> AGMState:
         """Start at v0 without momentum."""

@@ -27,6 +27,7 @@ class Exact:
     """
 
     needs: ClassVar[tuple[str, ...]] = ("prox",)
+    any_geometry: ClassVar[bool] = True
 
     def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> ExactState:
         """Solve; there is nothing to iterate."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from geartrain.oracles.protocols import Vector
-from geartrain.problem import EPS, Model, norm
+from geartrain.problem import EPS, Model
 
 Pairs = tuple[tuple[Vector, Vector], ...]
 
@@ -61,6 +61,7 @@ class LBFGS:
     max_steps: int = 10_000
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    any_geometry: ClassVar[bool] = True
 
     def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> LBFGSState:
         """Start at v0."""
@@ -73,14 +74,15 @@ class LBFGS:
         """One quasi-Newton step; one gradient of g unless the unit step does not fit."""
         if state.failed:
             return state
+        dot = phi.geometry.dot
         grad_phi = phi.grad(state.v, state.grad_g)
         d, first = _direction(phi, state.curved, grad_phi)
-        slope0 = float(grad_phi @ d)
+        slope0 = float(dot(grad_phi, d))
         t, low, high = first, (0.0, slope0), None
         for _ in range(30):
             v = state.v + t * d
             grad_g = phi.g.grad(v)
-            slope = float(phi.grad(v, grad_g) @ d)
+            slope = float(dot(phi.grad(v, grad_g), d))
             if _STEEP * slope0 <= slope <= -_FLAT * slope0:
                 s, y_g = v - state.v, grad_g - state.grad_g
                 new = _curved(phi, s, y_g)
@@ -104,7 +106,8 @@ class LBFGS:
 def _curved(phi: Model, s: Vector, y_g: Vector) -> tuple[Vector, Vector, float] | None:
     """s, the change y of the gradient of phi along it, and <s, y>; None without curvature."""
     y = y_g + phi.quadratic(s)
-    sy = float(s.dot(y))
+    norm = phi.geometry.norm
+    sy = float(phi.geometry.dot(s, y))
     return (s, y, sy) if sy > 1e-12 * norm(s) * norm(y) else None
 
 
@@ -112,22 +115,23 @@ def _direction(
     phi: Model, curved: tuple[tuple[Vector, Vector, float], ...], grad_phi: Vector
 ) -> tuple[Vector, float]:
     """-H grad phi by the two loops, and the first step length to try."""
+    dot = phi.geometry.dot
     q = -grad_phi
     weights: list[float] = []
     for s, y, sy in reversed(curved):
-        weights.append(float(s.dot(q)) / sy)
+        weights.append(float(dot(s, q)) / sy)
         q -= weights[-1] * y
     if curved:
         _, y, sy = curved[-1]
-        q *= sy / float(y.dot(y))
+        q *= sy / float(dot(y, y))
         first = 1.0
     elif phi.L_g is not None:
         q /= phi.alpha + phi.L_g
         first = 1.0
     else:
-        first = min(1.0 / phi.alpha, 1.0 / max(norm(grad_phi), EPS))
+        first = min(1.0 / phi.alpha, 1.0 / max(phi.geometry.norm(grad_phi), EPS))
     for (s, y, sy), weight in zip(curved, reversed(weights), strict=True):
-        q += (weight - float(y.dot(q)) / sy) * s
+        q += (weight - float(dot(y, q)) / sy) * s
     return q, first
 
 
