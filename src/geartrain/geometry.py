@@ -75,12 +75,15 @@ class Euclidean:
     norm = staticmethod(norm)
 
     def enter(self, x: Vector) -> Vector:
+        """X itself."""
         return x
 
     def leave(self, v: Vector) -> Vector:
+        """V itself."""
         return v
 
     def term(self, term: Any, name: str) -> Any:
+        """The term itself."""
         return term
 
     def __repr__(self) -> str:
@@ -150,6 +153,7 @@ class Solvable(Pairs):
         return np.concatenate([self.solve(gradient), gradient])
 
     def term(self, term: Any, name: str) -> Any:
+        """`term` as a function of pairs."""
         if answers(term).isdisjoint(("grad", "value_and_grad")):
             raise TypeError(f"{self!r} needs gradients, but {name} = {term!r} gives none")
         return PairTerm(term, self)
@@ -228,15 +232,18 @@ class PairTerm:
 
     @property
     def L(self) -> float | None:
+        """Smoothness, None where the term does not know it."""
         low, high = self._curvature
         return None if high is None else max(high, -low)
 
     @property
     def mu(self) -> float:
+        """Strong convexity."""
         return max(self._curvature[0], 0.0)
 
     @property
     def convex(self) -> bool:
+        """Whether it is convex."""
         return bool(getattr(self.plain, "convex", True))
 
     def __repr__(self) -> str:
@@ -274,9 +281,11 @@ class Preconditioned(Solvable):
         self._solve = solve or getattr(M, "solve", None) or _factorised(self.M)
 
     def product(self, u: Vector) -> Vector:
+        """M u."""
         return self.M @ u
 
     def solve(self, w: Vector) -> Vector:
+        """M^{-1} w."""
         return np.asarray(self._solve(w))
 
     def __repr__(self) -> str:
@@ -297,9 +306,11 @@ class Diagonal(Solvable):
         self.n = self.d.size
 
     def product(self, u: Vector) -> Vector:
+        """M u."""
         return self.d * u
 
     def solve(self, w: Vector) -> Vector:
+        """M^{-1} w."""
         return w / self.d
 
     def __repr__(self) -> str:
@@ -327,9 +338,11 @@ class LowRankPlusDiagonal(Solvable):
         self._small = _cholesky(np.eye(r) + self.U.T @ self._scaled, "I + U'D^{-1}U")
 
     def product(self, u: Vector) -> Vector:
+        """M u."""
         return self.d * u + self.U @ (self.U.T @ u)
 
     def solve(self, w: Vector) -> Vector:
+        """M^{-1} w."""
         return w / self.d - self._scaled @ self._small(self._scaled.T @ w)
 
     def __repr__(self) -> str:

@@ -68,9 +68,11 @@ class RKHS(Pairs):
         self.n = self.m + self.intercept
 
     def product(self, u: Vector) -> Vector:
+        """K u, the intercept as it is."""
         return np.append(self.K @ u[:-1], u[-1]) if self.intercept else self.K @ u
 
     def enter(self, x: Vector) -> Vector:
+        """[x; K x], the intercept in both halves."""
         if x.size == self.m + 1 and not self.intercept:
             raise ValueError(f"x has an intercept: use RKHS(K, intercept=True), not {self!r}")
         return super().enter(x)
@@ -144,12 +146,15 @@ class KernelLoss:
         return second[:-1] + second[-1] if self.space.intercept else second
 
     def value(self, x: Vector) -> float:
+        """Value, no product."""
         return float(self.model.loss.value(self.model.y, self._predict(x)).mean())
 
     def grad(self, x: Vector) -> Vector:
+        """Gradient as a pair."""
         return self._represent(self._predict(x))
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
+        """Both."""
         z = self._predict(x)
         return float(self.model.loss.value(self.model.y, z).mean()), self._represent(z)
 
@@ -181,12 +186,15 @@ class KernelPenalty:
         self.w, self.n = np.concatenate([w, w]), 2 * w.size
 
     def value(self, x: Vector) -> float:
+        """Value, no product."""
         return 0.5 * RKHS.dot(x, self.w * x)
 
     def grad(self, x: Vector) -> Vector:
+        """Gradient as a pair."""
         return self.w * x
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
+        """Both."""
         grad = self.w * x
         return 0.5 * RKHS.dot(x, grad), grad
 
@@ -196,14 +204,17 @@ class KernelPenalty:
 
     @property
     def L(self) -> float:
+        """Smoothness."""
         return float(abs(self.w).max())
 
     @property
     def mu(self) -> float:
+        """Strong convexity."""
         return max(float(self.w.min()), 0.0)
 
     @property
     def convex(self) -> bool:
+        """Whether it is convex."""
         return bool(self.w.min() >= 0.0)
 
     def __repr__(self) -> str:
