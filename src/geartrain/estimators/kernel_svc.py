@@ -257,7 +257,10 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         return lambda line: print(f"KernelSVC, class {label}: {line}", file=sys.stderr)
 
     def _starts(self, m: int) -> Array | None:
-        """Coefficients of the last fit, if they are those of a problem like this one."""
+        """Coefficients of the last fit, if they are those of a problem like this one.
+
+        They are scaled to the new C: what was at its bound is at its bound again.
+        """
         if not self.warm_start or not hasattr(self, "_coefficients"):
             return None
         same = self._known_classes is not None and np.array_equal(
@@ -268,7 +271,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
     def _keep(self, X: Any, solutions: list[Solution]) -> None:
         coefficients = np.array([solution.coefficients for solution in solutions])
         if self.warm_start:
-            self._coefficients = coefficients
+            self._coefficients = coefficients / self.C
         self.support_ = np.flatnonzero(coefficients.any(axis=0))
         self.support_vectors_ = (
             np.empty((0, 0)) if self.kernel == "precomputed" else X[self.support_]

@@ -145,7 +145,10 @@ class LogDensity(DensityMixin, BaseEstimator):
         self.coef_ = [feature.fit.x for feature in self._features]
         self.prior_ = np.array([feature.strength for feature in self._features])
         self.support_ = [feature.cells.points for feature in self._features]
-        self.n_calls_ = dict(sum((feature.calls for feature in self._features), Counter()))
+        self.n_calls_ = {
+            kind: sum(feature.calls[kind] for feature in self._features)
+            for kind in self._features[0].calls
+        }
         failed = [f.fit.message for f in self._features if not f.fit.success]
         if failed:
             warnings.warn(f"LogDensity: {failed[0]}", ConvergenceWarning, stacklevel=2)
