@@ -59,7 +59,7 @@ def block_smo(problem: BinaryProblem) -> Solution:
     kernel, y = problem.kernel, problem.y
     lo, hi = np.where(y > 0.0, 0.0, -problem.C), np.where(y > 0.0, problem.C, 0.0)
     beta = np.zeros(y.size) if problem.start is None else feasible(problem.start, lo, hi)
-    F = _gradient(problem, beta)
+    F, columns = _gradient(problem, beta)
     rows_before, rounds, steps = kernel.n_rows, 0, 0
     aim = SAFETY * problem.tol
     q_max = min(BLOCK_MAX, kernel.capacity)
@@ -74,7 +74,8 @@ def block_smo(problem: BinaryProblem) -> Solution:
         if exact and (violation <= problem.tol or rounds >= problem.max_iter):
             break
         if not exact and (violation <= aim or rounds >= problem.max_iter):
-            F, exact = _gradient(problem, beta), True
+            F, columns = _gradient(problem, beta)
+            exact = True
             continue
         free = np.count_nonzero((lo[W] < beta[W]) & (beta[W] < hi[W]))
         if 2 * free >= q:
@@ -92,14 +93,15 @@ def block_smo(problem: BinaryProblem) -> Solution:
         if not done:
             if exact:
                 break  # below the rounding of float32; the polish may do better
-            F, exact = _gradient(problem, beta), True
+            F, columns = _gradient(problem, beta)
+            exact = True
             continue
         steps += done
         smo.subtract_rows(F, kernel.rows, slots, b - beta[W])
         beta[W] = b
         rounds += 1
         exact = False
-    beta, F, violation = _polish(problem, beta, F, lo, hi)
+    beta, F, violation = _polish(problem, beta, F, columns, lo, hi)
     intercept = best_intercept(F, y, problem.C)
     square = float(beta @ (y - F))  # beta'K beta
     objective = 0.5 * square + float(problem.C @ np.maximum(0.0, y * (F - intercept)))
@@ -115,14 +117,17 @@ def block_smo(problem: BinaryProblem) -> Solution:
     )
 
 
-def _gradient(problem: BinaryProblem, beta: Array) -> Array:
-    """F = y - K beta in float64."""
+def _gradient(problem: BinaryProblem, beta: Array) -> tuple[Array, Array | None]:
+    """F = y - K beta in float64, and K[:, S] for the points S with beta != 0 if they are few."""
     S = np.flatnonzero(beta)
-    return problem.y - problem.kernel.columns(S, beta[S]) if S.size else problem.y.copy()
+    if S.size > POLISH_MAX:
+        return problem.y - problem.kernel.columns(S, beta[S]), None
+    columns = problem.kernel.column_matrix(S) if S.size else np.empty((beta.size, 0))
+    return problem.y - columns @ beta[S], columns
 
 
 def _polish(
-    problem: BinaryProblem, beta: Array, F: Array, lo: Array, hi: Array
+    problem: BinaryProblem, beta: Array, F: Array, columns: Array | None, lo: Array, hi: Array
 ) -> tuple[Array, Array, float]:
     """Newton steps on F = b over the free points, if they end in a smaller violation.
 
@@ -136,7 +141,10 @@ def _polish(
     S = np.flatnonzero((lo < beta) & (beta < hi))
     if not 0 < S.size <= POLISH_MAX:
         return best
-    K_S = problem.kernel.column_matrix(S)
+    if columns is None:
+        K_S = problem.kernel.column_matrix(S)
+    else:
+        K_S = columns[:, np.isin(np.flatnonzero(beta), S, assume_unique=True)]
     for _ in range(POLISH_STEPS):
         d = _newton_step(K_S[S], F[S])
         room = np.where(d > 0.0, hi[S] - beta[S], lo[S] - beta[S])
