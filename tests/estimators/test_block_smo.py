@@ -99,7 +99,7 @@ def test_gaussian(kernel, dtype, accuracy):
     assert G[0, -2] == 1.0 and 0.0 <= G[0, -1] < 1e-37
 
 
-@pytest.mark.parametrize("memory", [1e9, 4 * 600 * 300])
+@pytest.mark.parametrize("memory", [1e9, 4 * 600 * 400])
 def test_optimality_conditions_recomputed(memory):
     problem, K = make(600, memory=memory)
     solution = block_smo(problem)
@@ -142,7 +142,7 @@ def test_polish_is_exact_where_the_free_points_are_the_right_ones(monkeypatch):
 
 
 def test_cache_holds_the_right_rows_and_forgets_the_oldest():
-    problem, K = make(600, memory=4 * 600 * 256)
+    problem, K = make(600, memory=4 * 600 * 256 / 0.8 + 1)
     kernel = problem.kernel
     assert kernel.capacity == 256
     first, second = np.arange(200), np.arange(150, 350)
@@ -156,7 +156,7 @@ def test_cache_holds_the_right_rows_and_forgets_the_oldest():
 
 
 def test_memory_limit_that_is_too_small_says_what_to_do():
-    with pytest.raises(ValueError, match=r"1 MB hold the 256 kernel rows.*raise memory_limit"):
+    with pytest.raises(ValueError, match=r"256 kernel rows needs 1\.3 MB; raise memory_limit"):
         make(1000, memory=1e5)
 
 

@@ -54,7 +54,7 @@ def test_the_same_by_every_way_to_give_a_kernel(moons):
         (KernelSVC(kernel="precomputed"), K),
         (KernelSVC(kernel=lambda a, b: rbf_kernel(a, b, gamma=0.5)), X),
         (KernelSVC(gamma=0.5), sparse.csr_matrix(X)),
-        (KernelSVC(gamma=0.5, memory_limit=0.7), X),
+        (KernelSVC(gamma=0.5, memory_limit=0.9), X),
     ):
         found = model.fit(points, y).decision_function(points)
         np.testing.assert_allclose(found, expected, atol=3e-3)

@@ -19,6 +19,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from geartrain.estimators.arrays import Array
 
 BLOCK = 128  # rows of K in one matrix product
+ROWS_SHARE = 0.8  # of the memory limit is for cached rows; the rest for blocks and copies
 ENTRIES = 1 << 18  # of a float64 block: 2 MB stay in the cache
 KERNELS = ("rbf", "linear", "poly", "precomputed")
 
@@ -88,7 +89,7 @@ class TrainingKernel:
     X : array or CSR (m, n)
         The points, or K itself if `kernel` is precomputed.
     memory_limit : float
-        Bytes for the cache.
+        Bytes, of which the cache takes `ROWS_SHARE`.
 
     Attributes
     ----------
@@ -102,13 +103,13 @@ class TrainingKernel:
         self.kernel = kernel
         self.X = X
         self.m = int(X.shape[0])
-        self.capacity = int(min(self.m, memory_limit // (4 * self.m)))
+        self.capacity = int(min(self.m, ROWS_SHARE * memory_limit // (4 * self.m)))
         if self.capacity < min(self.m, 2 * BLOCK):
-            need = 4 * self.m * min(self.m, 2 * BLOCK) / 1e6
+            need = 4 * self.m * min(self.m, 2 * BLOCK) / (1e6 * ROWS_SHARE)
             raise ValueError(
-                f"memory_limit is too small for {self.m} samples: {need:.0f} MB hold the "
-                f"{min(self.m, 2 * BLOCK)} kernel rows that a block needs; raise memory_limit or "
-                "fit a subset of the samples"
+                f"memory_limit is too small for {self.m} samples: a block of "
+                f"{min(self.m, 2 * BLOCK)} kernel rows needs {need:.1f} MB; raise memory_limit "
+                "or fit a subset of the samples"
             )
         self.n_rows = 0
         self.slot = np.full(self.m, -1)  # where a row is kept

@@ -65,7 +65,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
     class_weight : dict, "balanced" or None
         Factors of C by class.
     memory_limit : float
-        Megabytes for kernel rows. Rows that do not fit are computed again when needed.
+        Megabytes that a fit may take beyond the data. Kernel rows that do not fit are computed
+        again when needed.
     warm_start : bool
         Start from the last solution if the number of samples and the classes are the same.
     max_iter : int
