@@ -83,6 +83,13 @@ def test_weights_are_factors_of_C(moons):
     assert by_sample.objective_ == by_class.objective_
     assert abs(by_class.dual_coef_).max() == 2.0
     assert (by_class.dual_coef_ < 0).any() and by_class.dual_coef_.min() >= -0.5
+    balanced = KernelSVC(gamma=1.0, class_weight="balanced").fit(X[:400], y[:400])
+    theirs = SVC(gamma=1.0, class_weight="balanced").fit(X[:400], y[:400])
+    np.testing.assert_allclose(
+        balanced.decision_function(X), theirs.decision_function(X), atol=5e-3
+    )
+    with pytest.raises(ValueError, match="Negative values"):
+        KernelSVC().fit(X, y, sample_weight=-weights)
     some = KernelSVC(gamma=1.0).fit(X, y, sample_weight=(np.arange(600) < 300).astype(float))
     assert some.support_.max() < 300
     with pytest.raises(ValueError, match="weight zero"):

@@ -15,9 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from geartrain.estimators.arrays import Array
+from geartrain.estimators.arrays import Array, sample_weights
 from geartrain.estimators.block_smo import block_smo
 from geartrain.estimators.kernel_matrix import KERNELS, Kernel, TrainingKernel
 from geartrain.estimators.problem import BinaryProblem, Solution
@@ -195,9 +195,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"The number of classes has to be greater than one; got {self.classes_.size} class"
             )
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        weights = None if sample_weight is None else sample_weights(sample_weight, X)
         C = self._weights(weights, y, labels)
         self._kernel = Kernel(self.kernel, self._gamma(X, weights), self.degree, self.coef0)
         training = TrainingKernel(self._kernel, X, 1e6 * self.memory_limit)
@@ -247,10 +245,11 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
     def _weights(self, weights: Array | None, y: Array, labels: Array) -> Array:
         """C_i of every sample."""
         C = np.full(labels.size, float(self.C))
-        if self.class_weight is not None:
-            C *= compute_class_weight(
-                self.class_weight, classes=self.classes_, y=y, sample_weight=weights
-            )[labels]
+        if self.class_weight == "balanced":
+            totals = np.bincount(labels, weights)
+            C *= (totals.sum() / (totals.size * totals))[labels]
+        elif self.class_weight is not None:
+            C *= compute_class_weight(self.class_weight, classes=self.classes_, y=y)[labels]
         return C if weights is None else C * weights
 
     def _reporter(self, label: Any) -> Callable[[str], None]:
