@@ -85,7 +85,7 @@ def block_smo(problem: BinaryProblem) -> Solution:
         slots = kernel.cached(W)
         f, b = F[W], beta[W]
         block = smo.take_block(kernel.rows, slots, W)
-        if not np.isfinite(block[0]).all():
+        if not np.isfinite(block).all():
             raise ValueError("the kernel overflows in float32; scale the features")
         done = smo.solve_block(
             block, f, b, lo[W], hi[W], max(BLOCK_FACTOR * violation, 0.5 * aim), 100 * W.size
