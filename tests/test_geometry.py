@@ -415,6 +415,11 @@ def test_what_is_wrong_is_said():
         gt.Diagonal([1.0, -1.0])
     with pytest.raises(ValueError, match="M must be positive definite"):
         gt.Preconditioned(np.diag([1.0, -1.0]))
+    with pytest.raises(ValueError, match="M must be positive definite"):
+        gt.Preconditioned(sparse.csr_array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+    indefinite = K - 0.5 * np.eye(M_ROWS)
+    wrong = gt.Quadratic(LAM * indefinite), loss(indefinite)
+    told(ValueError, "K must be positive semidefinite", *wrong, geometry=gt.RKHS(indefinite))
     with pytest.raises(ValueError, match="M must be symmetric"):
         gt.Preconditioned([[1.0, 0.5], [0.0, 1.0]])
     with pytest.raises(TypeError, match="LinearOperator without solve; pass solve="):

@@ -256,7 +256,8 @@ class Preconditioned(Solvable):
     Parameters
     ----------
     M : array, sparse matrix or LinearOperator, (n, n)
-        Symmetric and positive definite. An array is factorised by Cholesky, a sparse matrix by LU.
+        Symmetric and positive definite. An array is factorised by Cholesky, a sparse matrix by LU;
+        a LinearOperator is taken at its word.
     solve : callable, optional
         ``solve(w)`` gives M^{-1} w; needed for a LinearOperator that has no ``solve`` of its own.
 
@@ -373,4 +374,13 @@ def _factorised(M: Any) -> Callable[[Vector], Vector]:
         raise TypeError("M is a LinearOperator without solve; pass solve=, which gives M^{-1} w")
     from scipy.sparse.linalg import splu
 
-    return splu(M.tocsc()).solve
+    # Pivots on the diagonal: the signs of U's diagonal are those of M's eigenvalues.
+    lu = splu(
+        M.tocsc(),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+    if (lu.perm_r != lu.perm_c).any() or not (lu.U.diagonal() > 0.0).all():
+        raise ValueError("M must be positive definite, but it has a pivot that is not positive")
+    return lu.solve

@@ -24,7 +24,7 @@ from geartrain.oracles.algebra import Combination
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.quadratic import Quadratic
-from geartrain.oracles.spectrum import largest_eigenvalue, random_start
+from geartrain.oracles.spectrum import extreme_eigenvalues, random_start
 from geartrain.oracles.validation import as_matrix
 
 
@@ -172,8 +172,12 @@ class KernelLoss:
         The Hessian is A'DA with A = [K, 1], D <= curvature/m, and A M^{-1} A' = K + 1 1'.
         """
         K, m, one = self.space.K, self.space.m, float(self.space.intercept)
-        largest = largest_eigenvalue(lambda u: K @ u + one * u.sum(), m)
-        return self.model.loss.curvature * largest / m
+        low, high = extreme_eigenvalues(lambda u: K @ u + one * u.sum(), m)
+        if low < -1e-8 * high:
+            raise ValueError(
+                f"K must be positive semidefinite, but it has an eigenvalue of {low:.2g} or less"
+            )
+        return self.model.loss.curvature * high / m
 
     def __repr__(self) -> str:
         return f"{self.model!r} in {self.space!r}"
