@@ -41,6 +41,7 @@ METHODS = {
     "ags": gt.AGS(),
     "ms": gt.MonteiroSvaiterWhole(),
     "gmco": gt.GMCO(),
+    "lbfgs": gt.LBFGSWhole(),
     "sae agm": gt.SAE(),
     "sae lbfgs": gt.SAE(inner=gt.LBFGS()),
     "r-sae": gt.RSAE(restart=gt.GradientTest()),
@@ -323,7 +324,9 @@ def slopes(x):
 # The front door --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["auto", "fgm", "sae", "r-sae", "sc-sae", "afb", "gmco", "ms"])
+@pytest.mark.parametrize(
+    "method", ["auto", "lbfgs", "fgm", "sae", "r-sae", "sc-sae", "afb", "gmco", "ms"]
+)
 def test_minimize_gives_the_plain_point(method):
     """A singular K, an intercept, a start that is not zero."""
     K = SMOOTH
@@ -375,7 +378,7 @@ def test_the_certificate_is_that_of_the_geometry():
 @pytest.mark.parametrize(
     ("method", "inner", "who"),
     [
-        ("lbfgs", "auto", "ScipyLBFGS"),
+        (gt.ScipyLBFGS(), "auto", "ScipyLBFGS"),
         ("sae-qn", "auto", "SAEQN"),
         ("acd", "auto", "ACDWhole"),
         ("katyusha", "auto", "KatyushaWhole"),

@@ -11,6 +11,7 @@ from geartrain.methods.baselines.ags import AGS
 from geartrain.methods.baselines.catalyst import Catalyst
 from geartrain.methods.baselines.fgm import FGM
 from geartrain.methods.baselines.katyusha_whole import KatyushaWhole
+from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
 from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
@@ -59,6 +60,7 @@ __all__ = [
     "GradientTest",
     "Katyusha",
     "KatyushaWhole",
+    "LBFGSWhole",
     "LKatyusha",
     "LinearModel",
     "LogSumExp",

@@ -13,6 +13,7 @@ from geartrain.methods.baselines.ags import AGS
 from geartrain.methods.baselines.catalyst import Catalyst
 from geartrain.methods.baselines.fgm import FGM
 from geartrain.methods.baselines.katyusha_whole import KatyushaWhole
+from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
 from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
@@ -60,7 +61,7 @@ METHODS: dict[str, Callable[[Sum, Any], Any]] = {
     "acd": lambda problem, inner: _restarted(problem.mu.value, ACDWhole()),
     "ags": lambda problem, inner: AGS(),
     "ms": lambda problem, inner: MonteiroSvaiterWhole(),
-    "lbfgs": lambda problem, inner: ScipyLBFGS(),
+    "lbfgs": lambda problem, inner: ScipyLBFGS() if problem.geometry is EUCLIDEAN else LBFGSWhole(),
     "katyusha": lambda problem, inner: KatyushaWhole(),
     "catalyst": lambda problem, inner: Catalyst(),
 }
@@ -122,7 +123,7 @@ def _require_any_geometry(method: Any, problem: Sum) -> None:
         name = type(getattr(method, "method", method)).__name__
         raise TypeError(
             f"{name} works in the Euclidean geometry only, not in {problem.geometry!r}; choose "
-            "fgm, ags, gmco, ms, sae, r-sae, sc-sae or afb, with agm, lbfgs or exact inside"
+            "lbfgs, fgm, ags, gmco, ms, sae, r-sae, sc-sae or afb, with agm, lbfgs or exact inside"
         )
 
 

@@ -1,0 +1,71 @@
+r"""L-BFGS on f as a whole, by gradients alone and in any geometry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from geartrain.core.loop import State
+from geartrain.methods.inner.lbfgs import LBFGS
+from geartrain.methods.inner.lbfgs import LBFGSState as RunState
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import Model, Sum
+
+# phi is f when its quadratic has this weight.
+_NOTHING = 1e-300
+
+
+@dataclass(frozen=True, kw_only=True)
+class LBFGSWholeState(State):
+    """State of `LBFGSWhole`."""
+
+    run: RunState  # with f in the place of g
+
+    @property
+    def point(self) -> Vector:
+        """The iterate."""
+        return self.run.v
+
+    @property
+    def grad(self) -> Vector:
+        """Gradient of f there."""
+        return self.run.grad_g
+
+    @property
+    def stalled(self) -> bool:  # type: ignore[override]
+        """Whether the line search found no step: rounding."""
+        return self.run.failed
+
+
+@dataclass(frozen=True)
+class LBFGSWhole:
+    r"""The inner method L-BFGS on f = h + g: phi with f in the place of g and no quadratic.
+
+    Every evaluation is one gradient of h and one of g: no separation. What ``method="lbfgs"`` is in
+    a geometry, where SciPy's does not work.
+
+    Parameters
+    ----------
+    lbfgs : LBFGS
+        With its memory.
+    """
+
+    lbfgs: LBFGS = field(default_factory=LBFGS)
+
+    needs: ClassVar[tuple[str, ...]] = ("grad",)
+    any_geometry: ClassVar[bool] = True
+
+    def _model(self, problem: Sum) -> Model:
+        L_h, L_g = problem.L_h.value, problem.L_g.value
+        L = None if L_h is None or L_g is None else L_h + L_g
+        return Model(problem, np.zeros(problem.n), _NOTHING, L, geometry=problem.geometry)
+
+    def init(self, problem: Sum, x0: Vector) -> LBFGSWholeState:
+        """Gradient of f at x0."""
+        return LBFGSWholeState(run=self.lbfgs.init(self._model(problem), x0, None))
+
+    def step(self, problem: Sum, state: LBFGSWholeState) -> LBFGSWholeState:
+        """One quasi-Newton step."""
+        return LBFGSWholeState(run=self.lbfgs.step(self._model(problem), state.run))
