@@ -221,12 +221,12 @@ class PairTerm:
         term, space = self.plain, self.space
         if callable(getattr(term, "hessian_product", None)):
             return space.spectrum(term.hessian_product)
-        low = float(getattr(term, "mu", 0.0) or 0.0) / space.largest
-        if isinstance(term, LinearModel):
-            return low, space.spectrum(term.curvature_product)[1]
         if isinstance(term, Combination):
             parts = Combination([(w, PairTerm(t, space)) for w, t in term.parts])
             return parts.mu, parts.L
+        low = float(getattr(term, "mu", 0.0) or 0.0) / space.largest
+        if isinstance(term, LinearModel):
+            return low, space.spectrum(term.curvature_product)[1]
         L = getattr(term, "L", None)
         return low, None if L is None else float(L) * space.largest_inverse
 
