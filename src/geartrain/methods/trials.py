@@ -7,8 +7,8 @@ Both ways start at p, the last point where the gradients are known, and ask h fo
 - `BFGSTrial`: a BFGS step on F_{L,x} with the Hessian of g + L/2 \|.\|^2 as initial matrix.
 
 For a convex h the first. For an h that may be non-convex, such as a difference f - f_1, clipping
-loses half of what was learned, and without it the model is not convex; the BFGS matrix of f is. There
-the first is taken while h is so small beside g that its points pass, and then the second.
+loses half of what was learned, and without it the model is not convex; the BFGS matrix of f is.
+There the first is taken while h is so small beside g that its points pass, then the second.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class BFGSTrial:
 
 
 def difference_trials(inner: LBFGS) -> tuple[TrialMaker, ...]:
-    """For an h that may be non-convex: a bold `Proximal` until it fails, `BFGSTrial` from then on."""
+    """For an h that may be non-convex: a bold `Proximal` until it fails, then `BFGSTrial`."""
     bold = Proximal(inner, accuracy=0.3, safety=0.35, first=0.01, cautious=True)
     return bold, BFGSTrial(inner)
 
