@@ -2,14 +2,19 @@
 
 from geartrain import stop, theory
 from geartrain.methods.afb import AFB
+from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
 from geartrain.methods.baselines.fgm import FGM
 from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
+from geartrain.methods.inner.acd import ACD
 from geartrain.methods.inner.agm import AGM
+from geartrain.methods.inner.approx import APPROX
 from geartrain.methods.inner.exact import Exact
 from geartrain.methods.inner.lbfgs import LBFGS
+from geartrain.methods.inner.nesterov_stich import NesterovStich
+from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
 from geartrain.methods.sae import SAE
@@ -21,9 +26,11 @@ from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_ter
 __version__ = "0.1.0"
 
 __all__ = [
+    "ACD",
     "AFB",
     "AGM",
     "AGS",
+    "APPROX",
     "FGM",
     "GMCO",
     "LBFGS",
@@ -31,12 +38,16 @@ __all__ = [
     "SAE",
     "SAEQN",
     "SCSAE",
+    "ACDWhole",
+    "CoordinateSearch",
+    "DirectionalSearch",
     "Exact",
     "FixedPeriod",
     "GradientTest",
     "LinearModel",
     "LogSumExp",
     "MonteiroSvaiterWhole",
+    "NesterovStich",
     "Quadratic",
     "Restarted",
     "ScipyLBFGS",

@@ -7,23 +7,37 @@ from collections.abc import Callable
 from typing import Any
 
 from geartrain.methods.afb import AFB
+from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
 from geartrain.methods.baselines.fgm import FGM
 from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
+from geartrain.methods.inner.acd import ACD
 from geartrain.methods.inner.agm import AGM
+from geartrain.methods.inner.approx import APPROX
 from geartrain.methods.inner.exact import Exact
 from geartrain.methods.inner.lbfgs import LBFGS
+from geartrain.methods.inner.nesterov_stich import NesterovStich
+from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sae_qn import SAEQN
 from geartrain.methods.sc_sae import SCSAE
-from geartrain.oracles.protocols import can, require
+from geartrain.oracles.protocols import answers, can, require
 from geartrain.problem import Sum
 
-INNER: dict[str, Callable[[], Any]] = {"agm": AGM, "exact": Exact, "lbfgs": LBFGS}
+INNER: dict[str, Callable[[], Any]] = {
+    "agm": AGM,
+    "exact": Exact,
+    "lbfgs": LBFGS,
+    "acd": ACD,
+    "nesterov-stich": NesterovStich,
+    "approx": APPROX,
+    "directional": DirectionalSearch,
+    "coordinate-differences": CoordinateSearch,
+}
 
 # Name -> maker from (problem, inner). A maker looks at the problem only to choose a restart.
 METHODS: dict[str, Callable[[Sum, Any], Any]] = {
@@ -34,6 +48,7 @@ METHODS: dict[str, Callable[[Sum, Any], Any]] = {
     "sae-qn": lambda problem, inner: SAEQN(),
     "gmco": lambda problem, inner: GMCO(inner=inner),
     "fgm": lambda problem, inner: FGM(),
+    "acd": lambda problem, inner: _restarted(problem.mu.value, ACDWhole()),
     "ags": lambda problem, inner: AGS(),
     "ms": lambda problem, inner: MonteiroSvaiterWhole(),
     "lbfgs": lambda problem, inner: ScipyLBFGS(),
@@ -48,8 +63,11 @@ def _restarted(mu: float | None, method: Any) -> Any:
 def make_inner(inner: Any, problem: Sum) -> Any:
     """The inner method of that name or the object itself; "auto" by what g answers."""
     if inner == "auto":
-        if not can(problem.g.term, "grad") and can(problem.g.term, "prox"):
-            inner = "exact"
+        known = answers(problem.g.term)
+        if not can(problem.g.term, "grad"):
+            inner = "exact" if "prox" in known else "coordinate-differences"
+        elif "coord" in known and known.isdisjoint(("grad", "value_and_grad")):
+            inner = "nesterov-stich"
         else:
             inner = "lbfgs" if problem.L_g.value is None else "agm"
     made = _lookup(inner, INNER, "inner method")() if isinstance(inner, str) else inner

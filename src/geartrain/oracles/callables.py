@@ -36,6 +36,10 @@ class Term(Algebra):
         Lipschitz constant of the gradient and strong convexity constant.
     L_coord, L_components : array, optional
         Lipschitz constants of the partial derivatives and of the summands' gradients.
+    noise : float
+        Bound on the error of a value; methods that take differences of values go by it.
+    M3 : float, optional
+        Bound on the third derivative along a coordinate, for the same methods.
     convex : bool
         Say False for a term that may be non-convex.
 
@@ -62,6 +66,8 @@ class Term(Algebra):
         mu: float = 0.0,
         L_coord: Any = None,
         L_components: Any = None,
+        noise: float = 0.0,
+        M3: float | None = None,
         convex: bool = True,
     ) -> None:
         given = {
@@ -98,6 +104,8 @@ class Term(Algebra):
             constants = getattr(self, name)
             if constants is not None and np.any(constants < 0):
                 raise ValueError(f"{name} must not be negative")
+        self.noise = as_nonnegative(noise, "noise")
+        self.M3 = None if M3 is None else as_nonnegative(M3, "M3")
         self.convex = convex
 
     def __repr__(self) -> str:

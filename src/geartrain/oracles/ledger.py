@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from geartrain.oracles.differences import central_gradient, difference_steps
 from geartrain.oracles.protocols import MissingOracle, Vector, answers
 
 _FLOAT64 = np.dtype(np.float64)
@@ -106,7 +107,9 @@ class Oracle:
                 self.grad = self._mean_of_components
             elif "coord" in known:
                 self.grad = self._all_partials
-        if "value_and_grad" not in known and hasattr(self, "value") and hasattr(self, "grad"):
+            elif "value" in known:
+                self.grad = self._by_differences
+        if "value_and_grad" not in known and {"value", "grad"} <= vars(self).keys():
             self.value_and_grad = lambda x: (self.value(x), self.grad(x))
 
     def _mean_of_components(self, x: Vector) -> Vector:
@@ -119,9 +122,15 @@ class Oracle:
     def _all_partials(self, x: Vector) -> Vector:
         return np.array([self.coord(x, i) for i in range(self.n)])
 
+    def _by_differences(self, x: Vector) -> Vector:
+        """An estimate: this term gives values only."""
+        L = getattr(self.term, "L_coord", None)
+        L = getattr(self.term, "L", None) if L is None else L
+        steps = difference_steps(self.term, self.value, x, 1.0 if L is None else L)
+        return central_gradient(self.value, x, steps)
+
     # The three wrappers below are on the way of every call: names are local, and the check of an
     # answer is one dot product, which NaN and infinity survive.
-
     def _vector(self, kind: str, fn: Callable[..., Any]) -> Callable[..., Vector]:
         calls, seconds = self.ledger.calls, self.ledger.seconds
         key, shape = f"{self.name}.{kind}", (self.n,)

@@ -1,0 +1,1 @@
+"""Compiled loops of the randomised methods; importing a module here imports Numba."""

@@ -1,0 +1,126 @@
+r"""APPROX: accelerated proximal coordinate descent, the quadratic taken as composite term.
+
+=========  ============  ==========================================================
+symbol     name          meaning
+=========  ============  ==========================================================
+x          ``v``         main sequence, where the rule is tested
+z          ``walk.z``    second sequence
+theta      ``theta``     weight of z, 1/n at the start
+b_i        ``b``         constant of the i-th partial derivative of g
+U          ``unit``      n sqrt((max b_i + alpha)/(alpha + mu_g)), natural number of steps
+=========  ============  ==========================================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from geartrain.methods.coordinate import (
+    MAX_CHUNKS,
+    Sampler,
+    Steps,
+    Walk,
+    Weights,
+    check_period,
+    chunk_length,
+    model_constants,
+    start_walk,
+    walk_model,
+)
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import Model
+
+
+@dataclass(frozen=True)
+class APPROXState:
+    """State of `APPROX` after `chunk` chunks."""
+
+    v: Vector  # main sequence
+    grad_g: Vector  # gradient of g at v
+    walk: Walk
+    theta: float
+    since: int = 0  # steps since the last restart
+    chunk: int = 0
+
+
+@dataclass(frozen=True)
+class APPROX:
+    r"""APPROX on phi(v) = g(v) + psi(v), psi(v) = <beta, v> + alpha/2 \|v\|^2.
+
+    Algorithm (serial, uniform sampling), from x = z = v_0, theta = 1/n:
+
+    1. y = (1 - theta) x + theta z;  draw i uniformly
+    2. z_i+ = argmin_t d (t - y_i) + n theta b_i/2 (t - z_i)^2 + psi_i(t)
+            = (n theta b_i z_i - d - beta_i)/(n theta b_i + alpha),
+       d the i-th partial derivative of g at y
+    3. x_+ = y + n theta (z_+ - z)
+    4. theta_+ = (sqrt(theta^4 + 4 theta^2) - theta^2)/2
+
+    Guarantee: E[phi(x_k) - phi*] <= 4 n^2/(k - 1 + 2 n)^2 [(1 - 1/n)(phi(x_0) - phi*) +
+    1/2 \|x_0 - v*\|_b^2] ([1]_, Theorem 3); restarts make it linear. A step of this object is a
+    chunk of U steps, one partial derivative of g each, and one gradient of g at x, where the
+    rule is then tested.
+
+    Parameters
+    ----------
+    restart : int, optional
+        Start again from x after so many steps; 3 U if not given.
+
+    Notes
+    -----
+    Uniform sampling feels the largest b_i where `geartrain.ACD` feels their mean square root. The
+    terms that run compiled, and the price of the others, are those of `geartrain.ACD`.
+
+    References
+    ----------
+    .. [1] O. Fercoq, P. Richtarik, Accelerated, parallel, and proximal coordinate descent, SIAM J.
+       Optim. 25 (2015).
+    """
+
+    restart: int | None = None
+
+    needs: ClassVar[tuple[str, ...]] = ("coord",)
+
+    def __post_init__(self) -> None:
+        check_period(self.restart)
+
+    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> APPROXState:
+        """Both sequences at v0."""
+        grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
+        return APPROXState(v0, grad_g, start_walk((phi.g.term,), v0), theta=1.0 / phi.n)
+
+    def step(self, phi: Model, state: APPROXState) -> APPROXState:
+        """One chunk of coordinate steps, then the gradient of g."""
+        n = phi.n
+        b = model_constants(phi, "APPROX") - phi.alpha
+        unit = n * math.sqrt((float(b.max()) + phi.alpha) / (phi.alpha + phi.mu_g))
+        period = math.ceil(3.0 * unit) if self.restart is None else self.restart
+        index = Sampler(np.ones(n)).draw((*phi.key, state.chunk), chunk_length(unit, n))
+        with np.errstate(divide="ignore"):  # g may not depend on a coordinate at all
+            steps = Steps(x=1.0 / b, z=b, composite=True)
+        walk, theta, since, done = state.walk, state.theta, state.since, 0
+        while done < index.size:
+            if since == period:
+                walk, theta, since = walk.restarted(), 1.0 / n, 0
+            some = min(index.size - done, period - since)
+            weights, theta = approx_weights(theta, n, some)
+            walk = walk_model(phi, walk, index[done : done + some], weights, steps)
+            done, since = done + some, since + some
+        v = walk.x
+        return APPROXState(v, phi.g.grad(v), walk, theta, since, state.chunk + 1)
+
+    def limit(self, phi: Model) -> int:
+        """Chunks after which rounding has won; more where restarts may be badly placed."""
+        return MAX_CHUNKS if self.restart is None else 20 * MAX_CHUNKS
+
+
+def approx_weights(theta: float, n: int, steps: int) -> tuple[Weights, float]:
+    """Lines 1 and 4 for so many steps; the weights and theta."""
+    from geartrain.kernels.sequences import thetas
+
+    t = thetas(theta, steps + 1)
+    return Weights(1.0 - t[:-1], np.zeros(steps), n * t[:-1]), float(t[-1])

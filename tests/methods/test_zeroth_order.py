@@ -1,0 +1,164 @@
+"""Inner methods that see values only: transcriptions, counts, noise."""
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from coordinate_problems import indices, model, quadratic, run
+from geartrain.oracles.differences import central_gradient, difference_steps
+from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain.problem import Model
+from problems import logistic, quadratics
+from reference import coordinate as reference
+
+
+def values_only(term, noise=0.0, M3=None, value=None):
+    return gt.Term(
+        value=value or term.value, n=term.n, L=term.L, L_coord=term.L_coord, noise=noise, M3=M3
+    )
+
+
+def model_of(term, alpha=0.3):
+    beta = np.random.default_rng(3).standard_normal(term.n)
+    return Model(Oracle(term, "g", Ledger(), term.n), beta, alpha, L_g=term.L, key=(0, 5))
+
+
+def test_coordinate_search_is_nesterov_stich_with_differences():
+    """Central differences are exact for a quadratic: the iterates are those with derivatives."""
+    term = quadratic()
+    phi = model_of(values_only(term, M3=0.0))
+    v0 = np.linspace(-1, 1, phi.n)
+    last = run(gt.CoordinateSearch(), phi, 2, v0)[-1]
+    L = term.L_coord + phi.alpha
+    index = indices(phi, np.sqrt(L), np.sqrt(L / phi.alpha).sum(), 2)
+    grad = lambda x: phi.beta + phi.alpha * x + term.grad(x)  # noqa: E731
+    y, z = reference.nesterov_stich(grad, v0, L, 0.5, phi.alpha, index)
+    np.testing.assert_allclose(last.v, y, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(last.walk.z, z, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(last.grad_g, term.grad(y), rtol=1e-8, atol=1e-8)
+
+
+def test_directional_search_equals_the_transcription():
+    term = quadratic()
+    phi = model_of(values_only(term, M3=0.0))
+    v0 = np.linspace(-1, 1, phi.n)
+    n, L = phi.n, term.L + phi.alpha
+    last = run(gt.DirectionalSearch(), phi, 2, v0)[-1]
+    directions = []
+    for c in range(2):
+        rng = np.random.default_rng((*phi.key, c))
+        for _ in range(int(np.ceil(n * np.sqrt(L / phi.alpha)))):
+            e = rng.standard_normal(n)
+            directions.append(e / np.linalg.norm(e))
+    value = lambda x: phi.beta @ x + phi.alpha / 2 * x @ x + term.value(x)  # noqa: E731
+    y, z = reference.directional(value, v0, L, phi.alpha, directions, 0.5)
+    np.testing.assert_allclose(last.v, y, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(last.walk.z, z, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(last.grad_g, term.grad(y), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("inner", [gt.CoordinateSearch(), gt.DirectionalSearch()], ids=repr)
+@pytest.mark.parametrize("noise", [0.0, 1e-9])
+def test_exact_values(inner, noise):
+    """2 a step, 2 n an estimate of the gradient, 1 a chunk for the rounding errors."""
+    term = quadratic()
+    phi = model_of(values_only(term, noise))
+    run(inner, phi, 2)
+    L = term.L_coord + phi.alpha
+    K = np.sqrt(L / phi.alpha).sum()
+    if isinstance(inner, gt.DirectionalSearch):
+        K = phi.n * np.sqrt((term.L + phi.alpha) / phi.alpha)
+    chunk, extra = 2 * int(np.ceil(K)), int(noise == 0.0)
+    calls = phi.g.ledger.calls
+    assert calls["g.value"] == (2 * phi.n + extra) + 2 * (chunk + 2 * phi.n + extra)
+    assert sum(calls.values()) == calls["g.value"]
+    inner.init(phi, np.zeros(phi.n), np.zeros(phi.n))
+    assert sum(calls.values()) == calls["g.value"]
+
+
+@pytest.mark.parametrize("inner", [gt.CoordinateSearch(), gt.DirectionalSearch()], ids=repr)
+def test_steps_are_pure_and_seeded(inner):
+    phi = model_of(values_only(model()))
+    first = run(inner, phi, 1)[-1]
+    kept = [a.copy() for a in (first.v, first.walk.z, first.walk.u)]
+    np.testing.assert_array_equal(inner.step(phi, first).v, inner.step(phi, first).v)
+    for a, b in zip(kept, (first.v, first.walk.z, first.walk.u), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_difference_steps():
+    """(3 noise/M3)^{1/3}; M3 from L and the scale of x; never out of proportion with x."""
+    x = np.array([1.0, -3.0])
+    refuse = None  # a stated noise asks for no value
+    term = gt.Term(value=abs, noise=1e-9, M3=0.3)
+    np.testing.assert_allclose(difference_steps(term, refuse, x, 1.0), np.cbrt(1e-8))
+    term = gt.Term(value=abs, noise=1e-9)
+    L = np.array([1.0, 8.0])
+    np.testing.assert_allclose(difference_steps(term, refuse, x, L), np.cbrt(1.2e-8 / L))
+    np.testing.assert_allclose(difference_steps(term, refuse, x, 0.0), 4.0)
+    term = gt.Term(value=abs, noise=1e-9, M3=0.0)
+    np.testing.assert_allclose(difference_steps(term, refuse, x, L), 4.0)
+    asked = []
+    steps = difference_steps(gt.Term(value=abs), lambda v: asked.append(v) or 8.0, x, L)
+    assert len(asked) == 1
+    np.testing.assert_allclose(steps, np.cbrt(12 * 8 * 4 * np.finfo(float).eps / L))
+
+
+@pytest.mark.parametrize("noise", [1e-12, 1e-9, 1e-6])
+def test_the_chosen_step_is_near_the_best(noise):
+    """No power of two off the chosen step estimates the gradient four times as well."""
+    term = model(intercept=False, n=9)
+    rng = np.random.default_rng(0)
+    noisy = lambda x: term.value(x) + noise * rng.choice((-1.0, 1.0))  # noqa: E731
+    x = np.linspace(-0.5, 0.5, 9)
+    steps = difference_steps(values_only(term, noise), noisy, x, term.L_coord)
+
+    def error(factor):
+        off = [central_gradient(noisy, x, factor * steps) - term.grad(x) for _ in range(20)]
+        return np.sqrt(np.mean(np.square(off)))
+
+    assert error(1.0) <= 4.0 * min(error(2.0**j) for j in range(-12, 7))
+    assert error(1e-3) > 30.0 * error(1.0)
+
+
+def test_a_gradient_from_values_is_put_together_and_counted():
+    term = model()
+    oracle = Oracle(values_only(term), "g", Ledger(), term.n)
+    x = np.linspace(-1, 1, term.n)
+    np.testing.assert_allclose(oracle.grad(x), term.grad(x), atol=1e-8)
+    assert oracle.ledger.calls["g.value"] == 2 * term.n + 1
+    assert oracle.ledger.calls["g.grad"] == 0
+
+
+@pytest.mark.parametrize("method", ["afb", "r-sae"])
+def test_auto_solves_with_values_of_g_only(method):
+    known = logistic(n=6, m=30)
+    g = values_only(known.g)
+    res = gt.minimize(known.h, g, method=method, tol=1e-4, mu=known.mu)
+    inner = getattr(res.state.method, "method", res.state.method).inner
+    assert isinstance(inner, gt.CoordinateSearch)
+    assert res.success
+    assert known.f(res.x) - known.f_star < 1e-6
+    assert res.calls["g.grad"] == res.calls["g.coord"] == 0 < res.calls["g.value"]
+
+
+@pytest.mark.parametrize("inner", ["coordinate-differences", "directional"])
+def test_noise_of_a_stated_size(inner):
+    """Values right to 1e-7 only: the gap still goes far below what forward differences give."""
+    known = logistic(n=5, m=30)
+    rng = np.random.default_rng(0)
+    noise = 1e-7
+    noisy = lambda x: known.g.value(x) + noise * rng.uniform(-1, 1)  # noqa: E731
+    g = values_only(known.g, noise=noise, value=noisy)
+    stop = gt.stop.any_of(gt.stop.Gradient(abs=1e-9), gt.stop.Calls({"g.value": 40_000}))
+    res = gt.minimize(known.h, g, method="afb", inner=inner, stop=stop)
+    assert known.f(res.x) - known.f_star < 20 * noise
+
+
+def test_values_only_cannot_be_handed_to_a_gradient_method():
+    known = quadratics()
+    with pytest.raises(TypeError, match="gradient"):
+        gt.minimize(known.h, values_only(known.g), method="afb", inner="agm")
+    bare = gt.Term(value=known.g.value, n=24)
+    with pytest.raises(ValueError, match="L_g"):
+        gt.minimize(known.h, bare, method="afb", inner="directional")
