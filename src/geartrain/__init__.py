@@ -4,7 +4,9 @@ from geartrain import stop, theory
 from geartrain.methods.afb import AFB
 from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
+from geartrain.methods.baselines.catalyst import Catalyst
 from geartrain.methods.baselines.fgm import FGM
+from geartrain.methods.baselines.katyusha_whole import KatyushaWhole
 from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
@@ -12,9 +14,12 @@ from geartrain.methods.inner.acd import ACD
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner.approx import APPROX
 from geartrain.methods.inner.exact import Exact
+from geartrain.methods.inner.katyusha import Katyusha
+from geartrain.methods.inner.l_katyusha import LKatyusha
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.nesterov_stich import NesterovStich
 from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
+from geartrain.methods.inner.varag import Varag
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
 from geartrain.methods.sae import SAE
@@ -41,9 +46,13 @@ __all__ = [
     "ACDWhole",
     "CoordinateSearch",
     "DirectionalSearch",
+    "Catalyst",
     "Exact",
     "FixedPeriod",
     "GradientTest",
+    "Katyusha",
+    "KatyushaWhole",
+    "LKatyusha",
     "LinearModel",
     "LogSumExp",
     "MonteiroSvaiterWhole",
@@ -52,6 +61,7 @@ __all__ = [
     "Restarted",
     "ScipyLBFGS",
     "Term",
+    "Varag",
     "check_term",
     "minimize",
     "stop",

@@ -58,6 +58,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
+def _bench_kernels(args: argparse.Namespace) -> None:
+    """Print the speed of the compiled kernels."""
+    from geartrain.bench import kernels
+
+    kernels.run(args.quick, args.json)
+
+
 def _parser() -> argparse.ArgumentParser:
     what = "Minimise h + g with separated oracle counts: plans of the theory."
     parser = _Parser(prog="geartrain", description=what)
@@ -79,6 +86,13 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--price-h", type=float, default=1.0, help="price of a gradient of h")
     plan.add_argument("--price-g", type=float, default=1.0, help="price of a gradient of g")
     plan.set_defaults(run=_plan)
+
+    bench = commands.add_parser("bench", help="measurements on this machine")
+    benches = bench.add_subparsers(required=True, metavar="what")
+    kernels = benches.add_parser("kernels", help="compiled kernels against plain products")
+    kernels.add_argument("--json", metavar="FILE", help="write the rows to this file")
+    kernels.add_argument("--quick", action="store_true", help="smaller data, fewer repetitions")
+    kernels.set_defaults(run=_bench_kernels)
     return parser
 
 

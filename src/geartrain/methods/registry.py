@@ -9,7 +9,9 @@ from typing import Any
 from geartrain.methods.afb import AFB
 from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
+from geartrain.methods.baselines.catalyst import Catalyst
 from geartrain.methods.baselines.fgm import FGM
+from geartrain.methods.baselines.katyusha_whole import KatyushaWhole
 from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
@@ -17,9 +19,12 @@ from geartrain.methods.inner.acd import ACD
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner.approx import APPROX
 from geartrain.methods.inner.exact import Exact
+from geartrain.methods.inner.katyusha import Katyusha
+from geartrain.methods.inner.l_katyusha import LKatyusha
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.nesterov_stich import NesterovStich
 from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
+from geartrain.methods.inner.varag import Varag
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
@@ -31,12 +36,15 @@ from geartrain.problem import Sum
 INNER: dict[str, Callable[[], Any]] = {
     "agm": AGM,
     "exact": Exact,
-    "lbfgs": LBFGS,
     "acd": ACD,
     "nesterov-stich": NesterovStich,
     "approx": APPROX,
     "directional": DirectionalSearch,
     "coordinate-differences": CoordinateSearch,
+    "katyusha": Katyusha,
+    "l-katyusha": LKatyusha,
+    "lbfgs": LBFGS,
+    "varag": Varag,
 }
 
 # Name -> maker from (problem, inner). A maker looks at the problem only to choose a restart.
@@ -52,6 +60,8 @@ METHODS: dict[str, Callable[[Sum, Any], Any]] = {
     "ags": lambda problem, inner: AGS(),
     "ms": lambda problem, inner: MonteiroSvaiterWhole(),
     "lbfgs": lambda problem, inner: ScipyLBFGS(),
+    "katyusha": lambda problem, inner: KatyushaWhole(),
+    "catalyst": lambda problem, inner: Catalyst(),
 }
 
 
@@ -68,6 +78,8 @@ def make_inner(inner: Any, problem: Sum) -> Any:
             inner = "exact" if "prox" in known else "coordinate-differences"
         elif "coord" in known and known.isdisjoint(("grad", "value_and_grad")):
             inner = "nesterov-stich"
+        elif "component" in known and known.isdisjoint(("grad", "value_and_grad")):
+            inner = "katyusha"
         else:
             inner = "lbfgs" if problem.L_g.value is None else "agm"
     made = _lookup(inner, INNER, "inner method")() if isinstance(inner, str) else inner

@@ -1,0 +1,24 @@
+"""Compiled loops over a user's own Numba function ``component(x, k)``.
+
+Compiled anew for each such function, so not cached on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from numba import njit
+from numba.core.dispatcher import Dispatcher
+
+
+def is_compiled(fn: Any) -> bool:
+    """Whether Numba can call `fn` from compiled code."""
+    return isinstance(fn, Dispatcher)
+
+
+@cache
+def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """The loop, compiled when first called with a function."""
+    return njit(loop)

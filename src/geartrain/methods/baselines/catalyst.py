@@ -1,0 +1,213 @@
+r"""Catalyst: acceleration of a method that is not accelerated, on f as a whole.
+
+==========  ============  ==========================================================
+symbol      name          meaning
+==========  ============  ==========================================================
+kappa       ``kappa``     weight of the proximal term
+H_k         ``phi``       f + kappa/2 \|. - y_{k-1}\|^2
+x_k, y_k    ``x``, ``y``  approximate minimiser of H_k, and its extrapolation
+a_k, q      ``a``, ``q``  of the extrapolation, q = mu/(mu + kappa)
+==========  ============  ==========================================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from geartrain.core.loop import State, solve_model
+from geartrain.methods.inner.finite_sum import finite_sum
+from geartrain.methods.momentum import next_theta
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import Model, Sum, norm
+
+
+@dataclass(frozen=True)
+class DescentState:
+    """State of `GradientDescent` and `SVRG`."""
+
+    v: Vector
+    grad_g: Vector  # gradient of f at v
+    s: int = 0
+    memory: Any = None  # components of g at v, where known
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    r"""v_+ = v - grad H(v)/(L_f + kappa): one gradient of h and one of g a step."""
+
+    needs: ClassVar[tuple[str, ...]] = ("grad",)
+
+    def kappa(self, problem: Sum, L_f: float, mu: float) -> float:
+        """L - 2 mu; the optimum is flat."""
+        return L_f - 2.0 * mu if L_f > 2.0 * mu else 0.5 * L_f
+
+    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> DescentState:
+        """At v0."""
+        return DescentState(v0, phi.g.grad(v0) if grad_g0 is None else grad_g0)
+
+    def step(self, phi: Model, state: DescentState) -> DescentState:
+        """One gradient step."""
+        assert phi.L_g is not None
+        v = state.v - phi.grad(state.v, state.grad_g) / (phi.L_g + phi.alpha)
+        return DescentState(v, phi.g.grad(v))
+
+    def limit(self, phi: Model) -> int:
+        """A hundred times the natural number of steps."""
+        assert phi.L_g is not None
+        return 200 + math.ceil(100.0 * (1.0 + phi.L_g / phi.alpha))
+
+
+@dataclass(frozen=True)
+class SVRG:
+    r"""SVRG on H = (1/m) sum_k (h + g_k) + kappa/2 \|. - y\|^2, the proximal term exact.
+
+    One step = one epoch of l = 2 m component steps v_+ = (v - eta (G~ + beta))/(1 + eta kappa),
+    eta = 1/(4 L), and the gradient of f at their mean. Every component step asks h for a full
+    gradient, as in `geartrain.KatyushaWhole`.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("grad",)
+
+    def kappa(self, problem: Sum, L_f: float, mu: float) -> float:
+        """10 L/m, where trials needed the fewest calls."""
+        return 10.0 * L_f / finite_sum(problem.g).m
+
+    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> DescentState:
+        """At v0; the slopes of the components are asked for with the gradient."""
+        grad_g, memory = finite_sum(phi.g.g).snapshot(v0)
+        grad = phi.g.h.grad(v0) + grad_g if grad_g0 is None else grad_g0
+        return DescentState(v0, grad, 0, (grad_g, memory))
+
+    def step(self, phi: Model, state: DescentState) -> DescentState:
+        """One epoch."""
+        problem: Sum = phi.g
+        terms = finite_sum(problem.g)
+        draw = terms.sampling("importance")
+        L = problem.L_h.need("L_h", "SVRG") + draw.L + max(terms.ridges)
+        eta = 1.0 / (4.0 * L)
+        grad_g, memory = state.memory
+        estimator = terms.estimator(state.v, grad_g, memory, draw.scale)
+        order = draw.order(np.random.default_rng((*phi.key, state.s)), 2 * terms.m)
+        v, total = state.v, np.zeros(phi.n)
+        for k in order:
+            estimate = problem.h.grad(v) + estimator(v, k)
+            v = (v - eta * (estimate + phi.beta)) / (1.0 + eta * phi.alpha)
+            total += v
+        v = total / order.size
+        grad_g, memory = terms.snapshot(v)
+        return DescentState(v, problem.h.grad(v) + grad_g, state.s + 1, (grad_g, memory))
+
+    def limit(self, phi: Model) -> int:
+        """A hundred times the natural number of epochs."""
+        terms = finite_sum(phi.g.g)
+        return 200 + math.ceil(100.0 * (1.0 + (phi.L_g or 0.0) / (terms.m * phi.alpha)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalystState(State):
+    """State of `Catalyst` after k iterations."""
+
+    k: int
+    x: Vector
+    y: Vector  # centre of the next proximal term
+    shift: Vector  # y_k - y_{k-1}
+    grad_f: Vector  # gradient of f at x
+    a: float
+    L: float  # of f
+    kappa: float
+    stalled: bool = False
+
+    @property
+    def point(self) -> Vector:
+        """X."""
+        return self.x
+
+    @property
+    def grad(self) -> Vector:
+        """Gradient of f at x."""
+        return self.grad_f
+
+
+@dataclass(frozen=True)
+class Catalyst:
+    r"""Catalyst over gradient descent or SVRG.
+
+    Algorithm, with q = mu/(mu + kappa), a_0 = sqrt(q), or (sqrt(5) - 1)/2 for mu = 0:
+
+    1. x_k ~ argmin H_k(x) = f(x) + kappa/2 \|x - y_{k-1}\|^2 by the inner method, up to
+       \|grad H_k(x)\|^2 <= delta_k kappa (kappa + mu) \|x - y_{k-1}\|^2,
+       delta_k = sqrt(q)/(2 - sqrt(q)), or 1/(k + 1)^2 for mu = 0
+    2. a_k^2 = (1 - a_k) a_{k-1}^2 + q a_k
+    3. y_k = x_k + b_k (x_k - x_{k-1}), b_k = a_{k-1} (1 - a_{k-1})/(a_{k-1}^2 + a_k)
+
+    Guarantee: f(x_k) - f* <= 2 (1 - sqrt(q)/2)^k (f(x_0) - f*) (criterion C2 of [1]_). h and g
+    are asked equally often over gradient descent, h once a component over SVRG: no separation.
+
+    Parameters
+    ----------
+    inner : `GradientDescent` or `SVRG`
+    kappa : float, optional
+        By the inner method if not given.
+
+    Notes
+    -----
+    The inner run starts at x_{k-1} + kappa/(kappa + mu) (y_{k-1} - y_{k-2}), which halves the
+    work against a start at y_{k-1}.
+
+    References
+    ----------
+    .. [1] H. Lin, J. Mairal, Z. Harchaoui, Catalyst acceleration for first-order convex
+       optimization: from theory to practice, JMLR 18 (2018).
+    """
+
+    inner: GradientDescent | SVRG = field(default_factory=GradientDescent)
+    kappa: float | None = None
+
+    needs: ClassVar[tuple[str, ...]] = ("grad",)
+
+    def init(self, problem: Sum, x0: Vector) -> CatalystState:
+        """x_0 = y_0."""
+        L = problem.L_h.need("L_h", "Catalyst") + problem.L_g.need("L_g", "Catalyst")
+        mu = problem.mu.value or 0.0
+        kappa = self.inner.kappa(problem, L, mu) if self.kappa is None else self.kappa
+        a = math.sqrt(mu / (mu + kappa)) if mu else (math.sqrt(5.0) - 1.0) / 2.0
+        grad = problem.grad(x0)
+        return CatalystState(
+            k=0, x=x0, y=x0, shift=np.zeros_like(x0), grad_f=grad, a=a, L=L, kappa=kappa
+        )
+
+    def step(self, problem: Sum, state: CatalystState) -> CatalystState:
+        """One proximal step and the extrapolation."""
+        mu = problem.mu.value or 0.0
+        kappa, y = state.kappa, state.y
+        q = mu / (mu + kappa)
+        k = state.k + 1
+        delta = math.sqrt(q) / (2.0 - math.sqrt(q)) if mu else 1.0 / (k + 1) ** 2
+        allowed = math.sqrt(delta * kappa * (kappa + mu))
+        phi = Model(problem, beta=-kappa * y, alpha=kappa, L_g=state.L, key=(problem.seed, k))
+
+        # 1.
+        def accept(v: Vector, grad_f: Vector, grad_H: Vector) -> bool:
+            return norm(grad_H) <= allowed * norm(v - y)
+
+        v0 = state.x + kappa / (kappa + mu) * state.shift
+        known = state.grad_f if not state.shift.any() else None
+        run = solve_model(self.inner, phi, v0, accept, grad_g0=known)
+        # 2. and 3.
+        a, momentum = next_theta(state.a, q)
+        y_next = run.v + momentum * (run.v - state.x)
+        return CatalystState(
+            k=k,
+            x=run.v,
+            y=y_next,
+            shift=y_next - y,
+            grad_f=run.grad_g,
+            a=a,
+            L=state.L,
+            kappa=kappa,
+            stalled=not run.accepted,
+        )

@@ -1,0 +1,416 @@
+"""Finite-sum methods: counts, unbiasedness, seeds, purity, safeguards, errors."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import geartrain as gt
+from geartrain.methods.inner.finite_sum import Sampling, finite_sum
+from geartrain.methods.registry import make_inner
+from geartrain.oracles.ledger import Ledger, NonFiniteAnswer, Oracle
+from geartrain.problem import Constant, Model, Sum
+from reference import finite_sum as boxes
+
+INNER = [gt.Katyusha(), gt.Katyusha(epoch=11), gt.LKatyusha(), gt.Varag()]
+
+
+def linear(form="dense", m=30, n=8, **options):
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.5)
+    A *= np.exp(rng.standard_normal((m, 1)))
+    y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
+    return gt.LinearModel(sparse.csr_array(A) if form == "csr" else A, y, **options)
+
+
+def by_components(term, component=None, **more):
+    """The same function, of which only components are known."""
+    return gt.Term(
+        component=term.component if component is None else component,
+        n=term.n,
+        n_components=term.m,
+        L_components=term.L_components,
+        **more,
+    )
+
+
+def model(term, alpha=0.05, key=(0, 3)):
+    oracle = Oracle(term, "g", Ledger(), term.n)
+    return Model(oracle, beta=np.linspace(-0.3, 0.2, term.n), alpha=alpha, key=key)
+
+
+def calls(phi):
+    return phi.g.ledger.calls["g.component"], phi.g.ledger.calls["g.grad"]
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("alpha", [1e-3, 0.05, 50.0])
+def test_katyusha_asks_l_components_and_one_gradient_an_epoch(form, alpha):
+    term = linear(form)
+    phi = model(term, alpha)
+    method = gt.Katyusha()
+    state = method.init(phi, np.ones(term.n), None)
+    assert calls(phi) == (0, 1)
+    kappa = term.L_components.mean() / alpha
+    l = min(term.m, int(np.ceil(9 * kappa)))
+    for s in range(1, 4):
+        state = method.step(phi, state)
+        assert calls(phi) == (s * l, s + 1)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_a_known_gradient_is_not_asked_for_again(form):
+    """Then each slope of the snapshot is asked for once, when first needed."""
+    term = linear(form)
+    v0 = np.ones(term.n)
+    phi, other = model(term), model(term)
+    method = gt.Katyusha(epoch=20)
+    given = method.init(phi, v0, term.grad(v0))
+    assert calls(phi) == (0, 0)
+    state = method.step(phi, given)
+    order = finite_sum(phi.g).sampling("importance").order(np.random.default_rng((0, 3, 0)), 20)
+    assert calls(phi) == (20 + len(set(order)), 1)
+    asked = method.step(other, method.init(other, v0, None))
+    np.testing.assert_allclose(state.v, asked.v, rtol=0, atol=1e-13)
+    assert np.isnan(given.memory).all()
+
+
+def test_calls_of_l_katyusha_and_varag():
+    term = linear()
+    phi = model(term)
+    state = gt.LKatyusha(p=0.2).init(phi, np.ones(term.n), None)
+    total = 0
+    for s in range(5):
+        total += int(np.random.default_rng((0, 3, s)).geometric(0.2))
+        state = gt.LKatyusha(p=0.2).step(phi, state)
+        assert calls(phi) == (total, s + 2)
+    phi = model(term)
+    state = gt.Varag().init(phi, np.ones(term.n), None)
+    for s in range(7):
+        state = gt.Varag().step(phi, state)
+        assert calls(phi) == (sum(2 ** min(j, 4) for j in range(s + 1)), s + 2)
+
+
+def test_calls_of_a_term_of_components():
+    term = linear()
+    # Only components: a snapshot is m calls, and keeps them.
+    phi = model(by_components(term))
+    state = gt.Katyusha(epoch=11).init(phi, np.ones(term.n), None)
+    assert calls(phi) == (30, 0)
+    gt.Katyusha(epoch=11).step(phi, state)
+    assert calls(phi) == (30 + 11 + 30, 0)
+    # A gradient of its own is used, and components at the snapshot are asked for once.
+    phi = model(by_components(term, grad=term.grad))
+    state = gt.Katyusha(epoch=11).init(phi, np.ones(term.n), None)
+    assert calls(phi) == (0, 1)
+    gt.Katyusha(epoch=11).step(phi, state)
+    order = finite_sum(phi.g).sampling("importance").order(np.random.default_rng((0, 3, 0)), 11)
+    assert calls(phi) == (11 + len(set(order)), 2)
+
+
+def test_without_memory_two_calls_a_step_and_the_same_iterates(monkeypatch):
+    term = linear()
+    kept = model(by_components(term))
+    first = gt.Katyusha(epoch=11).step(kept, gt.Katyusha().init(kept, np.ones(term.n), None))
+    monkeypatch.setattr("geartrain.methods.inner.finite_sum.MEMORY_LIMIT", 10)
+    phi = model(by_components(term))
+    state = gt.Katyusha(epoch=11).step(phi, gt.Katyusha().init(phi, np.ones(term.n), None))
+    assert calls(phi) == (30 + 2 * 11 + 30, 0)
+    np.testing.assert_allclose(state.v, first.v, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["importance", "uniform"])
+@pytest.mark.parametrize("options", [{}, {"l2": 0.3}, {"l2": 0.3, "intercept": True}])
+@pytest.mark.parametrize("form", ["dense", "csr", "components"])
+def test_the_estimator_is_unbiased(kind, options, form):
+    """By enumeration of all components."""
+    term = linear("dense" if form == "components" else form, **options)
+    phi = model(by_components(term) if form == "components" else term)
+    terms = finite_sum(phi.g)
+    draw = terms.sampling(kind)
+    xt, x = np.ones(term.n), np.sin(np.arange(term.n))
+    grad, memory = terms.snapshot(xt)
+    estimate = terms.estimator(xt, grad, memory, draw.scale)
+    mean = sum(draw.p[k] * estimate(x, k) for k in range(term.m))
+    np.testing.assert_allclose(mean, term.grad(x), atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("kind", ["importance", "uniform"])
+def test_a_kernel_step_is_unbiased(form, kind):
+    """Mean of z_+ over all components = the step with the full gradient at x."""
+    from geartrain.methods.inner.recursion import Steps
+
+    term = linear(form)
+    phi = model(term)
+    terms = finite_sum(phi.g)
+    draw = terms.sampling(kind)
+    rng = np.random.default_rng(0)
+    xt, y, z = rng.standard_normal((3, term.n))
+    grad, memory = terms.snapshot(xt)
+    steps = Steps(0.2, 0.5, 0.7, 0.9)
+    mean = np.zeros(term.n)
+    for k in range(term.m):
+        order = np.array([k])
+        end = terms.epoch(steps, 0.05, phi.beta, order, draw.scale, xt, grad, memory, y, z)
+        mean += draw.p[k] * end.z
+    x = 0.2 * z + 0.5 * xt + 0.3 * y
+    np.testing.assert_allclose(mean, (z - 0.7 * (term.grad(x) + phi.beta)) / 1.035, atol=1e-12)
+
+
+def test_alias_table_has_the_stated_probabilities():
+    rng = np.random.default_rng(0)
+    for m in (1, 2, 7, 100):
+        L_k = rng.exponential(size=m) ** 3
+        L_k[rng.random(m) < 0.2] = 0.0
+        L_k[0] = 1.0
+        draw = Sampling(L_k, "importance")
+        if draw._alias is None:
+            continue
+        keep, other = draw._alias
+        p = keep / m
+        np.add.at(p, other, (1 - keep) / m)
+        np.testing.assert_allclose(p, L_k / L_k.sum(), atol=1e-15)
+        drawn = draw.order(np.random.default_rng(1), 1000)
+        assert (L_k[drawn] > 0).all()
+
+
+@pytest.mark.parametrize("method", INNER, ids=repr)
+@pytest.mark.parametrize("form", ["dense", "csr", "components"])
+def test_steps_are_pure_and_follow_the_key(method, form):
+    term = linear("dense" if form == "components" else form, intercept=True, l2=0.01)
+    wrapped = by_components(term) if form == "components" else term
+    phi, other = model(wrapped), model(wrapped, key=(1, 3))
+    v0 = np.ones(term.n)
+    state = method.init(phi, v0, None)
+    for _ in range(5):
+        state = method.step(phi, state)
+    copies = [np.copy(part) for part in (state.v, state.y, state.z, state.grad_g, state.memory)]
+    once, twice = method.step(phi, state), method.step(phi, state)
+    assert all(
+        np.array_equal(a, b, equal_nan=True)
+        for a, b in zip(
+            copies, (state.v, state.y, state.z, state.grad_g, state.memory), strict=True
+        )
+    )
+    assert np.array_equal(once.v, twice.v) and np.array_equal(once.z, twice.z)
+    assert not np.array_equal(once.z, method.step(other, state).z)
+    np.testing.assert_allclose(once.grad_g, term.grad(once.v), atol=1e-12)
+
+
+@pytest.mark.parametrize("method", INNER, ids=repr)
+@pytest.mark.parametrize("alpha", [1e-3, 0.05, 20.0])
+def test_rate_of_the_theorems(method, alpha):
+    """|grad phi| to 1e-8 of its start within the calls of the theorem, constant 3."""
+    term = linear(m=200)
+    phi = model(term, alpha)
+    state = method.init(phi, np.zeros(term.n), None)
+    first = np.linalg.norm(phi.grad(state.v, state.grad_g))
+    while np.linalg.norm(phi.grad(state.v, state.grad_g)) > 1e-8 * first:
+        state = method.step(phi, state)
+        components, grads = calls(phi)
+        kappa = term.L_components.mean() / alpha
+        l = getattr(method, "epoch", None) or term.m
+        unit = term.m + np.sqrt(term.m * kappa) * max(1.0, term.m / l) ** 0.5
+        assert components + term.m * grads <= 3.0 * unit * np.log(1e8) * max(1, kappa**0.05)
+
+
+def test_an_epoch_that_fails_is_dropped():
+    """Constants far too small: prox-SVRG steps overshoot, and Katyusha's own take over."""
+    term = linear(loss="squared")
+    wrong = by_components(term)
+    wrong.L_components = term.L_components * 0.02
+    phi = model(wrong, alpha=1.0)
+    method = gt.Katyusha(epoch=30)
+    state = method.init(phi, np.ones(term.n), None)
+    after = method.step(phi, state)
+    assert not after.plain and after.s == 1
+    assert after.v is state.v and after.y is state.v and after.z is state.v
+
+
+def test_auto_takes_katyusha_where_only_components_are_known():
+    term = linear()
+    h = gt.Quadratic(np.eye(term.n))
+    assert make_inner("auto", problem(h, by_components(term))) == gt.Katyusha()
+    assert make_inner("auto", problem(h, term)) == gt.AGM()
+    res = gt.minimize(h, by_components(term), method="sae", tol=1e-7)
+    assert res.success and res.calls["g.grad"] == 0 and res.calls["g.component"] > 0
+
+
+def problem(h, g, mu=0.0, seed=0):
+    ledger = Ledger()
+    L_g = getattr(g, "L", None)
+    return Sum(
+        Oracle(h, "h", ledger, h.n),
+        Oracle(g, "g", ledger, h.n),
+        Constant(h.L, "term"),
+        Constant(L_g, "term"),
+        Constant(mu, "given"),
+        seed=seed,
+    )
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.02])
+@pytest.mark.parametrize("form", ["dense", "csr", "components"])
+def test_katyusha_whole_is_the_printed_one(mu, form):
+    term = linear("dense" if form == "components" else form)
+    h = gt.Quadratic(np.diag(np.linspace(0.1, 2.0, term.n)))
+    f = problem(h, by_components(term) if form == "components" else term, mu)
+    method = gt.KatyushaWhole(epoch=12)
+    state = method.init(f, np.ones(term.n))
+    draw = finite_sum(f.g).sampling("importance")
+    drawn = [draw.order(np.random.default_rng((0, s)), 12) for s in range(3)]
+    expected = boxes.katyusha_whole(
+        h.grad, term.component, term.m, draw.p, h.L + draw.L, drawn, mu, np.ones(term.n)
+    )
+    for s, row in enumerate(expected, start=1):
+        state = method.step(f, state)
+        for got, want in zip((state.x_tilde, state.y, state.z), row, strict=True):
+            np.testing.assert_allclose(got, want, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(state.grad, h.grad(state.point) + term.grad(state.point))
+        assert f.ledger.calls["h.grad"] == 1 + 13 * s
+        if form == "components":
+            assert f.ledger.calls["g.component"] == 30 + (12 + 30) * s
+        else:
+            assert (f.ledger.calls["g.component"], f.ledger.calls["g.grad"]) == (12 * s, s + 1)
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.05])
+def test_catalyst_is_the_printed_one(mu):
+    term = linear(l2=0.05)
+    h = gt.Quadratic(np.diag(np.linspace(0.0, 2.0, term.n)))
+    f = problem(h, term, mu)
+    method = gt.Catalyst()
+    state = method.init(f, np.ones(term.n))
+    L = h.L + term.L
+    expected = boxes.catalyst(
+        lambda x: h.grad(x) + term.grad(x), L, mu, L - 2 * mu, np.ones(term.n), 12
+    )
+    steps = 0
+    for k, (x, y, inner) in enumerate(expected, start=1):
+        state = method.step(f, state)
+        np.testing.assert_allclose(state.x, x, atol=1e-11)
+        np.testing.assert_allclose(state.y, y, atol=1e-11)
+        # One gradient of each at a start that is not yet known, one a step.
+        steps += inner + 1
+        assert f.ledger.calls["h.grad"] == f.ledger.calls["g.grad"] == steps
+        assert state.k == k
+
+
+@pytest.mark.parametrize("inner", ["gd", "svrg"])
+def test_catalyst_reaches_the_minimum(inner):
+    from geartrain.methods.baselines.catalyst import SVRG, GradientDescent
+
+    term = linear(l2=0.05, loss="squared")
+    h = gt.Quadratic(np.diag(np.linspace(0.0, 2.0, term.n)))
+    method = gt.Catalyst(inner=SVRG() if inner == "svrg" else GradientDescent())
+    res = gt.minimize(h, term, method=method, tol=1e-8)
+    assert res.success
+    assert np.linalg.norm(h.grad(res.x) + term.grad(res.x)) <= 1e-7
+    if inner == "svrg":  # every component step asks for a gradient of h
+        assert res.calls["h.grad"] >= res.calls["g.component"] > 0
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        gt.SAE(inner=gt.Katyusha()),
+        gt.SAE(inner=gt.LKatyusha()),
+        gt.SAE(inner=gt.Varag()),
+        gt.KatyushaWhole(),
+        gt.Catalyst(),
+    ],
+    ids=lambda m: type(getattr(m, "inner", m)).__name__,
+)
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_resumed_is_uninterrupted(method, form):
+    term = linear(form, l2=0.02)
+    h = gt.Quadratic(np.diag(np.linspace(0.1, 2.0, term.n)))
+    whole = gt.minimize(h, term, method=method, tol=1e-300, max_iter=6, seed=3)
+    part = gt.minimize(h, term, method=method, tol=1e-300, max_iter=2, seed=3)
+    rest = gt.minimize(h, term, state=part.state, tol=1e-300, max_iter=4, seed=3)
+    assert np.array_equal(whole.x, rest.x) and whole.calls == rest.calls
+    again = gt.minimize(h, term, method=method, tol=1e-300, max_iter=6, seed=3)
+    assert np.array_equal(whole.x, again.x) and whole.calls == again.calls
+    if not isinstance(method, gt.Catalyst):
+        other = gt.minimize(h, term, method=method, tol=1e-300, max_iter=6, seed=4)
+        assert not np.array_equal(whole.x, other.x)
+
+
+def test_duplicate_entries_of_a_sparse_row():
+    entries = np.array([1.0, 2.0, 1.5, 0.5])
+    where, rows = np.array([0, 0, 1, 0], dtype=np.int32), np.array([0, 2, 4], dtype=np.int32)
+    A = sparse.csr_array((entries, where, rows), shape=(2, 2))
+    y = np.array([1.0, -1.0])
+    ends = []
+    for matrix in (A, A.toarray()):
+        phi = model(gt.LinearModel(matrix, y))
+        method = gt.Katyusha(sampling="uniform", epoch=9)
+        ends.append(method.step(phi, method.init(phi, np.ones(2), None)))
+    np.testing.assert_allclose(ends[0].z, ends[1].z, atol=1e-13)
+
+
+def test_empty_rows_and_zero_data():
+    A = np.zeros((5, 3))
+    A[1, 2] = 1.0
+    for matrix in (A, sparse.csr_array(A)):
+        phi = model(gt.LinearModel(matrix, [1, -1, 1, 1, -1]), alpha=1e-3)
+        state = gt.Katyusha().init(phi, np.ones(3), None)
+        for _ in range(100):
+            state = gt.Katyusha().step(phi, state)
+        assert np.linalg.norm(phi.grad(state.v, state.grad_g)) < 1e-6
+    phi = model(gt.LinearModel(np.zeros((4, 2)), [1, -1, 1, 1]), alpha=1.0)
+    state = gt.Katyusha().step(phi, gt.Katyusha().init(phi, np.ones(2), None))
+    np.testing.assert_allclose(state.v, -phi.beta)
+
+
+def test_non_finite_components_end_the_run():
+    term = linear()
+
+    def component(x, k):
+        return np.full(term.n, np.nan) if np.abs(x).sum() > 0 else term.component(x, k)
+
+    phi = model(by_components(term, component))
+    state = gt.Katyusha().init(phi, np.zeros(term.n), None)
+    with pytest.raises(NonFiniteAnswer, match=r"g\.component"):
+        gt.Katyusha().step(phi, state)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: gt.Katyusha(epoch=0), "epoch must be at least 1"),
+        (lambda: gt.Katyusha(option="III"), "option must be one of"),
+        (lambda: gt.Katyusha(sampling="even"), "sampling must be"),
+        (lambda: gt.Katyusha(quadratic="no"), "quadratic must be one of"),
+        (lambda: gt.LKatyusha(p=0.0), "p must be in"),
+    ],
+)
+def test_bad_options(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_missing_answers_and_constants():
+    term = linear()
+    h = gt.Quadratic(np.eye(term.n))
+    bare = gt.Term(component=term.component, n=term.n, n_components=term.m)
+    with pytest.raises(ValueError, match="L_components"):
+        gt.minimize(h, bare, method="sae")
+    full = gt.Term(grad=term.grad, n=term.n, L=1.0)
+    for method, inner in (("sae", "katyusha"), ("katyusha", "auto")):
+        with pytest.raises(TypeError, match="one summand"):
+            gt.minimize(h, full, method=method, inner=inner)
+
+
+def test_memory_is_replaceable():
+    """A state whose slopes were forgotten goes on the same way."""
+    term = linear("csr")
+    phi = model(term)
+    method = gt.Katyusha()
+    state = method.step(phi, method.init(phi, np.ones(term.n), None))
+    forgotten = replace(state, memory=finite_sum(phi.g).forgotten())
+    np.testing.assert_allclose(
+        method.step(phi, forgotten).v, method.step(phi, state).v, rtol=0, atol=1e-13
+    )
