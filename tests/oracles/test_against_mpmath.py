@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from reference import multiprecision as ref
 import mpmath as mp
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import geartrain as gt
 from geartrain.oracles.losses import LOSSES, make_loss
+from reference import multiprecision as ref
 
 SIZES = [0.0, 1e-300, 1e-20, 1e-8, 0.1, 0.5, 1.0, 1 + 1e-9, 1.5, 5.0, 36.0, 40.0, 300.0, 700.0]
 SIZES += [745.0, 800.0, 1e4, 1e8, 123456789.0]
