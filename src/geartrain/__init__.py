@@ -1,5 +1,8 @@
 """Minimise h + g, two convex terms at different prices, asking each as rarely as possible."""
 
+from importlib import import_module
+from typing import Any
+
 from geartrain import stop, theory
 from geartrain.methods.afb import AFB
 from geartrain.methods.baselines.acd_whole import ACDWhole
@@ -67,3 +70,15 @@ __all__ = [
     "stop",
     "theory",
 ]
+
+_LAZY = ("datasets", "estimators")  # imported when they are asked for: scikit-learn is slow
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return import_module(f"geartrain.{name}")
+    raise AttributeError(f"module 'geartrain' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import NoReturn
 
 from geartrain import theory
@@ -58,11 +59,9 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
-def _bench_kernels(args: argparse.Namespace) -> None:
-    """Print the speed of the compiled kernels."""
-    from geartrain.bench import kernels
-
-    kernels.run(args.quick, args.json)
+def _bench(args: argparse.Namespace) -> None:
+    """Run a benchmark by name."""
+    import_module(f"geartrain.bench.{args.name}").run(json_file=args.json, quick=args.quick)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -87,12 +86,11 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--price-g", type=float, default=1.0, help="price of a gradient of g")
     plan.set_defaults(run=_plan)
 
-    bench = commands.add_parser("bench", help="measurements on this machine")
-    benches = bench.add_subparsers(required=True, metavar="what")
-    kernels = benches.add_parser("kernels", help="compiled kernels against plain products")
-    kernels.add_argument("--json", metavar="FILE", help="write the rows to this file")
-    kernels.add_argument("--quick", action="store_true", help="smaller data, fewer repetitions")
-    kernels.set_defaults(run=_bench_kernels)
+    bench = commands.add_parser("bench", help="measure against others, in one run")
+    bench.add_argument("name", choices=["estimators", "frontier"], help="what to measure")
+    bench.add_argument("--json", metavar="FILE", help="write the figures to FILE as well")
+    bench.add_argument("--quick", action="store_true", help="a small part, in seconds")
+    bench.set_defaults(run=_bench)
     return parser
 
 

@@ -155,6 +155,19 @@ def test_noise_of_a_stated_size(inner):
     assert known.f(res.x) - known.f_star < 20 * noise
 
 
+@pytest.mark.parametrize("inner", [gt.CoordinateSearch(), gt.DirectionalSearch()], ids=repr)
+def test_noise_floor(inner):
+    """phi - phi* falls to noise^{4/3} and stays there."""
+    term, noise, rng = logistic(n=5, m=30).g, 1e-8, np.random.default_rng(0)
+    noisy = lambda x: term.value(x) + noise * rng.uniform(-1, 1)  # noqa: E731
+    phi = model_of(values_only(term, noise=noise, value=noisy))
+    best = run(gt.ACD(), model_of(term), 60)[-1].v
+    p = 1 / (1 + np.exp(-(term.A @ best)))
+    hessian = (term.A.T * (p * (1 - p))) @ term.A / term.m + (term.l2 + phi.alpha) * np.eye(5)
+    off = [s.v - best for s in run(inner, phi, 25)[15:]]
+    assert np.median([0.5 * d @ hessian @ d for d in off]) < 2 * noise ** (4 / 3)
+
+
 def test_values_only_cannot_be_handed_to_a_gradient_method():
     known = quadratics()
     with pytest.raises(TypeError, match="gradient"):

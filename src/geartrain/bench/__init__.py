@@ -1,1 +1,1 @@
-"""Measurements behind ``geartrain bench``."""
+"""Benchmarks behind ``geartrain bench``."""

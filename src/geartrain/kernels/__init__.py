@@ -1,1 +1,1 @@
-"""Compiled loops of the randomised methods; importing a module here imports Numba."""
+"""Compiled loops. Numba is imported here only, and these modules only when a kernel is needed."""

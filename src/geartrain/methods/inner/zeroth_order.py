@@ -134,7 +134,7 @@ class DirectionalSearch(_ZerothOrder):
     Notes
     -----
     Needs more steps than `geartrain.CoordinateSearch` where the coordinates differ, but no
-    constant for each of them, and it ends nearer to the minimum when values are noisy. The
+    constant for each of them, and it ends a little nearer to the minimum when values are noisy. The
     difference step t is the smallest of `geartrain.oracles.differences`. ``grad_g`` of the state
     is an estimate by coordinate differences. # Deviation: the weights of [1]_ are replaced by those
     of `geartrain.NesterovStich`, whose constants are smaller.

@@ -1,0 +1,68 @@
+r"""The binary problem that the solvers of `KernelSVC` are given, and what they give back.
+
+========  =========================================================================
+f         K c, values of the decision function without its intercept
+b         intercept
+C         vector of weights, the estimator's C times class and sample weights
+P(c, b)   1/2 c'Kc + sum_i C_i loss(y_i (f_i + b)), the primal objective
+========  =========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from geartrain.estimators.arrays import Array
+from geartrain.estimators.kernel_matrix import TrainingKernel
+
+
+@dataclass(frozen=True)
+class BinaryProblem:
+    """Labels, weights and kernel of one binary problem, and how well it is to be solved."""
+
+    kernel: TrainingKernel
+    y: Array  # -1.0 and +1.0
+    C: Array  # weight of every sample
+    mu: float  # smoothing of the hinge
+    tol: float
+    max_iter: int
+    start: Array | None  # coefficients of an earlier solution
+    report: Callable[[str], None]  # takes a line of progress
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Coefficients c and intercept b with what is known about them."""
+
+    coefficients: Array
+    intercept: float
+    objective: float  # P(c, b)
+    gap: float  # P(c, b) minus a lower bound on its minimum
+    n_iter: int
+    calls: dict[str, int]
+    converged: bool
+
+
+def best_intercept(F: Array, y: Array, C: Array) -> float:
+    """The b that minimises sum_i C_i max(0, y_i (F_i - b)): the middle of all that do."""
+    order = np.argsort(F)
+    F, C, positive = F[order], C[order], y[order] > 0.0
+    # Slope right of the k-th breakpoint.
+    slope = np.cumsum(C) - C[positive].sum()
+    flat = 1e-12 * float(C.sum())
+    k = int(np.argmax(slope >= -flat))
+    if abs(slope[k]) <= flat and k + 1 < F.size:
+        return 0.5 * float(F[k] + F[k + 1])
+    return float(F[k])
+
+
+def feasible(beta: Array, lo: Array, hi: Array) -> Array:
+    """`beta` moved into the box, the heavier side shrunk until the sum is zero."""
+    beta = np.clip(beta, lo, hi)
+    above, below = beta[beta > 0.0].sum(), -beta[beta < 0.0].sum()
+    if min(above, below) <= 0.0:
+        return np.zeros_like(beta)
+    return np.where(beta > 0.0, beta * min(1.0, below / above), beta * min(1.0, above / below))
