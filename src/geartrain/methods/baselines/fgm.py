@@ -2,7 +2,8 @@ r"""FGM: the fast gradient method on f as a whole."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from geartrain.core.loop import State
@@ -21,6 +22,8 @@ class FGMState(State):
     grad_y: Vector  # gradient of f at y
     theta: float
     L: float
+    since: int = 0  # iterations since the last restart
+    uphill: float = -math.inf  # <grad f(y_{k-1}), x_k - x_{k-1}>
 
     @property
     def point(self) -> Vector:
@@ -72,10 +75,23 @@ class FGM:
             L = problem.L_h.need("L_h", "FGM") + problem.L_g.need("L_g", "FGM")
         return FGMState(k=0, x=x0, y=x0, grad_y=problem.grad(x0), theta=1.0, L=L)
 
+    def restart(self, state: FGMState) -> FGMState:
+        """Start again from y, whose gradient is known."""
+        return replace(state, x=state.y, theta=1.0, since=0)
+
     def step(self, problem: Sum, state: FGMState) -> FGMState:
         """One gradient step and the extrapolation."""
         mu = (problem.mu.value or 0.0) if self.mu is None else self.mu
         x = state.y - state.grad_y / state.L
         theta, momentum = next_theta(state.theta, mu / state.L)
         y = x + momentum * (x - state.x)
-        return FGMState(k=state.k + 1, x=x, y=y, grad_y=problem.grad(y), theta=theta, L=state.L)
+        return FGMState(
+            k=state.k + 1,
+            x=x,
+            y=y,
+            grad_y=problem.grad(y),
+            theta=theta,
+            L=state.L,
+            since=state.since + 1,
+            uphill=float(state.grad_y @ (x - state.x)),
+        )
