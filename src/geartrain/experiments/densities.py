@@ -27,7 +27,7 @@ TOP_WORDS = 500
 LONGEST_WORD = 15
 # Of the Old Faithful prior: weight of squared second differences of the log-density.
 SMOOTHNESS = 5.0
-TOL = 1e-6
+TOL = 1e-5
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,9 @@ def text8_words(folder: str | Path | None) -> Observed:
     points, counts = load_counts("text8_word_counts.tsv", folder)
     letters = "abcdefghijklmnopqrstuvwxyz"
     n_spelling = LONGEST_WORD + 3 * len(letters)
-    rows, columns, values = [], [], []
+    rows: list[int] = []
+    columns: list[int] = []
+    values: list[float] = []
     for k, word in enumerate(points):
         features = {min(len(word), LONGEST_WORD) - 1: 1.0}
         for place, text in enumerate((word[:1], word[-1:], word)):
@@ -120,7 +122,9 @@ def tables(folder: str | Path | None, store: Store) -> tuple[Any, list[str]]:
         try:
             observed = source(folder)
         except FileNotFoundError as error:
-            missing.append(f"The density of {source.__name__.replace('_', ' ')} is left out: {error}.")
+            missing.append(
+                f"The density of {source.__name__.replace('_', ' ')} is left out: {error}."
+            )
             continue
         frames.append(_table(observed, store))
     return (pandas().concat(frames, ignore_index=True) if frames else None), missing
