@@ -26,7 +26,7 @@ BINS = 60
 TOP_WORDS = 500
 LONGEST_WORD = 15
 # Of the Old Faithful prior: weight of squared second differences of the log-density.
-SMOOTHNESS = 5.0
+SMOOTHNESS = 30.0
 TOL = 1e-5
 
 
@@ -132,7 +132,12 @@ def tables(folder: str | Path | None, store: Store) -> tuple[Any, list[str]]:
 
 def _table(observed: Observed, store: Store) -> Any:
     name = f"densities-{observed.name.replace(' ', '-').lower()}"
-    settings = {"tol": TOL, "n": observed.A.shape[1], "data_hash": data_hash(observed.counts)}
+    settings = {
+        "tol": TOL,
+        "n": observed.A.shape[1],
+        "prior": float(abs(observed.G2).sum()),
+        "data_hash": data_hash(observed.counts),
+    }
     config = config_hash({**settings, "name": name, "version": gt.__version__})
     known = store.get(name, config)
     if known is not None:

@@ -69,7 +69,12 @@ class Store:
         if not path.is_file():
             return None
         try:
-            table = pandas().read_csv(path, float_precision="round_trip", keep_default_na=False)
+            table = pandas().read_csv(
+                path,
+                dtype={"config": str},  # not a number, though 1234e567 looks like one
+                float_precision="round_trip",
+                keep_default_na=False,  # "null" and "nan" are words of text8
+            )
         except ValueError:  # not a table that was written here
             return None
         made_with = set(table.get("config", ()))

@@ -47,7 +47,7 @@ def write(results: Results, folder: Path, *, quick: bool) -> Path:
         page.text(
             "This is the quick form: fewer rows of data for the kernel SVM, lower accuracies and "
             "shorter time limits. A run that did not reach an accuracy in its time is shown as "
-            "“>” its last count. `geartrain reproduce all` takes about 15 minutes and shows more."
+            "'>' its last count. The full form takes about 15 minutes and shows more."
         )
     for note in results.notes:
         page.text(note)
@@ -86,12 +86,11 @@ def _svm(page: Page, results: Results, drawn: Path) -> None:
         f"{facts['f_star_error']:.1e}.",
         "data",
     )
-    page.figures(interactive.svm(main))
+    page.figures(interactive.svm(main), main.data.iloc[0])
     page.text("To f - f* = 1e-3:")
     page.table(tables.summary(tables.with_costs(main), tables.SVM_EPS, _COSTS))
     page.heading("Several gamma")
-    page.text(f"Data: {main.data.iloc[0]}.", "data")
-    page.figures(interactive.gamma(results.svm, results.spectra))
+    page.figures(interactive.gamma(results.svm, results.spectra), main.data.iloc[0])
     page.heading("Table 1: predicted and measured")
     page.text(
         "Bounds of the corollaries with constant 1, for L_h, L_g and R = |x*| of this instance, "
@@ -115,13 +114,16 @@ def _density(page: Page, results: Results, drawn: Path) -> None:
         f"{facts['f_star_error']:.1e}.",
         "data",
     )
-    page.figures(interactive.density_time(table))
-    page.wide(interactive.density_space(table))
+    data = f"synthetic, {table.data.iloc[0]}"
+    page.figures(interactive.density_time(table), data)
+    page.figures([interactive.density_space(table)], data)
     page.text(
         "n partial derivatives are one call. Curves end at f - f* = 1e-6. The clipped projections "
         "show the paper's three methods up to the least number of calls among them."
     )
-    page.figures(interactive.density_projections(table))
+    flat = interactive.density_projections(table)
+    page.figures(flat[:2], data)
+    page.figures(flat[2:], data)
     page.text("To f - f* = 1e-6:")
     page.table(tables.summary(tables.with_costs(table), tables.DENSITY_EPS, _CALLS))
     page.heading("Table 2: predicted and measured")
@@ -143,7 +145,7 @@ def _observed(page: Page, table: Any, drawn: Path) -> None:
             for name, calls in asked.items()
         )
         page.text(f"{data}. {words}.", "data")
-    page.figures(interactive.densities(table))
+    page.figures(interactive.densities(table), list(dict.fromkeys(table.data)))
     figures.densities(table, drawn)
 
 

@@ -106,10 +106,13 @@ def density_time(table: Any, folder: Path) -> list[Path]:
 
 def density_calls(table: Any, folder: Path) -> list[Path]:
     """The three-dimensional figure, its clipped projections, and the same unclipped."""
-    figure, axes = _new(2, 3, (14.0, 9.0))
+    figure, axes = _new(2, 3, (15.0, 8.0))
+    grid = axes[0, 0].get_gridspec()
+    grid.set_width_ratios((1.35, 1.0, 1.0))
     for ax in axes[:, 0]:
         ax.remove()
-    space = figure.add_subplot(axes[0, 0].get_gridspec()[:, 0], projection="3d")
+    space = figure.add_subplot(grid[:, 0], projection="3d")
+    space.set_box_aspect((1.0, 1.0, 1.0), zoom=0.92)
     lines = curves.in_space(table)
     for line in lines:
         style = "--" if dashed(line.method) else "-"
@@ -140,8 +143,9 @@ def densities(table: Any, folder: Path) -> list[Path]:
         part = table[table.case == case]
         numeric = case == "Old Faithful"
         if len(part) > 100:
-            ax.loglog(part.position, part.observed, ".", color="#bbbbbb", ms=3, label="observed")
-            ax.loglog(part.position, part.fitted, ".", color=_PALETTE[0], ms=1.5, label="fitted")
+            few = {"rasterized": True}  # tens of thousands of points would make a huge SVG
+            ax.loglog(part.position, part.fitted, ".", c=_PALETTE[0], ms=1, label="fitted", **few)
+            ax.loglog(part.position, part.observed, ".", c="#999999", ms=4, label="observed", **few)
             ax.set_xlabel("rank")
         else:
             width = 0.9 * (part.position.iloc[1] - part.position.iloc[0])

@@ -29,11 +29,11 @@ def graph() -> Any:
 
 def _layout(figure: Any, title: str, entries: int, **axes: Any) -> Any:
     figure.update_layout(
-        title={"text": title, "font": {"size": 15}, "x": 0.5},
+        meta={"title": title},  # the page writes it above, where the tool bar does not cover it
         template="plotly_white",
         height=400 + _LEGEND_ROW * entries // 2,
-        margin={"l": 62, "r": 14, "t": 46, "b": 50},
-        legend={"orientation": "h", "y": -0.2, "yanchor": "top", "font": {"size": 12}},
+        margin={"l": 62, "r": 14, "t": 30, "b": 50},
+        legend={"orientation": "h", "y": -0.3, "yanchor": "top", "font": {"size": 12}},
         font={"size": 13},
         **axes,
     )
@@ -140,13 +140,13 @@ def density_space(table: Any) -> Any:
     _layout(figure, "f - f* over calls of both gradients (drag to turn)", len(lines))
     figure.update_layout(
         height=620,
-        margin={"l": 0, "r": 0, "t": 46, "b": 0},
+        margin={"l": 0, "r": 0, "t": 30, "b": 0},
         legend={"y": -0.02},
         scene={
             "xaxis": {"title": {"text": "∇h"}, **_LOG},
             "yaxis": {"title": {"text": "∇g"}, **_LOG},
             "zaxis": {"title": {"text": GAP}, **_LOG},
-            "camera": {"eye": {"x": 1.6, "y": -1.6, "z": 0.8}},
+            "camera": {"eye": {"x": 1.45, "y": -1.45, "z": 0.5}},
         },
     )
     return figure

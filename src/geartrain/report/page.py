@@ -19,8 +19,8 @@ h1 { font-size: 1.7rem; line-height: 1.25; } h2 { font-size: 1.3rem; margin-top:
 p, li { max-width: 46rem; }
 .grid { display: grid; gap: 12px;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); }
-.grid > div, .wide { min-width: 0; }
-.data { color: #555; font-size: .9rem; }
+figure { min-width: 0; margin: .5rem 0; } figcaption { text-align: center; font-weight: 600; }
+.data, small { color: #555; font-size: .9rem; font-weight: 400; } small { font-size: .78rem; }
 .table { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd; text-align: left; }
@@ -57,14 +57,11 @@ class Page:
         body = "".join(f"<li>{html.escape(item)}</li>" for item in items)
         self._parts.append(f"<ul>{body}</ul>")
 
-    def figures(self, figures: Sequence[Any]) -> None:
-        """Figures beside each other where there is room."""
-        body = "".join(f"<div>{self._draw(figure)}</div>" for figure in figures)
+    def figures(self, figures: Sequence[Any], data: str | Sequence[str]) -> None:
+        """Figures beside each other where there is room, each with the data it shows."""
+        shown = [data] * len(figures) if isinstance(data, str) else data
+        body = "".join(self._draw(f, words) for f, words in zip(figures, shown, strict=True))
         self._parts.append(f'<div class="grid">{body}</div>')
-
-    def wide(self, figure: Any) -> None:
-        """One figure over the whole width."""
-        self._parts.append(f'<div class="wide">{self._draw(figure)}</div>')
 
     def table(self, frame: Any) -> None:
         """A table that scrolls by itself where the screen is narrow."""
@@ -75,9 +72,9 @@ class Page:
             f"<tbody>{rows}</tbody></table></div>"
         )
 
-    def _draw(self, figure: Any) -> str:
+    def _draw(self, figure: Any, data: str) -> str:
         self._figures += 1
-        return figure.to_html(
+        drawn = figure.to_html(
             full_html=False,
             include_plotlyjs=False,
             include_mathjax=False,
@@ -85,6 +82,9 @@ class Page:
             div_id=f"figure-{self._figures}",
             default_width="100%",
         )
+        title = html.escape(figure.layout.meta["title"])
+        caption = f"<figcaption>{title}<br><small>{html.escape(data)}</small></figcaption>"
+        return f"<figure>{caption}{drawn}</figure>"
 
     def write(self, path: Path) -> None:
         """The file, with plotly's script in it."""
