@@ -63,19 +63,19 @@ def newton(A: Any, G2: Any, tol: float = 1e-13, max_iter: int = 100) -> tuple[Ve
     return best
 
 
-def build() -> Case:
-    """The instance of the paper and f* from Newton's method."""
-    A, G2 = make()
+def build(n: int = N, p: int = P, sparsity: float = SPARSITY, seed: int = SEED) -> Case:
+    """The instance, by default the paper's, and f* from Newton's method."""
+    A, G2 = make(n, p, sparsity, seed)
     x_star, error = newton(A, G2)
     h, g = gt.LogSumExp(A), gt.Quadratic(G2)
     f_star = h.value(x_star) + g.value(x_star)
     columns = np.asarray(A.multiply(A).sum(axis=0)).ravel()
     facts = {
-        "n": N,
-        "p": P,
-        "s": A.nnz / P,
+        "n": n,
+        "p": p,
+        "s": A.nnz / p,
         "nnz": A.nnz,
-        "seed of the data": SEED,
+        "seed of the data": seed,
         "L_h": h.L,
         "L_h of the paper": float(columns.max()),
         "L_g": g.L,
@@ -85,7 +85,7 @@ def build() -> Case:
         "f_star_error": error,
         "reference": "Newton's method",
     }
-    return Case(EXPERIMENT, "synthetic", f"n = {N}, p = {P:,}, seed {SEED}", h, g, f_star, facts)
+    return Case(EXPERIMENT, "synthetic", f"n = {n}, p = {p:,}, seed {seed}", h, g, f_star, facts)
 
 
 def local_curvature(h: Any, x0: Vector) -> tuple[float, int]:

@@ -65,26 +65,21 @@ class Store:
 
     def get(self, name: str, config: str) -> Any | None:
         """The table of that name if it was made with this configuration, else None."""
-        path = self.folder / f"{name}.csv"
-        if not path.is_file():
+        path = self.folder / f"{name}.parquet"
+        if not (path.is_file() and path.with_suffix(".csv").is_file()):
             return None
         try:
-            table = pandas().read_csv(
-                path,
-                dtype={"config": str},  # not a number, though 1234e567 looks like one
-                float_precision="round_trip",
-                keep_default_na=False,  # "null" and "nan" are words of text8
-            )
-        except ValueError:  # not a table that was written here
+            table = pandas().read_parquet(path)
+        except (OSError, ValueError):  # not a table that was written here
             return None
         made_with = set(table.get("config", ()))
         return table if made_with == {config} else None
 
     def put(self, name: str, config: str, table: Any) -> Any:
-        """Write both files, the CSV last: `get` looks for that one."""
+        """Write both files, the Parquet last: `get` reads that one."""
         table = table.assign(config=config)
-        self._replace(f"{name}.parquet", lambda path: table.to_parquet(path, index=False))
         self._replace(f"{name}.csv", lambda path: table.to_csv(path, index=False))
+        self._replace(f"{name}.parquet", lambda path: table.to_parquet(path, index=False))
         return table
 
     def _replace(self, name: str, write: Callable[[Path], None]) -> None:
