@@ -62,7 +62,8 @@ def measure(method, L_h, L_g):
 
 def exponent(constants, calls):
     """Slope of the line through the points in log-log scale."""
-    return np.polyfit(np.log(constants), np.log(calls), 1)[0]
+    slope = np.polyfit(np.log(constants), np.log(calls), 1)[0]
+    return round(slope, 2) + 0.0  # no -0.00
 
 
 def sweep(quick):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from geartrain.methods.registry import make_method
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Vector, answers
 from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector, as_whole
+from geartrain.planner import make_plan
 from geartrain.problem import Constant, Sum
 from geartrain.stop import Gradient, Rule
 
@@ -35,6 +36,7 @@ def minimize(
     L_h: float | None = None,
     L_g: float | None = None,
     mu: float | None = None,
+    prices: Mapping[str, float] | None = None,
     seed: int = 0,
     callback: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
@@ -50,18 +52,21 @@ def minimize(
     x0 : array (n,), optional
         Starting point; zero if not given.
     method : str or method
-        A name (see ``geartrain.methods.registry.METHODS``) or an object such as
-        ``gt.SAE(sigma=0.5)``.
+        "auto" (see `geartrain.planner`), a name of ``geartrain.methods.registry.METHODS``, or an
+        object such as ``gt.SAE(sigma=0.5)``.
     inner : str or inner method
-        For a method given by name: "agm", "exact", "lbfgs", or "auto".
+        For a method given by name: a name of ``geartrain.methods.registry.INNER``, or "auto".
     stop : rule, optional
         From `geartrain.stop`; replaces `tol`.
     tol : float
-        Stop at |grad f(x)| <= tol |grad f(x0)|.
+        Stop at ``|grad f(x)| <= tol |grad f(x0)|``.
     max_iter : int, optional
         Limit of outer iterations.
     L_h, L_g, mu : float, optional
         Smoothness of the terms and strong convexity of their sum, where the terms do not know.
+    prices : dict, optional
+        What a gradient costs, e.g. ``{"h.grad": 100.0, "g.grad": 1.0}``, for method "auto"; if not
+        given, the seconds that are measured.
     seed : int
         Of the randomised methods.
     callback : callable or list, optional
@@ -101,14 +106,15 @@ def minimize(
         seed=as_whole(seed, "seed"),
     )
     _check_constants(problem)
-    if state is None:
-        plan = "" if isinstance(method, str) else "method given as an object"
-        if method == "auto":
-            method, plan = _auto(problem)
-        chosen = make_method(method, inner, problem)
-        plan = plan or f"method {method!r} as asked for"
-    else:
+    watch = None
+    if state is not None:
         chosen, plan = state.method, "continued"
+    elif isinstance(method, str) and method == "auto":
+        watch = make_plan(problem, inner, prices)
+        problem, chosen, plan = watch.problem, watch.method, watch.why
+    else:
+        chosen = make_method(method, inner, problem)
+        plan = f"{method!r} as asked for" if isinstance(method, str) else "given as an object"
     run = Run(
         problem,
         chosen,
@@ -117,18 +123,10 @@ def minimize(
         callbacks=_callbacks(callback),
         progress=progress,
         plan=plan,
+        watch=watch,
         resume=state,
     )
     return run.go(x_start)
-
-
-def _auto(problem: Sum) -> tuple[str, str]:
-    """A safe choice by what is known."""
-    if problem.L_h.value is None:
-        return "lbfgs", "L_h is not known: SciPy's L-BFGS on the sum"
-    if not problem.h_is_convex:
-        return "sc-sae", "h may be non-convex: sc-sae"
-    return "afb", "h is convex with known L_h: afb, one gradient of h an iteration"
 
 
 def _check_term(name: str, term: Any) -> None:

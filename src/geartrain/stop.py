@@ -98,8 +98,8 @@ class Gradient:
 class Gap:
     """Stop when a proven bound on f(x) - f* is at most eps.
 
-    With `mu`, strong convexity of f: |grad f|^2 / (2 mu). With `R >= |x0 - x*|`:
-    R^2 / (2 A_N) of the methods that have an A_N (eq. (24) of the paper).
+    With `mu`, strong convexity of f: ``|grad f|^2 / (2 mu)``. With ``R >= |x0 - x*|``:
+    ``R^2 / (2 A_N)`` of the methods that have an A_N (eq. (24) of the paper).
 
     Parameters
     ----------

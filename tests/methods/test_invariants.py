@@ -21,6 +21,7 @@ METHODS = {
     "afb": lambda: gt.AFB(),
     "afb-sigma": lambda: gt.AFB(zeta=0.0, sigma=0.6),
     "afb-restarted": lambda: gt.Restarted(gt.AFB(), gt.GradientTest()),
+    "fgm-restarted": lambda: gt.Restarted(gt.FGM(mu=0.0), gt.GradientTest()),
     "ms": lambda: gt.MonteiroSvaiterWhole(),
 }
 

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -25,6 +25,20 @@ if TYPE_CHECKING:  # imported when a run ends: SciPy's part of it takes a while
 Callback = Callable[..., Any]
 
 
+class Watch(Protocol):
+    """Looks at the bill of a run and may change the method (see `geartrain.planner`)."""
+
+    @property
+    def fallback(self) -> Any:
+        """What to go on with."""
+
+    def leave(self) -> str:
+        """Why the method should be left now, or nothing."""
+
+    def told(self, left: str) -> str:
+        """The plan in words and numbers, after the run."""
+
+
 class Run:
     """One run of a method; a `geartrain.stop.Look` for its stopping rule."""
 
@@ -38,10 +52,12 @@ class Run:
         callbacks: Sequence[Callback] = (),
         progress: bool = False,
         plan: str = "",
+        watch: Watch | None = None,
         resume: RunState | None = None,
     ) -> None:
         self.problem, self.method, self.rule = problem, method, rule
         self.max_iter, self.progress, self.plan = max_iter, progress, plan
+        self.watch, self.left = watch, ""
         self.callbacks = [_accepting(c) for c in callbacks]
         self.calls = problem.ledger.calls
         self.history = History(tuple(self.calls))
@@ -147,6 +163,10 @@ class Run:
         while status is None:
             if self.k >= self.max_iter:
                 return Status.MAX_ITER
+            if self.watch is not None and (reason := self.watch.leave()):
+                self.left, self.method = reason, self.watch.fallback
+                self.history.notes.append((self.k, f"method changed: {reason}"))
+                return self._run_whole(self.state.point)
             self.state = self.method.step(self.problem, self.state)
             self.k += 1
             status = self.record()
@@ -288,7 +308,7 @@ class Run:
             history=self.history,
             certificate=self._certificate(),
             constants={"L_h": p.L_h, "L_g": p.L_g, "mu": p.mu},
-            plan=self.plan,
+            plan=self.plan if self.watch is None else self.watch.told(self.left),
             state=self._run_state(),
         )
 

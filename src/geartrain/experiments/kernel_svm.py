@@ -126,7 +126,7 @@ def stages(folder: str | Path | None, quick: bool) -> list[Stage]:
             lambda: build(X, y, source, gamma),
             ENTRIES if main else GAMMA_ENTRIES,
             target=1e-5 if main and not quick else 1e-4 if main else 5e-4,
-            limit=2.5 if quick else 40.0,
+            limit=2.5 if quick else 90.0 if main else 40.0,
         )
 
     return [stage(gamma) for gamma in GAMMAS]

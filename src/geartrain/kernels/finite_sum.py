@@ -186,6 +186,9 @@ def epoch_csr(  # type: ignore[no-untyped-def]
         k = order[j]
         label, weight, at_snapshot = Q[k, 0], Q[k, 1], Q[k, 2]
         start, stop = int(Q[k, 3]), int(Q[k + 1, 3])
+        # Gains of the step, before c is known: the divisions are off the critical path.
+        gain_z = -a / R
+        gain_w = q / (S * T) if T > 0.0 else 0.0  # T = 0 has q = 0
         on_z = on_w = on_G = on_X0 = 0.0
         for e in range(start, stop):
             i, v = indices[e], data[e]
@@ -205,11 +208,10 @@ def epoch_csr(  # type: ignore[no-untyped-def]
             tally[0] += 1
         c = (slope(loss, param, label, p) - at_snapshot) * weight
         tally[0] += 1
-        # z_+ = r z - r G - r a c a_k and w_+ = T w + q c a_k; T = 0 has q = 0, and w is gone
-        dz, dw, dacc = -a * c / R, 0.0, add[j] * c
+        # z_+ = r z - r G - r a c a_k and w_+ = T w + q c a_k
+        dz, dw, dacc = gain_z * c, gain_w * c, add[j] * c
         if T > 0.0:
             S *= T
-            dw = q * c / S
         elif j == 0:
             P[:, _W] = 0.0
         R *= r

@@ -30,12 +30,13 @@ from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sae_qn import SAEQN
 from geartrain.methods.sc_sae import SCSAE
-from geartrain.oracles.protocols import answers, can, require
+from geartrain.oracles.protocols import answers, require
 from geartrain.problem import Sum
 
 INNER: dict[str, Callable[[], Any]] = {
     "agm": AGM,
     "exact": Exact,
+    "lbfgs": LBFGS,
     "acd": ACD,
     "nesterov-stich": NesterovStich,
     "approx": APPROX,
@@ -43,7 +44,6 @@ INNER: dict[str, Callable[[], Any]] = {
     "coordinate-differences": CoordinateSearch,
     "katyusha": Katyusha,
     "l-katyusha": LKatyusha,
-    "lbfgs": LBFGS,
     "varag": Varag,
 }
 
@@ -74,14 +74,16 @@ def make_inner(inner: Any, problem: Sum) -> Any:
     """The inner method of that name or the object itself; "auto" by what g answers."""
     if inner == "auto":
         known = answers(problem.g.term)
-        if not can(problem.g.term, "grad"):
-            inner = "exact" if "prox" in known else "coordinate-differences"
-        elif "coord" in known and known.isdisjoint(("grad", "value_and_grad")):
-            inner = "nesterov-stich"
-        elif "component" in known and known.isdisjoint(("grad", "value_and_grad")):
-            inner = "katyusha"
-        else:
+        if not known.isdisjoint(("grad", "value_and_grad")):
             inner = "lbfgs" if problem.L_g.value is None else "agm"
+        elif "prox" in known:
+            inner = "exact"
+        elif "component" in known:
+            inner = "katyusha"
+        elif "coord" in known:
+            inner = "nesterov-stich"
+        else:
+            inner = "coordinate-differences"
     made = _lookup(inner, INNER, "inner method")() if isinstance(inner, str) else inner
     if not callable(getattr(made, "step", None)):
         raise TypeError(f"inner must be a name or an inner method, got {inner!r}")

@@ -131,7 +131,7 @@ def sentences(svm: Any | None, density: Any | None) -> list[str]:
         used = facts(density[density.method == SAE_DENSITY])
         out.append(
             "Log-density. With the paper's L = 25 L_h and a restart after every 300 coordinate "
-            "steps (fewer than n) the envelope is so stiff that the outer loop hardly moves: after "
+            "steps (fewer than n) the envelope is stiff and the outer loop slow: after "
             f"{paper.seconds.max():.3g} s f - f* is {paper.gap.iloc[-1]:.1e}, from "
             f"{paper.gap.iloc[0]:.1e} at the start. The bound L_h is "
             f"{used['L_h'] / used['L_h used']:,.0f} times what we need: our curve starts from the "

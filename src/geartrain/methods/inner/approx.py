@@ -55,7 +55,7 @@ class APPROX:
 
     1. y = (1 - theta) x + theta z;  draw i uniformly
     2. z_i+ = argmin_t d (t - y_i) + n theta b_i/2 (t - z_i)^2 + psi_i(t)
-            = (n theta b_i z_i - d - beta_i)/(n theta b_i + alpha),
+       = (n theta b_i z_i - d - beta_i)/(n theta b_i + alpha),
        d the i-th partial derivative of g at y
     3. x_+ = y + n theta (z_+ - z)
     4. theta_+ = (sqrt(theta^4 + 4 theta^2) - theta^2)/2

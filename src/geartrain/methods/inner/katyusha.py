@@ -64,7 +64,8 @@ class Katyusha:
     option : {"II", "I"}
         Line 3.
     sampling : {"importance", "uniform"}
-        p_k = L_k/sum L and L = mean L_k, or p_k = 1/m and L = max L_k.
+        p_k = L_k/sum L and L = mean L_k, or p_k = 1/m and L = max L_k; the latter also where
+        all L_k are within 5 % of their mean.
     quadratic : {"composite", "whole"}
         The quadratic as composite term, or Katyusha on the whole of phi: then L_k + alpha
         takes the place of L_k. The quadratic is known exactly and never sampled in either.

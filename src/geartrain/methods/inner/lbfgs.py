@@ -10,7 +10,7 @@ H         two loops       inverse of the Hessian of phi, from the pairs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from geartrain.oracles.protocols import Vector
@@ -29,7 +29,8 @@ class LBFGSState:
 
     v: Vector
     grad_g: Vector  # gradient of g at v
-    pairs: Pairs  # newest last
+    pairs: Pairs  # of g, newest last
+    curved: tuple[tuple[Vector, Vector, float], ...]  # s, y of phi and <s, y> of the usable ones
     failed: bool = False  # no step along a descent direction: rounding
 
 
@@ -64,14 +65,16 @@ class LBFGS:
     def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> LBFGSState:
         """Start at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
-        return LBFGSState(v0, grad_g, self.start[-self.memory :])
+        pairs = self.start[-self.memory :]
+        curved = tuple(c for s, y_g in pairs if (c := _curved(phi, s, y_g)))
+        return LBFGSState(v0, grad_g, pairs, curved)
 
     def step(self, phi: Model, state: LBFGSState) -> LBFGSState:
         """One quasi-Newton step; one gradient of g unless the unit step does not fit."""
         if state.failed:
             return state
         grad_phi = phi.grad(state.v, state.grad_g)
-        d, first = self._direction(phi, state.pairs, grad_phi)
+        d, first = _direction(phi, state.curved, grad_phi)
         slope0 = float(grad_phi @ d)
         t, low, high = first, (0.0, slope0), None
         for _ in range(30):
@@ -79,9 +82,11 @@ class LBFGS:
             grad_g = phi.g.grad(v)
             slope = float(phi.grad(v, grad_g) @ d)
             if _STEEP * slope0 <= slope <= -_FLAT * slope0:
-                s = v - state.v
-                pair = (s, grad_g - state.grad_g)
-                return LBFGSState(v, grad_g, (*state.pairs, pair)[-self.memory :])
+                s, y_g = v - state.v, grad_g - state.grad_g
+                new = _curved(phi, s, y_g)
+                curved = (*state.curved, new) if new else state.curved
+                pairs = (*state.pairs, (s, y_g))[-self.memory :]
+                return LBFGSState(v, grad_g, pairs, curved[-self.memory :])
             if slope < 0.0:
                 low = (t, slope)
             else:
@@ -89,36 +94,41 @@ class LBFGS:
             t = _next_trial(low, high, slope0)
             if high is not None and high[0] - low[0] <= 4.0 * EPS * high[0]:
                 break
-        return LBFGSState(state.v, state.grad_g, state.pairs, failed=True)
-
-    def _direction(self, phi: Model, pairs: Pairs, grad_phi: Vector) -> tuple[Vector, float]:
-        """-H grad phi, and the first step length to try."""
-        q = grad_phi.copy()
-        used: list[tuple[Vector, Vector, float, float]] = []
-        for s, y_g in reversed(pairs):
-            y = y_g + phi.quadratic(s)
-            sy = float(s @ y)
-            if sy <= 1e-12 * norm(s) * norm(y):
-                continue
-            a = float(s @ q) / sy
-            q -= a * y
-            used.append((s, y, sy, a))
-        if used:
-            _, y, sy, _ = used[0]
-            q *= sy / float(y @ y)
-            first = 1.0
-        elif phi.L_g is not None:
-            q /= phi.alpha + phi.L_g
-            first = 1.0
-        else:
-            first = min(1.0 / phi.alpha, 1.0 / max(norm(grad_phi), EPS))
-        for s, y, sy, a in reversed(used):
-            q += (a - float(y @ q) / sy) * s
-        return -q, first
+        return replace(state, failed=True)
 
     def limit(self, phi: Model) -> int:
         """As given."""
         return self.max_steps
+
+
+def _curved(phi: Model, s: Vector, y_g: Vector) -> tuple[Vector, Vector, float] | None:
+    """s, the change y of the gradient of phi along it, and <s, y>; None without curvature."""
+    y = y_g + phi.quadratic(s)
+    sy = float(s.dot(y))
+    return (s, y, sy) if sy > 1e-12 * norm(s) * norm(y) else None
+
+
+def _direction(
+    phi: Model, curved: tuple[tuple[Vector, Vector, float], ...], grad_phi: Vector
+) -> tuple[Vector, float]:
+    """-H grad phi by the two loops, and the first step length to try."""
+    q = -grad_phi
+    weights: list[float] = []
+    for s, y, sy in reversed(curved):
+        weights.append(float(s.dot(q)) / sy)
+        q -= weights[-1] * y
+    if curved:
+        _, y, sy = curved[-1]
+        q *= sy / float(y.dot(y))
+        first = 1.0
+    elif phi.L_g is not None:
+        q /= phi.alpha + phi.L_g
+        first = 1.0
+    else:
+        first = min(1.0 / phi.alpha, 1.0 / max(norm(grad_phi), EPS))
+    for (s, y, sy), weight in zip(curved, reversed(weights), strict=True):
+        q += (weight - float(y.dot(q)) / sy) * s
+    return q, first
 
 
 def _next_trial(low: tuple[float, float], high: tuple[float, float] | None, slope0: float) -> float:

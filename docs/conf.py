@@ -1,0 +1,26 @@
+"""Sphinx configuration."""
+
+from geartrain import __version__
+
+project = "geartrain"
+author = "the geartrain developers"
+copyright = "2026, the geartrain developers"
+release = version = __version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "myst_parser",
+    "numpydoc",
+]
+source_suffix = {".md": "markdown"}
+myst_enable_extensions = ["dollarmath"]
+autosummary_generate = False
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+nitpicky = False
+exclude_patterns = ["_build"]
+html_theme = "pydata_sphinx_theme"
+html_title = "geartrain"
+html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}

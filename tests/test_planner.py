@@ -1,0 +1,107 @@
+"""What "auto" chooses, and that it says so."""
+
+import time
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from geartrain.problem import norm
+from problems import logistic, quadratics
+
+X0 = np.ones(10)
+
+
+def solve(prices, known=None, **options):
+    known = logistic() if known is None else known
+    x0 = np.ones(known.x_star.size)
+    res = gt.minimize(known.h, known.g, x0, prices=prices, tol=1e-7, **options)
+    assert res.success, res.message
+    assert norm(known.grad(res.x)) <= 1e-7 * norm(known.grad(x0)) * (1 + 1e-6)
+    return res
+
+
+def test_prices_alike_are_not_separated():
+    res = solve({"h.grad": 1.0, "g.grad": 1.0})
+    assert res.plan.startswith("lbfgs: prices are alike")
+    assert res.calls["h.grad"] == res.calls["g.grad"]
+
+
+def test_an_expensive_h_is_asked_rarely():
+    known = quadratics(L_g=1e4, mu=1e-2)
+    res = solve({"h.grad": 1000.0, "g.grad": 1.0}, known)
+    assert "sae-qn" in res.plan
+    assert "a gradient of h costs 1000 times" in res.plan
+    alike = solve({"h.grad": 1.0, "g.grad": 1.0}, known)
+    assert res.calls["h.grad"] < 0.5 * alike.calls["h.grad"]
+
+
+def test_an_expensive_g_changes_the_roles():
+    known = quadratics(L_g=1.0, L_h=1e4, mu=1e-2)
+    res = solve({"h.grad": 1.0, "g.grad": 500.0}, known)
+    assert "a gradient of g costs 500 times" in res.plan
+    assert res.calls["g.grad"] < res.calls["h.grad"]
+
+
+def test_the_bill_is_what_was_asked():
+    res = solve({"h.grad": 50.0, "g.grad": 2.0})
+    bill = 50.0 * res.calls["h.grad"] + 2.0 * res.calls["g.grad"]
+    assert f"= {bill:.4g}" in res.plan
+    even = bill / 52.0
+    assert f"fewer than {even:.0f} evaluations" in res.plan
+
+
+def test_measured_prices():
+    """h sleeps: it is asked rarely, without being told anything."""
+    known = logistic()
+
+    def slow(x):
+        time.sleep(0.003)
+        return known.h.value_and_grad(x)
+
+    res = gt.minimize(gt.Term(slow, n=10), known.g, X0, tol=1e-6)
+    assert res.success
+    assert "prices are measured" in res.plan
+    assert "method changed" not in str(res.history.notes)
+    assert res.calls["h.grad"] < res.calls["g.grad"]
+
+
+def test_measured_prices_that_are_alike_change_the_plan():
+    known = logistic()
+
+    def slow(term):
+        def both(x):
+            time.sleep(0.002)
+            return term.value_and_grad(x)
+
+        return gt.Term(both, n=10)
+
+    res = gt.minimize(slow(known.h), slow(known.g), X0, tol=1e-6)
+    assert res.success
+    assert "left for SciPy's L-BFGS" in res.plan
+    assert any("method changed" in note for _, note in res.history.notes)
+
+
+def test_a_bill_that_gets_out_of_hand_changes_the_plan():
+    """g so badly conditioned that inner runs take thousands of gradients."""
+    n = 200
+    g = gt.Quadratic(np.diag(np.geomspace(1e-6, 1e6, n)), b=np.ones(n))
+    h = gt.LinearModel(np.eye(n), np.linspace(-1, 1, n), loss="squared")
+    stop = gt.stop.any_of(gt.stop.Gradient(rel=1e-9), gt.stop.Calls({"h.grad": 300}))
+    res = gt.minimize(h, g, prices={"h.grad": 6.0, "g.grad": 1.0}, stop=stop)
+    assert "gradients of g for one of h" in res.plan
+
+
+def test_terms_without_gradients():
+    """A g of partial derivatives only: the inner method follows from what it answers."""
+    known = quadratics()
+    g = gt.Term(coord=known.g.coord, L_coord=known.g.L_coord, L=known.g.L, n=24)
+    res = gt.minimize(known.h, g, np.ones(24), tol=1e-5)
+    assert res.success
+    assert res.calls["g.coord"] > 0
+    assert "g gives no gradients" in res.plan
+
+
+def test_bad_prices():
+    with pytest.raises(ValueError, match=r"the price of 'h.grad' must be positive"):
+        solve({"h.grad": 0.0})
