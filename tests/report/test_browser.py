@@ -134,7 +134,7 @@ def test_space_is_drawn_and_turns_with_a_drag(browser, report):
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", figure)
     time.sleep(1.0)
     before = picture(figure)
-    colours = np.unique((before[..., :3] * 255).astype(int).reshape(-1, 3), axis=0)
+    colours = np.unique((before[..., :3] * 255).astype(int) @ (65536, 256, 1))
     assert len(colours) > 50
     eye = "return arguments[0]._fullLayout.scene._scene.getCamera().eye"
     start = browser.execute_script(eye, figure)

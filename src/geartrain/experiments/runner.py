@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -185,6 +186,7 @@ def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, progress: Pr
     )
     if res.status == Status.INTERRUPTED:
         raise KeyboardInterrupt
+    settings["load average"] = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0
     table = _tidy(case, entry, stage, settings, probe, res)
     progress.end(float(table.gap.min()), float(table.seconds.max()))
     return store.put(name, config, table)

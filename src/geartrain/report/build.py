@@ -43,6 +43,12 @@ def write(results: Results, folder: Path, *, quick: bool) -> Path:
         "and not counted. Every method gets the same constants and the same oracles; dashed "
         "curves are the paper's own settings and baselines without restarts."
     )
+    busy = max(_loads(results.svm, results.density))
+    if busy > 1.5:
+        page.text(
+            f"The machine had other work (load average up to {busy:.1f}, these runs are 1 of it): "
+            "seconds are noisy, counts are not."
+        )
     if quick:
         page.text(
             "This is the quick form: fewer rows of data for the kernel SVM, lower accuracies and "
@@ -73,6 +79,13 @@ def write(results: Results, folder: Path, *, quick: bool) -> Path:
     path = folder / "report.html"
     page.write(path)
     return path
+
+
+def _loads(*tables_of_runs: Any) -> list[float]:
+    """Load averages at the end of every run."""
+    present = [t for t in tables_of_runs if t is not None]
+    settings = {text for table in present for text in table.settings.unique()}
+    return [json.loads(text)["load average"] for text in settings]
 
 
 def _svm(page: Page, results: Results, drawn: Path) -> None:

@@ -134,7 +134,7 @@ def sentences(svm: Any | None, density: Any | None) -> list[str]:
             "steps (fewer than n) the envelope is stiff and the outer loop slow: after "
             f"{paper.seconds.max():.3g} s f - f* is {paper.gap.iloc[-1]:.1e}, from "
             f"{paper.gap.iloc[0]:.1e} at the start. The bound L_h is "
-            f"{used['L_h'] / used['L_h used']:,.0f} times what we need: our curve starts from the "
+            f"{used['L_h'] / used['L_h used']:,.0f} times the constant of our curve. It starts from the "
             "curvature measured at x0 (7 gradients of h, counted), raises it where h shows more, "
             "restarts the momentum when a step goes uphill, and runs the coordinate method in "
             f"chunks of its natural length; it takes {fcd} times the seconds of FCD and {fgm} "

@@ -146,7 +146,7 @@ def density_space(table: Any) -> Any:
             "xaxis": {"title": {"text": "∇h"}, **_LOG},
             "yaxis": {"title": {"text": "∇g"}, **_LOG},
             "zaxis": {"title": {"text": GAP}, **_LOG},
-            "camera": {"eye": {"x": 1.45, "y": -1.45, "z": 0.5}},
+            "camera": {"eye": {"x": 1.6, "y": -1.6, "z": 0.6}, "center": {"z": -0.12}},
         },
     )
     return figure
