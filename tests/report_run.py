@@ -22,19 +22,19 @@ class Reproduction:
 
 
 def small(patch):
-    """Both experiments on small instances, a fifth of a second a run."""
+    """Both experiments on small instances, a tenth of a second a run."""
     svm, density = kernel_svm.stages, log_density.stages
     patch.setattr(kernel_svm, "QUICK_ROWS", 120)
     patch.setattr(
         kernel_svm,
         "stages",
-        lambda data, quick: [dataclasses.replace(s, limit=0.2) for s in svm(data, quick)],
+        lambda data, quick: [dataclasses.replace(s, limit=0.1) for s in svm(data, quick)],
     )
     patch.setattr(
         log_density,
         "stages",
         lambda quick: [
-            dataclasses.replace(s, build=lambda: log_density.build(40, 300, 0.05), limit=0.2)
+            dataclasses.replace(s, build=lambda: log_density.build(40, 300, 0.05), limit=0.1)
             for s in density(quick)
         ],
     )
