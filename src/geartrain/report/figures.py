@@ -27,6 +27,8 @@ def _new(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
 
 
 def _save(figure: Any, folder: Path, name: str) -> list[Path]:
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # found once, not for every format
     paths = []
     for ending in ("png", "svg"):
         path = folder / f"{name}.{ending}"
