@@ -30,8 +30,8 @@ from geartrain.minimize import minimize
 
 RHOS = (1, 3, 10, 30, 100, 1000)
 TARGETS = (1e-3, 1e-5, 1e-7)
-SECONDS = 20.0  # per run
-MOST = 3000  # gradients of h per run
+SECONDS = 10.0  # per run
+MOST = 1000  # gradients of h per run
 Row = dict[str, Any]
 
 
