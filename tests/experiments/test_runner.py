@@ -93,11 +93,14 @@ def test_a_run_that_is_there_is_not_made_again(tmp_path, monkeypatch):
 def test_an_interrupted_run_leaves_what_was_finished_and_nothing_else(tmp_path):
     class Interrupted(gt.FGM):
         def step(self, problem, state):
-            raise KeyboardInterrupt
+            if state.k == last:
+                raise KeyboardInterrupt
+            return super().step(problem, state)
 
     broken = Entry("broken", lambda case: Interrupted())
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, FGM, broken, AFB)
+    for last in (0, 7):  # while warming up, and in the run
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, FGM, broken, AFB)
     assert [p.name for p in sorted(tmp_path.iterdir())] == [
         "test-small-fgm.csv",
         "test-small-fgm.parquet",

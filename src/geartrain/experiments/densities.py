@@ -18,6 +18,7 @@ from scipy import sparse
 
 import geartrain as gt
 from geartrain.datasets import load_counts, load_old_faithful
+from geartrain.experiments.runner import minimize
 from geartrain.experiments.store import Store, config_hash, data_hash, machine, pandas
 from geartrain.oracles.protocols import Vector
 
@@ -107,7 +108,7 @@ def fit(observed: Observed) -> tuple[Vector, dict[str, Any]]:
     g = gt.Quadratic(observed.G2 / total)
     asked, x = {}, np.empty(0)
     for name, method in reversed(METHODS.items()):
-        res = gt.minimize(h, g, method=method(), tol=TOL, L_h=h.L, L_g=g.L, max_iter=20_000)
+        res = minimize(h, g, method=method(), tol=TOL, L_h=h.L, L_g=g.L, max_iter=20_000)
         x = res.x
         asked[name] = {"h.grad": res.calls["h.grad"], "g.grad": res.calls["g.grad"]}
     scores = observed.A @ x

@@ -10,8 +10,6 @@ from geartrain.experiments.progress import Progress
 from geartrain.experiments.runner import run_stage
 from geartrain.experiments.store import Store, pandas
 
-WHAT = ("all", "kernel-svm", "log-density")
-
 
 def reproduce(
     what: str = "all",

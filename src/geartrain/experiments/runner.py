@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -174,7 +175,7 @@ def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, progress: Pr
     warm_up(case, method)
     probe = Probe(case.facts["L_h"], 0, 0.0) if entry.probe is None else entry.probe(case)
     settings["L_h used"] = probe.L_h
-    res = gt.minimize(
+    res = minimize(
         case.h,
         case.g,
         method=method,
@@ -184,8 +185,6 @@ def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, progress: Pr
         seed=stage.seed,
         max_iter=10**9,
     )
-    if res.status == Status.INTERRUPTED:
-        raise KeyboardInterrupt
     settings["load average"] = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0
     table = _tidy(case, entry, stage, settings, probe, res)
     progress.end(float(table.gap.min()), float(table.seconds.max()))
@@ -223,7 +222,15 @@ def _tidy(
 def warm_up(case: Case, method: Any) -> None:
     """Compile what the method uses and touch the data, so that its curve does not pay for it."""
     L_h, L_g = case.facts["L_h"], case.facts["L_g"]
-    gt.minimize(case.h, case.g, method=method, L_h=L_h, L_g=L_g, max_iter=1)
+    minimize(case.h, case.g, method=method, L_h=L_h, L_g=L_g, max_iter=1)
+
+
+def minimize(*args: Any, **kwargs: Any) -> Any:
+    """`geartrain.minimize`, but Ctrl-C ends the experiment: half a run makes no table."""
+    res = gt.minimize(*args, **kwargs)
+    if res.status == Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return res
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
@@ -234,5 +241,4 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def _file_name(*parts: str) -> str:
-    text = "-".join(parts).lower()
-    return "".join(c if c.isalnum() or c in ".-" else "-" for c in text)
+    return re.sub(r"[^a-z0-9.]+", "-", "-".join(parts).lower())

@@ -10,13 +10,9 @@ from typing import Any
 from geartrain.experiments import tables
 from geartrain.experiments.store import pandas
 from geartrain.report import figures, findings, interactive
+from geartrain.report.curves import SVM_AXES
 from geartrain.report.page import Page
 
-_COSTS = {
-    "components": "component gradients of g",
-    "h.grad": "gradients of h",
-    "seconds": "seconds",
-}
 _CALLS = {"h calls": "gradients of h", "g calls": "gradients of g", "seconds": "seconds"}
 
 
@@ -101,7 +97,7 @@ def _svm(page: Page, results: Results, drawn: Path) -> None:
     )
     page.figures(interactive.svm(main), main.data.iloc[0])
     page.text("To f - f* = 1e-3:")
-    page.table(tables.summary(tables.with_costs(main), tables.SVM_EPS, _COSTS))
+    page.table(tables.summary(tables.with_costs(main), tables.SVM_EPS, SVM_AXES))
     page.heading("Several gamma")
     page.figures(interactive.gamma(results.svm, results.spectra), main.data.iloc[0])
     page.heading("Table 1: predicted and measured")

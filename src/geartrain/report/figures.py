@@ -10,9 +10,8 @@ import numpy as np
 
 from geartrain.report import curves
 from geartrain.report.curves import SVM_AXES, Curve
-from geartrain.report.style import colour, dashed
+from geartrain.report.style import PALETTE, colour, dashed
 
-_PALETTE = ("#0072B2", "#D55E00", "#009E73")
 GAP = "f - f*"
 
 
@@ -72,7 +71,7 @@ def svm_gamma(svm: Any, spectra: Any, folder: Path) -> list[Path]:
     """The spectrum of K and the counts for several gamma."""
     figure, axes = _new(1, 3, (13.0, 4.6))
     first = axes[0][0]
-    for line, paint in zip(curves.spectrum(spectra), _PALETTE, strict=False):
+    for line, paint in zip(curves.spectrum(spectra), PALETTE, strict=False):
         first.loglog(line.x, line.y, color=paint, lw=1.6, label=line.method)
     first.set_xlabel("index")
     first.set_ylabel("eigenvalue of K/m")
@@ -146,14 +145,14 @@ def densities(table: Any, folder: Path) -> list[Path]:
         numeric = case == "Old Faithful"
         if len(part) > 100:
             few = {"rasterized": True}  # tens of thousands of points would make a huge SVG
-            ax.loglog(part.position, part.fitted, ".", c=_PALETTE[0], ms=1, label="fitted", **few)
+            ax.loglog(part.position, part.fitted, ".", c=PALETTE[0], ms=1, label="fitted", **few)
             ax.loglog(part.position, part.observed, ".", c="#999999", ms=4, label="observed", **few)
             ax.set_xlabel("rank")
         else:
             width = 0.9 * (part.position.iloc[1] - part.position.iloc[0])
             ax.bar(part.position, part.observed, width, color="#cccccc", label="observed")
             style = "-" if numeric else "o"
-            ax.plot(part.position, part.fitted, style, color=_PALETTE[0], label="fitted")
+            ax.plot(part.position, part.fitted, style, color=PALETTE[0], label="fitted")
             if numeric:
                 ax.set_xlabel("minutes")
             else:

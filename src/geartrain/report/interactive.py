@@ -10,10 +10,9 @@ from typing import Any
 
 from geartrain.report import curves
 from geartrain.report.curves import SVM_AXES, Curve
-from geartrain.report.style import colour, dashed
+from geartrain.report.style import PALETTE, colour, dashed
 
 GAP = "f - f*"
-_PALETTE = ("#0072B2", "#D55E00", "#009E73")
 _LOG = {"type": "log", "exponentformat": "power", "dtick": 1}
 _LEGEND_ROW = 21  # pixels
 
@@ -84,7 +83,7 @@ def gamma(table: Any, spectra: Any) -> list[Any]:
     go = graph()
     traces = [
         go.Scatter(x=line.x, y=line.y, name=line.method, line={"color": paint, "width": 2})
-        for line, paint in zip(curves.spectrum(spectra), _PALETTE, strict=False)
+        for line, paint in zip(curves.spectrum(spectra), PALETTE, strict=False)
     ]
     first = _layout(
         go.Figure(traces),
@@ -192,7 +191,7 @@ def densities(table: Any) -> list[Any]:
             name="fitted",
             mode="lines" if case == "Old Faithful" else "markers",
             text=part.point,
-            marker={"color": _PALETTE[0], "size": 4 if long else 7},
+            marker={"color": PALETTE[0], "size": 4 if long else 7},
         )
         scale = _LOG if long else {}
         name = {"text8 words": "rank of the word", "Old Faithful": "minutes"}.get(case, "character")

@@ -15,6 +15,9 @@ _COLOURS = {
     "L-BFGS": "#444444",
 }
 
+# For curves that are no methods.
+PALETTE = ("#0072B2", "#D55E00", "#009E73")
+
 
 def colour(method: str) -> str:
     """Colour of a curve."""
