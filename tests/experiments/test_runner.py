@@ -90,7 +90,8 @@ def test_a_run_that_is_there_is_not_made_again(tmp_path, monkeypatch):
         run(tmp_path, target=1e-7)
 
 
-def test_an_interrupted_run_leaves_what_was_finished_and_nothing_else(tmp_path):
+@pytest.mark.parametrize("last", [0, 7])  # while warming up, and in the run
+def test_an_interrupted_run_leaves_what_was_finished_and_nothing_else(tmp_path, last):
     class Interrupted(gt.FGM):
         def step(self, problem, state):
             if state.k == last:
@@ -98,9 +99,8 @@ def test_an_interrupted_run_leaves_what_was_finished_and_nothing_else(tmp_path):
             return super().step(problem, state)
 
     broken = Entry("broken", lambda case: Interrupted())
-    for last in (0, 7):  # while warming up, and in the run
-        with pytest.raises(KeyboardInterrupt):
-            run(tmp_path, FGM, broken, AFB)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, FGM, broken, AFB)
     assert [p.name for p in sorted(tmp_path.iterdir())] == [
         "test-small-fgm.csv",
         "test-small-fgm.parquet",
