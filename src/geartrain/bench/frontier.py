@@ -67,7 +67,8 @@ def trace(h: Any, g: Any, method: Any, f_star: float, f_0: float, **options: Any
     for target in TARGETS:
         hit = np.flatnonzero(gap <= target)
         calls = [
-            float(res.history[key][hit[0]]) if hit.size else math.inf for key in ("h.grad", "g.grad")
+            float(res.history[key][hit[0]]) if hit.size else math.inf
+            for key in ("h.grad", "g.grad")
         ]
         out.append({"target": target, "N_h": calls[0], "N_g": calls[1]})
     return out
