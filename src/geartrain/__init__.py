@@ -31,6 +31,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ACD",
+    "AEG",
     "AFB",
     "AGM",
     "AGS",
