@@ -41,7 +41,7 @@ def _blocks(X: Any, y: Any, shards: int) -> tuple[Any, Any]:
     dense = X.toarray() if sparse.issparse(X) else X
     rows = -(-dense.shape[0] // shards)
     arrays = da.from_array(dense, chunks=(rows, -1)), da.from_array((y > 0) * 1.0, chunks=rows)
-    return tuple(array.persist() for array in arrays)  # type: ignore[return-value]
+    return tuple(array.persist() for array in arrays)
 
 
 def lbfgs(X: Any, y: Any, shards: int, l2: float, target: float) -> dict[str, Any]:
