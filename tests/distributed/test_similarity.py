@@ -97,12 +97,21 @@ class Killer:
             os.kill(pid, signal.SIGKILL)
 
 
+def blocks():
+    """All rows as Dask arrays."""
+    import dask.array as da
+
+    A, y, _ = whole()
+    return da.from_array(A, chunks=(40, N)), da.from_array(y, chunks=40)
+
+
 @pytest.mark.parametrize("pattern", ["futures", "actors"])
-def test_a_worker_killed_in_the_middle(client, pattern):
+@pytest.mark.parametrize("make", [loaders, blocks])
+def test_a_worker_killed_in_the_middle(client, pattern, make):
     """The iterates are those of an undisturbed run, and the history notes it."""
     points = []
     for when in (0, 3):
-        h, g = gt.distributed.similarity(client, loaders(csr=True), l2=0.01, pattern=pattern)
+        h, g = gt.distributed.similarity(client, make(), l2=0.01, pattern=pattern)
         killer = Killer(client, when)
         res = gt.minimize(h, g, method="sae-qn", tol=1e-9, callback=killer.__call__)
         assert res.success
@@ -116,14 +125,17 @@ def test_a_worker_killed_in_the_middle(client, pattern):
 
 
 @pytest.mark.filterwarnings("ignore")  # a dying cluster has much to say
-def test_a_cluster_that_is_gone(client):
+@pytest.mark.parametrize("pattern", ["futures", "actors"])
+def test_a_cluster_that_is_gone(client, pattern):
     """A clear error with what was computed; a new cluster goes on from there."""
     from distributed import Client, LocalCluster
 
-    small = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None)
+    small = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")
     try:
         with Client(small, set_as_default=False) as other:
-            h, g = gt.distributed.similarity(other, loaders(), l2=0.01, timeout="5s")
+            h, g = gt.distributed.similarity(
+                other, loaders(), l2=0.01, timeout="5s", pattern=pattern
+            )
             steps = []
 
             def stop_cluster(x):
@@ -238,6 +250,7 @@ def test_bad_input(client):
 def test_logistic_regression(client):
     """The same objective as scikit-learn's, and its answers."""
     import dask.array as da
+    from sklearn.base import clone
     from sklearn.linear_model import LogisticRegression
 
     A, y, weights = whole(weighted=True)
@@ -254,5 +267,18 @@ def test_logistic_regression(client):
     assert list(ours.classes_) == ["no", "yes"]
     assert ours.n_rounds_ == ours.result_.calls["h.grad"] > 0
     assert ours.score(A, y) == theirs.score(A, y)
+    assert clone(ours).client is client
     with pytest.raises(ValueError, match="two classes"):
         ours.fit(arrays[0], da.zeros(y.size, chunks=50))
+
+
+def test_missing_packages_are_named(monkeypatch):
+    import sys
+
+    monkeypatch.delitem(sys.modules, "geartrain.distributed.estimator", raising=False)
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with pytest.raises(ImportError, match=r"needs dask: pip install 'geartrain\[dask,sklearn\]'"):
+        gt.distributed.LogisticRegression  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'Similarity'"):
+        gt.distributed.Similarity  # noqa: B018
+    assert "Gossip" in dir(gt.distributed)

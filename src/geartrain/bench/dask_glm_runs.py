@@ -9,6 +9,7 @@ from unittest import mock
 
 import dask.array as da
 import numpy as np
+from distributed import wait
 from scipy import sparse
 
 MAX_ROUNDS, MAX_SECONDS = 400, 90.0
@@ -41,7 +42,9 @@ def _blocks(X: Any, y: Any, shards: int) -> tuple[Any, Any]:
     dense = X.toarray() if sparse.issparse(X) else X
     rows = -(-dense.shape[0] // shards)
     arrays = da.from_array(dense, chunks=(rows, -1)), da.from_array((y > 0) * 1.0, chunks=rows)
-    return tuple(array.persist() for array in arrays)
+    blocks = tuple(array.persist() for array in arrays)
+    wait(blocks)
+    return blocks
 
 
 def lbfgs(X: Any, y: Any, shards: int, l2: float, target: float) -> dict[str, Any]:

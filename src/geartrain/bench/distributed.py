@@ -63,7 +63,7 @@ def run(json_file: str | None = None, quick: bool = False) -> dict[str, Any]:
             f"bench distributed needs {error.name}: pip install 'geartrain[dask]'"
         ) from error
     with (
-        LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         latency = _latency(client, repeats=40 if quick else 200)

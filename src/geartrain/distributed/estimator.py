@@ -65,6 +65,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         self.max_iter = max_iter
         self.pattern = pattern
 
+    def __sklearn_clone__(self) -> LogisticRegression:
+        # A client cannot be copied; clones share it.
+        return type(self)(**self.get_params(deep=False))
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
         """Fit to Dask arrays or dataframes; each block of rows is a shard.
 

@@ -40,8 +40,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--chebyshev", action="store_true", help="accelerated gossip")
     parser.add_argument("--save", metavar="FILE", help="write all blocks to this .npy file")
     args = parser.parse_args(argv)
-    from mpi4py import MPI
-
+    try:
+        from mpi4py import MPI
+    except ModuleNotFoundError as error:
+        parser.exit(1, f"gossip_demo needs {error.name}: pip install 'geartrain[mpi]'\n")
     comm = MPI.COMM_WORLD
     alone = comm.size == 1
     n_nodes = 8 if alone else comm.size

@@ -74,15 +74,8 @@ class FutureRounds:
         self.client, self.timeout = client, parse_timedelta(timeout)
         self.notes: list[str] = []
         self.groups = [
-            client.submit(
-                _load,
-                how,
-                *hand,
-                key=f"geartrain-shards-{id(self)}-{i}",
-                workers=[worker],
-                allow_other_workers=True,
-            )
-            for i, (worker, hand) in enumerate(spread(sources, _workers(client)))
+            client.submit(_load, how, *hand, pure=False, workers=[worker], allow_other_workers=True)
+            for worker, hand in spread(sources, _workers(client))
         ]
         self.tokens: list[str] = []
 
@@ -108,7 +101,8 @@ class FutureRounds:
             wait(pending, timeout=self.timeout)
             sums = self.client.gather(pending)
         except _LOST as error:
-            self.client.cancel(pending, force=True) if self.client.status == "running" else None
+            if self.client.status == "running":
+                self.client.cancel(pending)
             raise ClusterLost(_lost(self.client)) from error
         for i, (*_, token) in enumerate(sums):
             if token != self.tokens[i]:
@@ -125,7 +119,8 @@ class ActorRounds:
         self.notes: list[str] = []
         self.hands = spread(sources, _workers(client))
         made = [self._make(i) for i in range(len(self.hands))]
-        self.actors = [future.result() for future in made]
+        with client.as_current():
+            self.actors = [future.result() for future in made]
 
     def _make(self, i: int) -> Any:
         worker, hand = self.hands[i]
@@ -141,7 +136,8 @@ class ActorRounds:
 
     def describe(self) -> list[tuple[float, int, str]]:
         """Weight, rows and token of every group; waits until all shards are loaded."""
-        return [actor.describe().result() for actor in self.actors]
+        with self.client.as_current():
+            return [actor.describe().result() for actor in self.actors]
 
     def start(self, x: Vector) -> list[Any]:
         """Send x out."""
@@ -150,7 +146,8 @@ class ActorRounds:
     def _ask(self, i: int, x: Vector) -> Any:
         """None where the client knows already that the actor is lost."""
         try:
-            return self.actors[i].sums(x)
+            with self.client.as_current():  # actors use the current client, whoever made them
+                return self.actors[i].sums(x)
         except RuntimeError:
             return None
 
@@ -178,12 +175,21 @@ class ActorRounds:
                 return answer.result(timeout=_SILENCE)
             except TimeoutError:
                 waited += _SILENCE
-                if waited >= self.timeout or self.actors[i]._address not in self.client.nthreads():
+                if waited >= self.timeout or not self._alive(i):
                     raise
+
+    def _alive(self, i: int) -> bool:
+        """Whether the scheduler knows the worker of an actor."""
+        if self.client.status != "running":
+            return False
+        # client.nthreads(), which would wait forever for a scheduler that is gone.
+        ask = self.client.scheduler.ncores
+        return self.actors[i]._address in self.client.sync(ask, callback_timeout=self.timeout)
 
     def _again(self, i: int, x: Vector, error: BaseException) -> Any:
         try:
-            self.actors[i] = self._make(i).result(timeout=self.timeout)
+            with self.client.as_current():
+                self.actors[i] = self._make(i).result(timeout=self.timeout)
         except Exception as second:
             raise ClusterLost(_lost(self.client)) from second
         self.notes.append(f"a worker was lost: group {i} of the shards was loaded again")
