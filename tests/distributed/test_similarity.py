@@ -130,11 +130,11 @@ def test_a_cluster_that_is_gone(client, pattern):
     """A clear error with what was computed; a new cluster goes on from there."""
     from distributed import Client, LocalCluster
 
-    small = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")
+    small = LocalCluster(n_workers=1, processes=False, dashboard_address=":0")
     try:
         with Client(small, set_as_default=False) as other:
             h, g = gt.distributed.similarity(
-                other, loaders(), l2=0.01, timeout="5s", pattern=pattern
+                other, loaders(), l2=0.01, timeout="2s", pattern=pattern
             )
             steps = []
 

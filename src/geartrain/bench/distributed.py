@@ -243,7 +243,7 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _summary(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Geometric means of ours over the others, cell by cell."""
+    """Geometric means of ours over the others, over the cells where they reach the target."""
     cells: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
     for row in rows:
         cell = cells.setdefault((row["data"], row["l2"], row["shards"]), {})
@@ -252,7 +252,13 @@ def _summary(rows: list[dict[str, Any]]) -> dict[str, float]:
     print()
     for rival in sorted({row["method"] for row in rows} - {"sae-qn"}):
         for what in ("rounds", "seconds"):
-            ratios = [c["sae-qn"][what] / c[rival][what] for c in cells.values() if rival in c]
+            ratios = [
+                cell["sae-qn"][what] / cell[rival][what]
+                for cell in cells.values()
+                if rival in cell and cell[rival]["reached"]
+            ]
+            if not ratios:
+                continue
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             summary[f"{what} / {rival}"] = mean
             print(f"sae-qn over {rival}, {what}: {mean:.3f} (geometric mean, {len(ratios)} cells)")

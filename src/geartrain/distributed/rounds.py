@@ -119,8 +119,7 @@ class ActorRounds:
         self.notes: list[str] = []
         self.hands = spread(sources, _workers(client))
         made = [self._make(i) for i in range(len(self.hands))]
-        with client.as_current():
-            self.actors = [future.result() for future in made]
+        self.actors = [self._bound(future) for future in made]
 
     def _make(self, i: int) -> Any:
         worker, hand = self.hands[i]
@@ -134,10 +133,15 @@ class ActorRounds:
             allow_other_workers=True,
         )
 
+    def _bound(self, future: Any, timeout: float | None = None) -> Any:
+        """The actor, on the client that made it: by itself it takes the default one."""
+        actor = future.result(timeout=timeout)
+        actor._worker, actor._client, actor._future = None, self.client, future
+        return actor
+
     def describe(self) -> list[tuple[float, int, str]]:
         """Weight, rows and token of every group; waits until all shards are loaded."""
-        with self.client.as_current():
-            return [actor.describe().result() for actor in self.actors]
+        return [actor.describe().result() for actor in self.actors]
 
     def start(self, x: Vector) -> list[Any]:
         """Send x out."""
@@ -146,8 +150,7 @@ class ActorRounds:
     def _ask(self, i: int, x: Vector) -> Any:
         """None where the client knows already that the actor is lost."""
         try:
-            with self.client.as_current():  # actors use the current client, whoever made them
-                return self.actors[i].sums(x)
+            return self.actors[i].sums(x)
         except RuntimeError:
             return None
 
@@ -188,8 +191,7 @@ class ActorRounds:
 
     def _again(self, i: int, x: Vector, error: BaseException) -> Any:
         try:
-            with self.client.as_current():
-                self.actors[i] = self._make(i).result(timeout=self.timeout)
+            self.actors[i] = self._bound(self._make(i), self.timeout)
         except Exception as second:
             raise ClusterLost(_lost(self.client)) from second
         self.notes.append(f"a worker was lost: group {i} of the shards was loaded again")
