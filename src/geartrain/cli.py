@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     plan.set_defaults(run=_plan)
 
     bench = commands.add_parser("bench", help="measure against others, in one run")
-    names = ["estimators", "frontier", "kernels"]
+    names = ["distributed", "estimators", "frontier", "kernels"]
     bench.add_argument("name", choices=names, help="what to measure")
     bench.add_argument("--json", metavar="FILE", help="write the figures to FILE as well")
     bench.add_argument("--quick", action="store_true", help="a small part, in seconds")
