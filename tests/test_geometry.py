@@ -42,6 +42,7 @@ METHODS = {
     "ms": gt.MonteiroSvaiterWhole(),
     "gmco": gt.GMCO(),
     "lbfgs": gt.LBFGSWhole(),
+    "aeg": gt.AEG(),
     "sae agm": gt.SAE(),
     "sae lbfgs": gt.SAE(inner=gt.LBFGS()),
     "r-sae": gt.RSAE(restart=gt.GradientTest()),

@@ -5,6 +5,7 @@ from typing import Any
 
 from geartrain import stop, theory
 from geartrain.geometry import Diagonal, LowRankPlusDiagonal, Preconditioned
+from geartrain.methods.aeg import AEG
 from geartrain.methods.afb import AFB
 from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
@@ -38,6 +39,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ACD",
+    "AEG",
     "AFB",
     "AGM",
     "AGS",
@@ -79,7 +81,11 @@ __all__ = [
     "theory",
 ]
 
-_LAZY = ("datasets", "estimators")  # imported when they are asked for: scikit-learn is slow
+_LAZY = (
+    "datasets",
+    "distributed",
+    "estimators",
+)  # imported when they are asked for: scikit-learn is slow
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from geartrain.geometry import EUCLIDEAN
+from geartrain.methods.aeg import AEG
 from geartrain.methods.afb import AFB
 from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
@@ -56,6 +57,7 @@ METHODS: dict[str, Callable[[Sum, Any], Any]] = {
     "sc-sae": lambda problem, inner: _restarted(problem.mu.value, SCSAE(inner=inner)),
     "afb": lambda problem, inner: _restarted(problem.mu_h + problem.mu_g, AFB(inner=inner)),
     "sae-qn": lambda problem, inner: SAEQN(),
+    "aeg": lambda problem, inner: AEG(inner=inner),
     "gmco": lambda problem, inner: GMCO(inner=inner),
     "fgm": lambda problem, inner: FGM(),
     "acd": lambda problem, inner: _restarted(problem.mu.value, ACDWhole()),
@@ -122,8 +124,9 @@ def _require_any_geometry(method: Any, problem: Sum) -> None:
     if not getattr(method, "any_geometry", False):
         name = type(getattr(method, "method", method)).__name__
         raise TypeError(
-            f"{name} works in the Euclidean geometry only, not in {problem.geometry!r}; choose "
-            "lbfgs, fgm, ags, gmco, ms, sae, r-sae, sc-sae or afb, with agm, lbfgs or exact inside"
+            f"{name} works in the Euclidean geometry only, not in {problem.geometry!r}; "
+            "choose lbfgs, fgm, ags, gmco, ms, sae, r-sae, sc-sae, afb or aeg, with agm, lbfgs or "
+            "exact inside"
         )
 
 
