@@ -145,7 +145,7 @@ def density_space(table: Any) -> Any:
             "xaxis": {"title": {"text": "∇h"}, **_LOG},
             "yaxis": {"title": {"text": "∇g"}, **_LOG},
             "zaxis": {"title": {"text": GAP}, **_LOG},
-            "camera": {"eye": {"x": 1.6, "y": -1.6, "z": 0.6}, "center": {"z": -0.12}},
+            "camera": {"eye": {"x": 1.85, "y": -1.85, "z": 0.7}, "center": {"z": -0.12}},
         },
     )
     return figure
