@@ -105,8 +105,9 @@ def blocks():
     return da.from_array(A, chunks=(40, N)), da.from_array(y, chunks=40)
 
 
-@pytest.mark.parametrize("pattern", ["futures", "actors"])
-@pytest.mark.parametrize("make", [loaders, blocks])
+@pytest.mark.parametrize(
+    ("pattern", "make"), [("futures", loaders), ("futures", blocks), ("actors", loaders)]
+)
 def test_a_worker_killed_in_the_middle(client, pattern, make):
     """The iterates are those of an undisturbed run, and the history notes it."""
     points = []
