@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not alone:
         gossip = Gossip(comm, local_term(comm.rank), args.graph, **options)
         res = gossip.minimize(method=args.method, tol=args.tol)
-        blocks = comm.gather(np.asarray(res.x))
+        blocks = comm.gather(np.asarray(res.x)) or []  # all of them at rank 0
     if comm.rank != 0:
         return
     here = Gossip(None, [local_term(i) for i in range(n_nodes)], args.graph, **options)
