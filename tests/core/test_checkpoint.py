@@ -229,27 +229,27 @@ def test_a_method_that_cannot_be_stepped_says_so(pair, tmp_path):
 # Killed -------------------------------------------------------------------------------------
 
 JOB = """
-import sys, time
+import os, sys, time
 import numpy as np
 import geartrain as gt
+import geartrain.kernels.finite_sum
 rng = np.random.default_rng(1)
 A = rng.standard_normal((40, 10))
 g = gt.LinearModel(A, np.sign(A[:, 0]), loss="logistic", l2=0.01)
 slow = gt.Quadratic(np.diag(np.linspace(0.05, 1.0, 10)), np.ones(10))
 def grad(x):
-    time.sleep(0.002)
+    time.sleep(0.001)
     return slow.grad(x)
 h = gt.Term(grad=grad, value=slow.value, n=10, L=1.0)
 path, answer = sys.argv[1:]
 place = gt.callbacks.Checkpoint(path, every=0)
-import os
 print("ready", flush=True)
 if os.path.exists(path):
     res = gt.resume(path, h, g)
 else:
-    res = gt.minimize(h, g, method="sae", inner="katyusha", tol=1e-6, seed=2, checkpoint=place)
-    time.sleep(0.002)
-text = " ".join([res.x.tobytes().hex(), str(res.nit), str(sorted(res.calls.items())), res.status.name])
+    res = gt.minimize(h, g, method="sae", inner="katyusha", tol=1e-4, seed=2, checkpoint=place)
+calls = str(sorted(res.calls.items()))
+text = " ".join([res.x.tobytes().hex(), str(res.nit), calls, res.status.name])
 with open(answer + ".part", "w") as file:
     file.write(text)
 os.replace(answer + ".part", answer)
@@ -257,25 +257,25 @@ os.replace(answer + ".part", answer)
 
 
 def run_job(folder, kill_after=None):
-    """The answer of the job, or None if it was killed before."""
+    """The answer of the job, or None if it was killed before, and the seconds of the run."""
     answer = folder / "answer"
     answer.unlink(missing_ok=True)
     command = [sys.executable, "-c", JOB, str(folder / "run.gtck"), str(answer)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as job:
         assert job.stdout is not None and job.stdout.readline() == b"ready\n"
+        start = time.perf_counter()
         if kill_after is not None:
             time.sleep(kill_after)
             job.send_signal(signal.SIGKILL)
         job.wait()
-    return answer.read_text() if answer.exists() else None
+        seconds = time.perf_counter() - start
+    return answer.read_text() if answer.exists() else None, seconds
 
 
 def kills(folder, moments):
     """Kill a job at `moments` random moments, resuming in between; compare the answers."""
     (folder / "whole").mkdir()
-    start = time.perf_counter()
-    expected = run_job(folder / "whole")
-    length = max(time.perf_counter() - start - 0.5, 0.3)
+    expected, length = run_job(folder / "whole")
     assert expected is not None and expected.endswith("CONVERGED")
     rng = np.random.default_rng(8)
     done, killed = 0, 0
@@ -284,9 +284,9 @@ def kills(folder, moments):
         job.mkdir()
         answer = None
         while answer is None and killed < moments:
-            answer = run_job(job, kill_after=rng.uniform(0.0, 0.5 * length))
+            answer, _ = run_job(job, kill_after=rng.uniform(0.0, length))
             killed += 1
-        answer = run_job(job) if answer is None else answer
+        answer = run_job(job)[0] if answer is None else answer
         assert answer == expected
         done += 1
 
@@ -399,9 +399,16 @@ LEAVES = (
     | st.text()
     | st.sampled_from([np.float64(0.1), np.int64(-3), np.bool_(True), np.float32(0.1)])
     | st.sampled_from(
-        [np.arange(6.0).reshape(2, 3), np.asfortranarray(np.arange(6.0).reshape(2, 3))]
-        + [np.zeros((0, 3)), np.arange(5)[::2], np.array([np.nan, -0.0, np.inf]), np.ones(2, bool)]
-        + [np.array([1.5], dtype=">f8"), np.float32([1.5])]
+        [
+            np.arange(6.0).reshape(2, 3),
+            np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+            np.zeros((0, 3)),
+            np.arange(5)[::2],
+            np.array([np.nan, -0.0, np.inf]),
+            np.ones(2, bool),
+            np.array([1.5], dtype=">f8"),
+            np.float32([1.5]),
+        ]
     )
 )
 TREES = st.recursive(
@@ -477,7 +484,7 @@ def test_another_problem_is_refused(tmp_path):
     small = gt.Quadratic(np.eye(7)), gt.Quadratic(np.eye(7))
     callables = gt.Term(h.value_and_grad, n=8, L=1.0)
     for pair in [(h, other_y), (h, other_l2), (g, h), small, (callables, g), (2.0 * h, g)]:
-        with pytest.raises(CheckpointError, match="a run on another problem: . was"):
+        with pytest.raises(CheckpointError, match=r"a run on another problem: . was"):
             gt.resume(path, *pair)
         assert path.read_bytes() == data
     # constants that were computed in the meantime do not matter, nor does a second copy
