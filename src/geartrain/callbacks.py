@@ -235,6 +235,7 @@ def read_log(path: Any) -> list[dict[str, Any]]:
             rows = [json.loads(line) for line in lines]
             rows = [{k: math.nan if v is None else v for k, v in row.items()} for row in rows]
         else:
+            lines[0].split(",").index("nit")
             rows = [{k: _number(v) for k, v in row.items()} for row in csv.DictReader(lines)]
         for row in rows:
             row["nit"] = int(row["nit"])

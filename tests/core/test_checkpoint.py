@@ -232,7 +232,6 @@ JOB = """
 import os, sys, time
 import numpy as np
 import geartrain as gt
-import geartrain.kernels.finite_sum
 rng = np.random.default_rng(1)
 A = rng.standard_normal((40, 10))
 g = gt.LinearModel(A, np.sign(A[:, 0]), loss="logistic", l2=0.01)
@@ -247,7 +246,7 @@ print("ready", flush=True)
 if os.path.exists(path):
     res = gt.resume(path, h, g)
 else:
-    res = gt.minimize(h, g, method="sae", inner="katyusha", tol=1e-4, seed=2, checkpoint=place)
+    res = gt.minimize(h, g, method="sae", inner="agm", tol=1e-4, seed=2, checkpoint=place)
 calls = str(sorted(res.calls.items()))
 text = " ".join([res.x.tobytes().hex(), str(res.nit), calls, res.status.name])
 with open(answer + ".part", "w") as file:
