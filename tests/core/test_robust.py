@@ -48,7 +48,7 @@ def limited(term, L, mu):
 @pytest.mark.parametrize("method", sorted(set(METHODS) - {"katyusha", "catalyst", "acd"}))
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
 @given(problem=quadratics())
-@settings(max_examples=15)
+@settings(max_examples=25)
 def test_no_wrong_success(method, problem):
     ((h, L_h, mu_h), (g, L_g, mu_g)), x0 = problem
     told = [limited(h, L_h, mu_h), limited(g, L_g, mu_g)]
