@@ -8,8 +8,10 @@ import types
 
 import numpy as np
 import pytest
+from scipy.sparse.linalg import aslinearoperator
 
 import geartrain as gt
+from geartrain.oracles import answers
 
 Q = np.diag([1.0, 4.0, 9.0])
 b = np.array([1.0, 2.0, 3.0])
@@ -38,6 +40,28 @@ def test_from_scipy():
         gt.Term.from_scipy(fun, "2-point")
     with pytest.raises(TypeError, match="fun must be callable, got int"):
         gt.Term.from_scipy(3, jac)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_linear_operator_in_a_linear_model(intercept):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((40, 6))
+    y = np.sign(A[:, 0] + 0.2)
+    options = {"loss": "logistic", "l2": 0.1, "intercept": intercept}
+    dense = gt.LinearModel(A, y, **options)
+    term = gt.LinearModel(aslinearoperator(A), y, **options)
+    x = rng.standard_normal(dense.n)
+    assert term.value(x) == pytest.approx(dense.value(x), rel=1e-14)
+    np.testing.assert_allclose(term.grad(x), dense.grad(x), rtol=1e-12)
+    np.testing.assert_allclose(term.value_and_grad(x)[1], dense.grad(x), rtol=1e-12)
+    assert dense.L * (1 - 1e-9) <= term.L <= dense.L * 1.002
+    assert answers(term) == {"value", "grad", "value_and_grad"}
+    assert term.L_coord is None and term.L_components is None and "Operator" in repr(term)
+    g = gt.Quadratic(np.eye(dense.n))
+    res = gt.minimize(term, g, method="sae", tol=1e-8)
+    np.testing.assert_allclose(res.x, gt.minimize(dense, g, method="sae", tol=1e-8).x, atol=1e-7)
+    with pytest.raises(TypeError, match="'coord'"):
+        gt.minimize(g, term, method="sae", inner="acd")
 
 
 @pytest.mark.parametrize("library", ["torch", "jax"])
