@@ -12,7 +12,7 @@ $(BIN)/python:
 
 # One stamp for each set of extras: $(VENV)/.test, $(VENV)/.lint, ...
 $(VENV)/.%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	$(BIN)/python -m pip install --quiet --quiet --editable '.[$*]'
 	@touch $@
 
 demo: $(VENV)/.all

@@ -28,3 +28,25 @@ def pair():
     h = gt.Quadratic(U @ np.diag(np.logspace(-2, 0, n)) @ U.T, b)
     g = gt.Quadratic(V @ np.diag(np.logspace(-2, 2, n)) @ V.T)
     return gt.Quadratic((h.Q + h.Q.T) / 2, b), gt.Quadratic((g.Q + g.Q.T) / 2)
+
+
+class Clock:
+    """A clock that only moves when told to: tests of seconds without sleeping."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+    def pass_(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Stands in for the clock of the ledger and of the driver."""
+    clock = Clock()
+    monkeypatch.setattr("geartrain.oracles.ledger.perf_counter", clock)
+    monkeypatch.setattr("geartrain.core.driver.perf_counter", clock)
+    return clock

@@ -1,7 +1,5 @@
 """What "auto" chooses, and that it says so."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -51,32 +49,29 @@ def test_the_bill_is_what_was_asked():
     assert f"fewer than {even:.0f} evaluations" in res.plan
 
 
-def test_measured_prices():
-    """h sleeps: it is asked rarely, without being told anything."""
+def timed(term, clock, seconds):
+    """The term, with answers that take `seconds`."""
+
+    def both(x):
+        clock.pass_(seconds)
+        return term.value_and_grad(x)
+
+    return gt.Term(both, n=10)
+
+
+def test_measured_prices(clock):
+    """h is slow: it is asked rarely, without being told anything."""
     known = logistic()
-
-    def slow(x):
-        time.sleep(0.003)
-        return known.h.value_and_grad(x)
-
-    res = gt.minimize(gt.Term(slow, n=10), known.g, X0, tol=1e-6)
+    res = gt.minimize(timed(known.h, clock, 1.0), timed(known.g, clock, 0.01), X0, tol=1e-6)
     assert res.success
     assert "prices are measured" in res.plan
     assert "method changed" not in str(res.history.notes)
     assert res.calls["h.grad"] < res.calls["g.grad"]
 
 
-def test_measured_prices_that_are_alike_change_the_plan():
+def test_measured_prices_that_are_alike_change_the_plan(clock):
     known = logistic()
-
-    def slow(term):
-        def both(x):
-            time.sleep(0.002)
-            return term.value_and_grad(x)
-
-        return gt.Term(both, n=10)
-
-    res = gt.minimize(slow(known.h), slow(known.g), X0, tol=1e-6)
+    res = gt.minimize(timed(known.h, clock, 0.2), timed(known.g, clock, 0.1), X0, tol=1e-6)
     assert res.success
     assert "left for SciPy's L-BFGS" in res.plan
     assert any("method changed" in note for _, note in res.history.notes)

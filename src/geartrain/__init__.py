@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from geartrain import callbacks, stop, theory
+from geartrain.methods.aeg import AEG
 from geartrain.methods.afb import AFB
 from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ACD",
+    "AEG",
     "AFB",
     "AGM",
     "AGS",
@@ -78,7 +80,11 @@ __all__ = [
     "watch",
 ]
 
-_LAZY = ("datasets", "estimators")  # imported when they are asked for: scikit-learn is slow
+_LAZY = (
+    "datasets",
+    "distributed",
+    "estimators",
+)  # imported when they are asked for: scikit-learn is slow
 
 
 def __getattr__(name: str) -> Any:

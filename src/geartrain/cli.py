@@ -64,6 +64,13 @@ def _bench(args: argparse.Namespace) -> None:
     import_module(f"geartrain.bench.{args.name}").run(json_file=args.json, quick=args.quick)
 
 
+def _reproduce(args: argparse.Namespace) -> None:
+    """Run the paper's experiments."""
+    from geartrain.experiments.reproduce import reproduce
+
+    reproduce(args.what, args.out, quick=args.quick, data=args.data)
+
+
 def _parser() -> argparse.ArgumentParser:
     what = "Minimise h + g with separated oracle counts: plans of the theory."
     parser = _Parser(prog="geartrain", description=what)
@@ -87,11 +94,25 @@ def _parser() -> argparse.ArgumentParser:
     plan.set_defaults(run=_plan)
 
     bench = commands.add_parser("bench", help="measure against others, in one run")
-    names = ["estimators", "frontier", "kernels"]
+    names = ["distributed", "estimators", "frontier", "kernels"]
     bench.add_argument("name", choices=names, help="what to measure")
     bench.add_argument("--json", metavar="FILE", help="write the figures to FILE as well")
     bench.add_argument("--quick", action="store_true", help="a small part, in seconds")
     bench.set_defaults(run=_bench)
+
+    about = "the paper's experiments (Section 5): tables, figures and a report"
+    again = commands.add_parser("reproduce", help=about, description=about, parents=[debug])
+    again.add_argument(
+        "what",
+        nargs="?",
+        default="all",
+        choices=["kernel-svm", "log-density", "all"],
+        help="which experiment (default all)",
+    )
+    again.add_argument("--out", metavar="DIR", default="out/reproduce", help="folder for results")
+    again.add_argument("--quick", action="store_true", help="about a minute: less data, less time")
+    again.add_argument("--data", metavar="DIR", help="folder with data (default GEARTRAIN_DATA)")
+    again.set_defaults(run=_reproduce)
     return parser
 
 

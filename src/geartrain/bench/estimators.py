@@ -75,10 +75,11 @@ def run(json_file: str | None = None, quick: bool = False) -> list[dict[str, Any
         f"{summary['largest']:.3f}, smallest agreement {100 * summary['agreement']:.2f} %"
     )
     if not quick:
-        summary["peak_mb"] = _peak_memory()
+        summary["mb_before"], summary["peak_mb"] = _peak_memory()
         print(
             f"m = {MEMORY_ROWS}, memory_limit = {MEMORY_LIMIT:.0f} MB: peak of the process "
-            f"{summary['peak_mb']:.0f} MB"
+            f"{summary['peak_mb']:.0f} MB, of which {summary['mb_before']:.0f} MB were there "
+            "before the fit"
         )
     if json_file is not None:
         machine = {"python": platform.python_version(), "machine": platform.platform()}
@@ -211,19 +212,23 @@ def _summary(rows: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def _peak_memory() -> float:
-    """Megabytes that a process takes at most which fits MEMORY_ROWS samples."""
+def _peak_memory() -> tuple[float, float]:
+    """Megabytes at most of a process before and after it fits MEMORY_ROWS samples."""
     code = (
         "import resource, numpy as np\n"
         "from geartrain.estimators import KernelSVC\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         f"X = np.random.default_rng(0).standard_normal(({MEMORY_ROWS}, 20))\n"
         "y = np.sign(X[:, 0] + 0.5 * np.sin(3 * X[:, 1]))\n"
+        "KernelSVC().fit(X[:100], y[:100])\n"
+        "before = peak()\n"
         f"KernelSVC(memory_limit={MEMORY_LIMIT}).fit(X, y)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+        "print(before, peak())\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )
-    kilobytes = int(done.stdout) / (1024 if sys.platform == "darwin" else 1)
-    return kilobytes / 1e3
+    unit = 1.0 if sys.platform == "darwin" else 1024.0  # bytes of ru_maxrss
+    before, after = (unit * int(number) / 1e6 for number in done.stdout.split())
+    return before, after

@@ -264,6 +264,9 @@ class Run:
         )
         if state.note:
             self.history.notes.append((self.k, state.note))
+        for oracle in (self.problem.h, self.problem.g):  # a term may have something to tell, too
+            for note in getattr(oracle.term, "pop_notes", tuple)():
+                self.history.notes.append((self.k, note))
 
     def _keep_best(self) -> None:
         """Smaller f where it is known, else smaller gradient, else the newest."""

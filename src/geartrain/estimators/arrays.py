@@ -1,7 +1,16 @@
-"""The type of the arrays here: of floats, of indices, of one or two dimensions."""
+"""Arrays: their type, and the check of sample weights that both estimators share."""
 
 from typing import Any
 
 from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight
 
-Array = NDArray[Any]
+Array = NDArray[Any]  # of floats, of indices, of one or two dimensions
+
+
+def sample_weights(given: Any, X: Any) -> Array:
+    """`given` as an array of weights of the rows of X; ones if it is None."""
+    weights = _check_sample_weight(given, X)
+    if (weights < 0).any():
+        raise ValueError("Negative values in data passed to `sample_weight`")
+    return weights

@@ -22,8 +22,10 @@ from geartrain.estimators.problem import BinaryProblem, Solution, best_intercept
 BLOCK_START, BLOCK_MAX = 256, 2048
 BLOCK_FACTOR = 0.1  # a block is solved until its violation has fallen to this share
 SAFETY = 0.9  # of the tolerance is aimed at, so that float32 rounding does not cost a round
-POLISH_MAX = 256  # free points
-RIDGE = 1e-10
+POLISH_MAX, POLISH_STEPS = 256, 20  # free points, Newton steps
+TINY = 1e-300
+RIDGE = 1e-10  # of the mean diagonal: points may be equal
+ROUNDING = 1e-11  # a violation as small as this is rounding
 
 
 def block_smo(problem: BinaryProblem) -> Solution:
@@ -57,7 +59,7 @@ def block_smo(problem: BinaryProblem) -> Solution:
     kernel, y = problem.kernel, problem.y
     lo, hi = np.where(y > 0.0, 0.0, -problem.C), np.where(y > 0.0, problem.C, 0.0)
     beta = np.zeros(y.size) if problem.start is None else feasible(problem.start, lo, hi)
-    F = _gradient(problem, beta)
+    F, columns = _gradient(problem, beta)
     rows_before, rounds, steps = kernel.n_rows, 0, 0
     aim = SAFETY * problem.tol
     q_max = min(BLOCK_MAX, kernel.capacity)
@@ -72,25 +74,34 @@ def block_smo(problem: BinaryProblem) -> Solution:
         if exact and (violation <= problem.tol or rounds >= problem.max_iter):
             break
         if not exact and (violation <= aim or rounds >= problem.max_iter):
-            F, exact = _gradient(problem, beta), True
+            F, columns = _gradient(problem, beta)
+            exact = True
             continue
         free = np.count_nonzero((lo[W] < beta[W]) & (beta[W] < hi[W]))
         if 2 * free >= q:
             q = min(2 * q, q_max)
         W = smo.working_set(F, beta, lo, hi, W, q, top, bottom)
+        W.sort()  # for the sake of the memory
         slots = kernel.cached(W)
         f, b = F[W], beta[W]
         block = smo.take_block(kernel.rows, slots, W)
-        if not np.isfinite(block[0]).all():
+        if not np.isfinite(block).all():
             raise ValueError("the kernel overflows in float32; scale the features")
-        steps += smo.solve_block(
+        done = smo.solve_block(
             block, f, b, lo[W], hi[W], max(BLOCK_FACTOR * violation, 0.5 * aim), 100 * W.size
         )
+        if not done:
+            if exact:
+                break  # below the rounding of float32; the polish may do better
+            F, columns = _gradient(problem, beta)
+            exact = True
+            continue
+        steps += done
         smo.subtract_rows(F, kernel.rows, slots, b - beta[W])
         beta[W] = b
         rounds += 1
         exact = False
-    beta, F = _polish(problem, beta, F, lo, hi)
+    beta, F, violation = _polish(problem, beta, F, columns, lo, hi)
     intercept = best_intercept(F, y, problem.C)
     square = float(beta @ (y - F))  # beta'K beta
     objective = 0.5 * square + float(problem.C @ np.maximum(0.0, y * (F - intercept)))
@@ -106,43 +117,65 @@ def block_smo(problem: BinaryProblem) -> Solution:
     )
 
 
-def _gradient(problem: BinaryProblem, beta: Array) -> Array:
-    """F = y - K beta in float64."""
+def _gradient(problem: BinaryProblem, beta: Array) -> tuple[Array, Array | None]:
+    """F = y - K beta in float64, and K[:, S] for the points S with beta != 0 if they are few."""
     S = np.flatnonzero(beta)
-    return problem.y - problem.kernel.columns(S, beta[S]) if S.size else problem.y.copy()
+    if S.size > POLISH_MAX:
+        return problem.y - problem.kernel.columns(S, beta[S]), None
+    columns = problem.kernel.column_matrix(S) if S.size else np.empty((beta.size, 0))
+    return problem.y - columns @ beta[S], columns
 
 
 def _polish(
-    problem: BinaryProblem, beta: Array, F: Array, lo: Array, hi: Array
-) -> tuple[Array, Array]:
-    """Newton steps on F = b over the free points, taken while they lower the violation.
+    problem: BinaryProblem, beta: Array, F: Array, columns: Array | None, lo: Array, hi: Array
+) -> tuple[Array, Array, float]:
+    """Newton steps on F = b over the free points, if they end in a smaller violation.
 
-    Where the free points are the right ones, one step is the exact solution.
+    A step that would leave the box ends at its border, and the point that is there is no longer
+    free. Where the free points are the right ones, one step is the exact solution.
     """
     from geartrain.kernels import smo
 
     top, bottom = smo.extremes(F, beta, lo, hi)
-    for _ in range(3):
-        S = np.flatnonzero((lo < beta) & (beta < hi))
-        if not 0 < S.size <= POLISH_MAX:
-            break
-        # [K_SS 1; 1' 0] [d; b] = [F_S; 0]
-        matrix = np.ones((S.size + 1, S.size + 1))
-        matrix[:-1, :-1] = problem.kernel.block(S)
-        matrix.flat[:: S.size + 2] += RIDGE * abs(matrix.diagonal()[:-1]).mean()
-        matrix[-1, -1] = 0.0
-        *_, solved, info = lapack.dsysv(matrix, np.append(F[S], 0.0))
-        d = solved[:-1]
-        if info or not np.isfinite(d).all():
-            break
+    best = beta, F, top - bottom
+    S = np.flatnonzero((lo < beta) & (beta < hi))
+    if not 0 < S.size <= POLISH_MAX:
+        return best
+    if columns is None:
+        K_S = problem.kernel.column_matrix(S)
+    else:
+        K_S = columns[:, np.isin(np.flatnonzero(beta), S, assume_unique=True)]
+    for _ in range(POLISH_STEPS):
+        d = _newton_step(K_S[S], F[S])
         room = np.where(d > 0.0, hi[S] - beta[S], lo[S] - beta[S])
-        if (abs(d) > abs(room)).any():
+        t = float(np.min(room / np.where(d == 0.0, TINY, d), initial=1.0))
+        if not t >= 0.0:  # not a number
             break
-        moved = beta.copy()
-        moved[S] += d
-        F_moved = F - problem.kernel.columns(S, d)
-        top_moved, bottom_moved = smo.extremes(F_moved, moved, lo, hi)
-        if top_moved - bottom_moved >= top - bottom:
+        beta = beta.copy()
+        beta[S] = np.clip(beta[S] + t * d, lo[S], hi[S])
+        F = F - t * (K_S @ d)
+        blocked = (t * d == room) | (beta[S] == lo[S]) | (beta[S] == hi[S])
+        if t < 1.0 and blocked.any():
+            beta[S[blocked]] = np.where(d > 0.0, hi[S], lo[S])[blocked]
+            S, K_S = S[~blocked], K_S[:, ~blocked]
+            if not S.size:
+                break
+            continue
+        top, bottom = smo.extremes(F, beta, lo, hi)
+        if top - bottom >= best[2]:
             break
-        beta, F, top, bottom = moved, F_moved, top_moved, bottom_moved
-    return beta, F
+        best = beta, F, top - bottom
+        if best[2] <= ROUNDING:
+            break
+    return best
+
+
+def _newton_step(K_SS: Array, F_S: Array) -> Array:
+    """The d with F_S - K_SS d = b for some b and sum(d) = 0; not a number if there is none."""
+    n = F_S.size
+    matrix = np.ones((n + 1, n + 1))  # [K_SS 1; 1' 0] [d; b] = [F_S; 0]
+    matrix[:n, :n] = K_SS
+    matrix.flat[:: n + 2] += RIDGE * abs(K_SS.diagonal()).mean()
+    matrix[n, n] = 0.0
+    *_, solved, info = lapack.dsysv(matrix, np.append(F_S, 0.0))
+    return solved[:n] if info == 0 else np.full(n, np.nan)

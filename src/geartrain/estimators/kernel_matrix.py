@@ -19,7 +19,8 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from geartrain.estimators.arrays import Array
 
 BLOCK = 128  # rows of K in one matrix product
-ENTRIES = 1 << 21  # of a float64 block: 16 MB
+ROWS_SHARE = 0.8  # of the memory limit is for cached rows; the rest for blocks and copies
+ENTRIES = 1 << 18  # of a float64 block: 2 MB stay in the cache
 KERNELS = ("rbf", "linear", "poly", "precomputed")
 
 
@@ -37,17 +38,22 @@ class Kernel:
         if callable(self.name):
             return np.asarray(self.name(A, B), dtype=np.float64)
         G = safe_sparse_dot(A, B.T, dense_output=True)
-        return self._finish(G, A, B)
+        return self._from_products(G, *(self._halves(points) for points in (A, B)))
 
-    def _finish(self, G: Array, A: Any, B: Any) -> Array:
+    def _halves(self, points: Any) -> Array:
+        """|a|^2 times gamma for every point, which only the Gaussian asks for."""
+        if self.name != "rbf":
+            return np.empty(points.shape[0])
+        return self.gamma * row_norms(points, squared=True)
+
+    def _from_products(self, G: Array, a: Array, b: Array) -> Array:
+        """K from the matrix G of inner products, which may be overwritten."""
         if self.name == "rbf":
             from geartrain.kernels.smo import gaussian_f8
 
-            # exp(-gamma |a - b|^2) = exp(2 gamma (<a, b> - |a|^2 / 2 - |b|^2 / 2))
+            # exp(-gamma |a - b|^2) = exp(2 gamma <a, b> - gamma |a|^2 - gamma |b|^2)
             G *= 2.0 * self.gamma
-            gaussian_f8(
-                G, self.gamma * row_norms(A, squared=True), self.gamma * row_norms(B, squared=True)
-            )
+            gaussian_f8(G, a, b)
         elif self.name == "poly":
             G = (self.gamma * G + self.coef0) ** self.degree
         return G
@@ -55,8 +61,16 @@ class Kernel:
     def expand(self, A: Any, points: Any, coefficients: Array) -> Array:
         """``matrix(A, points) @ coefficients`` by blocks of rows."""
         out = np.empty((A.shape[0], *coefficients.shape[1:]))
-        for rows in blocks(A.shape[0], max(1, ENTRIES // max(1, points.shape[0]))):
-            out[rows] = self.matrix(A[rows], points) @ coefficients
+        size = max(1, ENTRIES // max(1, points.shape[0]))
+        if callable(self.name) or sparse.issparse(A):
+            for rows in blocks(A.shape[0], size):
+                out[rows] = self.matrix(A[rows], points) @ coefficients
+            return out
+        a, b = self._halves(A), self._halves(points)
+        G = np.empty((min(size, A.shape[0]), points.shape[0]))
+        for rows in blocks(A.shape[0], size):
+            part = np.dot(A[rows], points.T, out=G[: rows.stop - rows.start])
+            out[rows] = self._from_products(part, a[rows], b) @ coefficients
         return out
 
 
@@ -75,7 +89,7 @@ class TrainingKernel:
     X : array or CSR (m, n)
         The points, or K itself if `kernel` is precomputed.
     memory_limit : float
-        Bytes for the cache.
+        Bytes, of which the cache takes `ROWS_SHARE`.
 
     Attributes
     ----------
@@ -89,13 +103,13 @@ class TrainingKernel:
         self.kernel = kernel
         self.X = X
         self.m = int(X.shape[0])
-        self.capacity = int(min(self.m, memory_limit // (4 * self.m)))
+        self.capacity = int(min(self.m, ROWS_SHARE * memory_limit // (4 * self.m)))
         if self.capacity < min(self.m, 2 * BLOCK):
-            need = 4 * self.m * min(self.m, 2 * BLOCK) / 1e6
+            need = 4 * self.m * min(self.m, 2 * BLOCK) / (1e6 * ROWS_SHARE)
             raise ValueError(
-                f"memory_limit is too small for {self.m} samples: {need:.0f} MB hold the "
-                f"{min(self.m, 2 * BLOCK)} kernel rows that a block needs; raise memory_limit or "
-                "fit a subset of the samples"
+                f"memory_limit is too small for {self.m} samples: a block of "
+                f"{min(self.m, 2 * BLOCK)} kernel rows needs {need:.1f} MB; raise memory_limit "
+                "or fit a subset of the samples"
             )
         self.n_rows = 0
         self.slot = np.full(self.m, -1)  # where a row is kept
@@ -183,11 +197,11 @@ class TrainingKernel:
             return self.X[:, S] @ coefficients
         return self.kernel.expand(self.X, self.X[S], coefficients)
 
-    def block(self, S: Array) -> Array:
-        """``K[S, S]`` in float64."""
+    def column_matrix(self, S: Array) -> Array:
+        """``K[:, S]`` in float64."""
         if self.kernel.name == "precomputed":
-            return self.X[np.ix_(S, S)]
-        return self.kernel.matrix(self.X[S], self.X[S])
+            return self.X[:, S]
+        return self.kernel.matrix(self.X, self.X[S])
 
     def product(self, v: Array) -> Array:
         """``K v`` from float32 rows: cached as far as they fit, computed again beyond."""

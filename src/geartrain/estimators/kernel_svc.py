@@ -15,9 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from geartrain.estimators.arrays import Array
+from geartrain.estimators.arrays import Array, sample_weights
 from geartrain.estimators.block_smo import block_smo
 from geartrain.estimators.kernel_matrix import KERNELS, Kernel, TrainingKernel
 from geartrain.estimators.problem import BinaryProblem, Solution
@@ -65,7 +65,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
     class_weight : dict, "balanced" or None
         Factors of C by class.
     memory_limit : float
-        Megabytes for kernel rows. Rows that do not fit are computed again when needed.
+        Megabytes that a fit may take beyond the data. Kernel rows that do not fit are computed
+        again when needed.
     warm_start : bool
         Start from the last solution if the number of samples and the classes are the same.
     max_iter : int
@@ -181,7 +182,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         """
         solve = self._solver()
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", **self._accepted())
-        check_classification_targets(y)
+        if y.dtype.kind == "f" and (y != np.floor(y)).any():
+            check_classification_targets(y)  # slow, and only this kind of labels can fail
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} "
@@ -193,9 +195,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"The number of classes has to be greater than one; got {self.classes_.size} class"
             )
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        weights = None if sample_weight is None else sample_weights(sample_weight, X)
         C = self._weights(weights, y, labels)
         self._kernel = Kernel(self.kernel, self._gamma(X, weights), self.degree, self.coef0)
         training = TrainingKernel(self._kernel, X, 1e6 * self.memory_limit)
@@ -245,10 +245,11 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
     def _weights(self, weights: Array | None, y: Array, labels: Array) -> Array:
         """C_i of every sample."""
         C = np.full(labels.size, float(self.C))
-        if self.class_weight is not None:
-            C *= compute_class_weight(
-                self.class_weight, classes=self.classes_, y=y, sample_weight=weights
-            )[labels]
+        if self.class_weight == "balanced":
+            totals = np.bincount(labels, weights)
+            C *= (totals.sum() / (totals.size * totals))[labels]
+        elif self.class_weight is not None:
+            C *= compute_class_weight(self.class_weight, classes=self.classes_, y=y)[labels]
         return C if weights is None else C * weights
 
     def _reporter(self, label: Any) -> Callable[[str], None]:
@@ -257,7 +258,10 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         return lambda line: print(f"KernelSVC, class {label}: {line}", file=sys.stderr)
 
     def _starts(self, m: int) -> Array | None:
-        """Coefficients of the last fit, if they are those of a problem like this one."""
+        """Coefficients of the last fit, if they are those of a problem like this one.
+
+        They are scaled to the new C: what was at its bound is at its bound again.
+        """
         if not self.warm_start or not hasattr(self, "_coefficients"):
             return None
         same = self._known_classes is not None and np.array_equal(
@@ -268,7 +272,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
     def _keep(self, X: Any, solutions: list[Solution]) -> None:
         coefficients = np.array([solution.coefficients for solution in solutions])
         if self.warm_start:
-            self._coefficients = coefficients
+            self._coefficients = coefficients / self.C
         self.support_ = np.flatnonzero(coefficients.any(axis=0))
         self.support_vectors_ = (
             np.empty((0, 0)) if self.kernel == "precomputed" else X[self.support_]

@@ -15,9 +15,9 @@ from sklearn.base import BaseEstimator, DensityMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from geartrain.estimators.arrays import Array
+from geartrain.estimators.arrays import Array, sample_weights
 from geartrain.estimators.density_basis import Basis, Cells, interval, make_basis
 from geartrain.estimators.density_fit import DensityFit, fit_density
 from geartrain.oracles.validation import as_matrix, as_vector
@@ -137,7 +137,7 @@ class LogDensity(DensityMixin, BaseEstimator):
             self.n_features_in_ = 1
         else:
             X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+            weights = sample_weights(sample_weight, X)
             if not weights.any():
                 raise ValueError("all samples have weight zero")
             supports = [self._samples(column[weights > 0], weights[weights > 0]) for column in X.T]
@@ -145,7 +145,10 @@ class LogDensity(DensityMixin, BaseEstimator):
         self.coef_ = [feature.fit.x for feature in self._features]
         self.prior_ = np.array([feature.strength for feature in self._features])
         self.support_ = [feature.cells.points for feature in self._features]
-        self.n_calls_ = dict(sum((feature.calls for feature in self._features), Counter()))
+        self.n_calls_ = {
+            kind: sum(feature.calls[kind] for feature in self._features)
+            for kind in self._features[0].calls
+        }
         failed = [f.fit.message for f in self._features if not f.fit.success]
         if failed:
             warnings.warn(f"LogDensity: {failed[0]}", ConvergenceWarning, stacklevel=2)

@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 BIG = 1e30  # beyond any F, and no infinity: `fastmath` may assume that there is none
 TAU = np.float32(1e-12)  # curvature of a pair of equal points, as in LIBSVM
-CHUNK = 128
+ZERO, TWO = np.float32(0.0), np.float32(2.0)
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
@@ -68,7 +68,7 @@ def gaussian_f8(G: Array, a: Array, b: Array) -> None:
             t = min(max((row[j] - a_i - b[j]) * 1.4426950408889634, -1022.0), 0.0)
             n = np.floor(t + 0.5)
             r = t - n
-            bits[j] = (np.int64(n) + 1023) << 52
+            bits[j] = (np.int64(np.int32(n)) + 1023) << 52
             p = 2.5678435993488206e-11
             p = p * r + 4.4455382718708114e-10
             p = p * r + 7.0549116208011233e-9
@@ -173,71 +173,77 @@ def take_block(rows: Array, slots: Array, W: Array) -> Array:
     return block
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract", "reassoc", "arcp"})
+@njit(cache=True, nogil=True)
+def _largest(bits: Array) -> int:
+    """Index of the largest of the float32 numbers with these bits.
+
+    Of floats the compiler takes the maximum one by one, of integers by vector instructions; with
+    the lower bits of negative numbers flipped both orders are the same.
+    """
+    best = np.int32(-(2**31))
+    for k in range(bits.size):
+        v = bits[k] ^ ((bits[k] >> np.int32(31)) & np.int32(0x7FFFFFFF))
+        if v > best:
+            best = v
+    best = best ^ ((best >> np.int32(31)) & np.int32(0x7FFFFFFF))
+    for k in range(bits.size):
+        if bits[k] == best:
+            return k
+    return 0
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def solve_block(
     K: Array, f: Array, b: Array, lo: Array, hi: Array, tol: float, max_steps: int
 ) -> int:
     """Two-variable SMO with second-order selection inside the block; b and f are overwritten.
 
     Ends when the violation inside the block is at most `tol`. Answers the number of steps.
-    The searches go by chunks: vector instructions find the best value, and only the chunk that
-    has it is looked through for the index.
+    Selection is in float32, which is what K is in; f and b are float64.
     """
     q = f.size
     diag = np.empty(q, np.float32)
     no_up = np.empty(q)  # -BIG keeps a point out of `up`
-    no_low = np.empty(q)  # +BIG keeps a point out of `low`
+    no_low = np.empty(q)  # -BIG keeps a point out of `low`
+    up = np.empty(q, np.float32)  # f where b can grow
+    low = np.empty(q, np.float32)  # -f where b can shrink
     gain = np.empty(q, np.float32)
     for k in range(q):
         diag[k] = K[k, k]
         no_up[k] = 0.0 if b[k] < hi[k] else -BIG
-        no_low[k] = 0.0 if b[k] > lo[k] else BIG
+        no_low[k] = 0.0 if b[k] > lo[k] else -BIG
     K_i = K_j = K[0]
     t = 0.0
     for step in range(max_steps):
-        top, bottom, chunk = -BIG, BIG, 0
-        for start in range(0, q, CHUNK):
-            chunk_top = -BIG
-            for k in range(start, min(start + CHUNK, q)):
-                f[k] -= t * (K_i[k] - K_j[k])
-                chunk_top = max(chunk_top, f[k] + no_up[k])
-                bottom = min(bottom, f[k] + no_low[k])
-            if chunk_top > top:
-                top, chunk = chunk_top, start
-        if top - bottom <= tol:
-            return step
-        i = chunk
-        for k in range(chunk, min(chunk + CHUNK, q)):
-            if f[k] + no_up[k] > f[i] + no_up[i]:
-                i = k
+        for k in range(q):
+            f[k] -= t * (K_i[k] - K_j[k])
+            up[k] = f[k] + no_up[k]
+            low[k] = no_low[k] - f[k]
+        i, j = _largest(up.view(np.int32)), _largest(low.view(np.int32))
         top = f[i]
+        if no_up[i] < 0.0 or no_low[j] < 0.0 or top - f[j] <= tol:
+            return step
         K_i = K[i]
-        diag_i = diag[i]
-        best, chunk = np.float32(-1.0), 0
-        for start in range(0, q, CHUNK):
-            chunk_best = np.float32(-1.0)
-            for k in range(start, min(start + CHUNK, q)):
-                d = np.float32(max(top - (f[k] + no_low[k]), 0.0))
-                eta = max(diag_i + diag[k] - np.float32(2.0) * K_i[k], TAU)
-                gain[k] = d * d / eta
-                chunk_best = max(chunk_best, gain[k])
-            if chunk_best > best:
-                best, chunk = chunk_best, start
-        j = chunk
-        for k in range(chunk, min(chunk + CHUNK, q)):
-            if gain[k] > gain[j]:
-                j = k
+        top_f4, diag_i = up[i], diag[i]
+        for k in range(q):
+            d = top_f4 + low[k]
+            d = d if d > ZERO else ZERO
+            eta = diag_i + diag[k] - TWO * K_i[k]
+            eta = eta if eta > TAU else TAU
+            gain[k] = d * d / eta
+        j = _largest(gain.view(np.int32))
+        if top - f[j] <= 0.0:
+            return step  # the violation is below the rounding of float32
         K_j = K[j]
-        t = (top - f[j]) / max(diag_i + diag[j] - np.float32(2.0) * K_i[j], TAU)
+        t = (top - f[j]) / max(diag_i + diag[j] - TWO * K_i[j], TAU)
         room_i, room_j = hi[i] - b[i], b[j] - lo[j]
         t = min(t, room_i, room_j)
         # A bound that is hit is hit exactly: rounding would leave a point that looks free.
         b[i] = hi[i] if t == room_i else b[i] + t
         b[j] = lo[j] if t == room_j else b[j] - t
         no_up[i] = 0.0 if b[i] < hi[i] else -BIG
-        no_low[i] = 0.0
-        no_up[j] = 0.0
-        no_low[j] = 0.0 if b[j] > lo[j] else BIG
+        no_low[i] = no_up[j] = 0.0
+        no_low[j] = 0.0 if b[j] > lo[j] else -BIG
     return max_steps
 
 

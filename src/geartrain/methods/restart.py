@@ -57,7 +57,7 @@ class Restarted:
     Parameters
     ----------
     method : method
-        One that can be restarted: SAE, SC-SAE, AFB.
+        One that can be restarted: SAE, SC-SAE, AFB, ACDWhole, FGM.
     rule : rule
         `FixedPeriod` or `GradientTest`.
     """

@@ -20,7 +20,7 @@ from geartrain.core.loop import State
 from geartrain.methods.gmco import ms_ratio
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.secant import Pairs
-from geartrain.methods.trials import BFGSTrial, Known, Proximal, TrialMaker
+from geartrain.methods.trials import Known, Proximal, TrialMaker, difference_trials
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import EPS, Envelope, Sum, norm
 
@@ -47,6 +47,7 @@ class SAEQNState(State):
     since: int = 0  # iterations since the last restart
     uphill: float = -math.inf  # <grad f(y_k), y_k - y_{k-1}>
     struggled: bool = False  # the first trial did not pass at once
+    way: int = 0  # which maker of trial points is in use
     stalled: bool = False
 
     @property
@@ -95,8 +96,9 @@ class SAEQN:
         Number of pairs kept.
     inner : LBFGS
         The inner method. Its pairs are kept from one inner run to the next.
-    trial : trial maker, optional
-        `geartrain.methods.trials.Proximal` for a convex h, `BFGSTrial` otherwise.
+    trial : trial maker or several, optional
+        How trial points are made (`geartrain.methods.trials`); of several, the next is taken when
+        a point fails. By default `Proximal` for a convex h, `difference_trials` otherwise.
 
     Notes
     -----
@@ -113,7 +115,7 @@ class SAEQN:
     sigma: float = 0.9
     memory: int = 30
     inner: LBFGS = field(default_factory=lambda: LBFGS(max_steps=500))
-    trial: TrialMaker | None = None
+    trial: TrialMaker | tuple[TrialMaker, ...] | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
 
@@ -121,21 +123,26 @@ class SAEQN:
         if not 0.0 < self.sigma <= 1.0:
             raise ValueError(f"sigma must be in (0, 1], got {self.sigma:g}")
 
-    def _maker(self, problem: Sum) -> TrialMaker:
-        if self.trial is not None:
+    def _makers(self, problem: Sum) -> tuple[TrialMaker, ...]:
+        if isinstance(self.trial, tuple):
             return self.trial
-        return Proximal(self.inner) if problem.h_is_convex else BFGSTrial(self.inner)
+        if self.trial is not None:
+            return (self.trial,)
+        if problem.h_is_convex:
+            return (Proximal(self.inner),)
+        return difference_trials(self.inner)
 
     def init(self, problem: Sum, x0: Vector) -> SAEQNState:
         """Both gradients at x0, and one more of g for a first guess of L."""
         grad_h, grad_g = problem.h.grad(x0), problem.g.grad(x0)
         at = Known(x0, grad_h, grad_g, Pairs.none(x0.size, self.memory), ())
-        L = self._maker(problem).first * _curvature_of_g(problem, at)
+        L = self._makers(problem)[0].first * _curvature_of_g(problem, at)
         return SAEQNState(k=0, A=0.0, at=at, z=x0, x=x0, L=L, L_next=L)
 
     def step(self, problem: Sum, state: SAEQNState) -> SAEQNState:
         """One outer iteration."""
-        make = self._maker(problem)
+        makers = self._makers(problem)
+        make = makers[state.way]
         A, y, z, since = state.A, state.y, state.z, state.since
         if (since > 1 and state.uphill > 0.0) or (make.cautious and state.struggled):
             A, z, since = 0.0, y, 0
@@ -173,6 +180,7 @@ class SAEQN:
             since=since + 1,
             uphill=float(at.grad @ (at.v - y)),
             struggled=trials > 1 or L_passed > L,
+            way=min(state.way + (trials > 1), len(makers) - 1),
             stalled=ratio > self.sigma,
         )
 

@@ -2,11 +2,13 @@ r"""Trial points for SAE-QN: where F_{L,x} is small, by what was learned about h
 
 Both ways start at p, the last point where the gradients are known, and ask h for nothing.
 
-- `Proximal`, for convex h: the minimiser of <grad h(p), v> + 1/2 <v - p, B(v - p)> + g(v) +
-  L/2 \|v - x\|^2 with B from `geartrain.methods.secant.clipped_sr1`.
-- `BFGSTrial`, for an h that may be non-convex, such as a difference f - f_1: a BFGS step on F_{L,x}
-  with the Hessian of g + L/2 \|.\|^2 as initial matrix. There clipping loses half of what was
-  learned, and without it the model above is not convex; the BFGS matrix of f is.
+- `Proximal`: the minimiser of <grad h(p), v> + 1/2 <v - p, B(v - p)> + g(v) + L/2 \|v - x\|^2 with
+  B from `geartrain.methods.secant.clipped_sr1`.
+- `BFGSTrial`: a BFGS step on F_{L,x} with the Hessian of g + L/2 \|.\|^2 as initial matrix.
+
+For a convex h the first. For an h that may be non-convex, such as a difference f - f_1, clipping
+loses half of what was learned, and without it the model is not convex; the BFGS matrix of f is.
+There the first is taken while h is so small beside g that its points pass, then the second.
 """
 
 from __future__ import annotations
@@ -140,6 +142,12 @@ class BFGSTrial:
         # With no pairs yet the step is the inner solution, whose gradient is known.
         grad_g = run.grad_g if np.array_equal(v, run.v) else g.grad(v)
         return Trial(v, grad_g, np.zeros_like(v), run.state.pairs, _exhausted(run))
+
+
+def difference_trials(inner: LBFGS) -> tuple[TrialMaker, ...]:
+    """For an h that may be non-convex: a bold `Proximal` until it fails, then `BFGSTrial`."""
+    bold = Proximal(inner, accuracy=0.3, safety=0.35, first=0.01, cautious=True)
+    return bold, BFGSTrial(inner)
 
 
 def _solve(inner: LBFGS, phi: Model, p: Known, accept: AcceptRule) -> InnerRun:

@@ -1,0 +1,284 @@
+"""``geartrain bench distributed``: rounds, their latency, and exchanges on graphs.
+
+Logistic regression in shards to f - f* <= 1e-6 (f(0) - f*): SAE-QN, SciPy's L-BFGS on the same
+oracle (the better of two memories), accelerated extragradient, and dask-glm where it is installed,
+all on one LocalCluster of four processes. Rows are shuffled, get a constant column and are scaled
+to norm 1. Rounds follow one another, so a network latency adds itself once a round: the columns
+for 5 and 50 ms are the measured seconds plus that.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from geartrain import datasets
+from geartrain.distributed.gossip import Gossip
+from geartrain.distributed.gossip_demo import local_term
+from geartrain.distributed.shards import Group, Reading
+from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
+from geartrain.minimize import minimize
+from geartrain.oracles.linear_model import LinearModel
+from geartrain.oracles.losses import make_loss
+from geartrain.oracles.quadratic import Quadratic
+from geartrain.stop import Calls, Value, any_of
+
+LATENCIES = (0.0, 0.005, 0.05)
+ACCURACY = 1e-6
+WORKERS = 4
+RINGS = (4, 8, 16, 32, 64)
+
+
+def run(json_file: str | None = None, quick: bool = False) -> dict[str, Any]:
+    """Print the tables, and write them to `json_file` if given.
+
+    Parameters
+    ----------
+    json_file : str, optional
+        Where to write the figures.
+    quick : bool
+        One data set in 8 shards, and no dask-glm.
+
+    Returns
+    -------
+    dict
+        The figures: "rounds", "latency", "gossip" and "summary".
+    """
+    try:
+        from distributed import Client, LocalCluster
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"bench distributed needs {error.name}: pip install 'geartrain[dask]'"
+        ) from error
+    with (
+        LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        latency = _latency(client, repeats=40 if quick else 200)
+        rows = _rounds(client, quick)
+    figures = {
+        "latency": latency,
+        "rounds": rows,
+        "gossip": _gossip(),
+        "summary": _summary(rows),
+    }
+    if json_file:
+        Path(json_file).write_text(json.dumps(figures, indent=1))
+    return figures
+
+
+# One round -------------------------------------------------------------------------------
+
+
+def _random_shard(j: int, n: int, m: int = 2000) -> tuple[Any, Any]:
+    rng = np.random.default_rng(j)
+    A = sparse.random_array((m, n), density=20 / n, rng=rng, format="csr")
+    return A, np.where(rng.random(m) < 0.5, 1.0, -1.0)
+
+
+def _echo(x: Any) -> Any:
+    return x
+
+
+def _latency(client: Any, repeats: int, shards: int = 8) -> list[dict[str, Any]]:
+    """Medians of one round, the compute in it, and ``client.run`` of a function that echoes x."""
+    from geartrain.distributed import similarity
+
+    print(f"one round, {shards} shards, {WORKERS} workers, {os.cpu_count()} cores; medians in ms")
+    print(
+        f"{'n':>8}{'pattern':>10}{'round':>9}{'compute':>9}{'overhead':>10}{'echo':>8}{'ratio':>7}"
+    )
+    rows = []
+    for n in (1000, 100_000):
+        loaders = [partial(_random_shard, j, n) for j in range(shards)]
+        points = [np.random.default_rng(k).standard_normal(n) for k in range(repeats)]
+        how = Reading(make_loss("logistic"), False, n, "y", None)
+        group = Group(how, loaders[1:])
+        compute = _median_ms(group.sums, points) / min(WORKERS, os.cpu_count() or 1)
+        terms = {p: similarity(client, loaders, pattern=p)[0] for p in ("futures", "actors")}
+        echo = _median_ms(partial(client.run, _echo), points)
+        for pattern, h in terms.items():
+            whole = _median_ms(h.value_and_grad, points)
+            overhead = whole - compute
+            row = {"n": n, "pattern": pattern, "round_ms": whole, "compute_ms": compute}
+            row |= {"overhead_ms": overhead, "echo_ms": echo, "ratio": overhead / echo}
+            rows.append(row)
+            print(
+                f"{n:8d}{pattern:>10}{whole:9.1f}{compute:9.1f}{overhead:10.1f}"
+                f"{echo:8.1f}{overhead / echo:7.2f}",
+                flush=True,
+            )
+    return rows
+
+
+def _median_ms(call: Any, points: list[Any]) -> float:
+    spent = []
+    for x in points:
+        start = perf_counter()
+        call(x)
+        spent.append(perf_counter() - start)
+    return 1e3 * median(spent)
+
+
+# Rounds to an accuracy -------------------------------------------------------------------
+
+
+def _sets(quick: bool) -> Iterator[tuple[str, Any, Any]]:
+    """The data sets that are there; a made one if none is."""
+    found = False
+    for name in ("phishing",) if quick else ("a9a", "phishing"):
+        try:
+            table = datasets.load_libsvm(f"{name}.libsvm")
+        except FileNotFoundError as error:
+            print(f"{name} left out: {error}")
+            continue
+        found = True
+        yield name, *_prepared(table.X, np.where(table.y > 0, 1.0, -1.0))
+    if not found:
+        rng = np.random.default_rng(0)
+        A = rng.standard_normal((8000, 60)) * np.geomspace(1.0, 0.03, 60)
+        y = np.where(A @ rng.standard_normal(60) + rng.standard_normal(8000) > 0, 1.0, -1.0)
+        yield "made", *_prepared(sparse.csr_array(A), y)
+
+
+def _prepared(X: Any, y: Any) -> tuple[Any, Any]:
+    X = sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1))]))
+    norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+    order = np.random.default_rng(0).permutation(y.size)
+    return sparse.csr_array(sparse.diags_array(1.0 / norms) @ X)[order], y[order]
+
+
+def _write_shards(X: Any, y: Any, shards: int, folder: str) -> list[Path]:
+    """Files for the workers to read."""
+    files = []
+    for j, rows in enumerate(np.array_split(np.arange(y.size), shards)):
+        A = X[rows]
+        files.append(Path(folder) / f"shard{j}.npz")
+        parts = {"data": A.data, "indices": A.indices, "indptr": A.indptr, "shape": A.shape}
+        np.savez(files[-1], **parts, y=y[rows])
+    return files
+
+
+def _rounds(client: Any, quick: bool) -> list[dict[str, Any]]:
+    rows = []
+    print(f"\nrounds and seconds to f - f* <= {ACCURACY:g} (f(0) - f*)")
+    print(f"{'data':10}{'l2':>7}{'shards':>7}  {'method':18}{'rounds':>7}", end="")
+    print("".join(f"{f'+{1e3 * d:g} ms':>10}" for d in LATENCIES))
+    for name, X, y in _sets(quick):
+        for l2 in (1e-5,) if quick else (1e-4, 1e-5):
+            f = LinearModel(X, y, l2=l2)
+            nothing = Quadratic(sparse.csr_array((f.n, f.n)))
+            f_star = minimize(f, nothing, method=ScipyLBFGS(memory=30), tol=1e-10).fun
+            target = f_star + ACCURACY * (f.value(np.zeros(f.n)) - f_star)
+            for shards in (8,) if quick else (8, 32):
+                cell = {"data": name, "l2": l2, "shards": shards}
+                for row in _cell(client, X, y, f, l2, shards, target, quick):
+                    rows.append(cell | row)
+                    print(_line(rows[-1]), flush=True)
+    return rows
+
+
+def _cell(
+    client: Any, X: Any, y: Any, f: LinearModel, l2: float, shards: int, target: float, quick: bool
+) -> Iterator[dict[str, Any]]:
+    """Rows of all methods for one data set, l2 and number of shards."""
+    from geartrain.distributed import similarity
+
+    with tempfile.TemporaryDirectory() as folder:
+        h, g = similarity(client, _write_shards(X, y, shards, folder), l2=l2)
+        h.value_and_grad(np.zeros(h.n))  # all that is done once is done
+        yield _timed("sae-qn", h, g, target, method="sae-qn")
+        both = (_timed("L-BFGS", h, g, target, method=ScipyLBFGS(memory=M)) for M in (10, 30))
+        yield min(both, key=lambda row: row["rounds"])
+        if quick:
+            return
+        L_h = _difference_norm(X, X[: g.m])
+        yield _timed("aeg", h, g, target, method="aeg", L_h=L_h, mu=l2)
+    if importlib.util.find_spec("dask_glm") is None or l2 != 1e-4:
+        return
+    from geartrain.bench import dask_glm_runs as rival
+
+    yield {"method": "dask-glm lbfgs", **rival.lbfgs(X, y, shards, l2, target)}
+    if shards == 8:
+        yield {"method": "dask-glm admm", **rival.admm(X, y, shards, l2, target, f.value, rho=3.0)}
+
+
+def _timed(name: str, h: Any, g: Any, target: float, **options: Any) -> dict[str, Any]:
+    stop = any_of(Value(target), Calls({"h.grad": 2000}))
+    start = perf_counter()
+    res = minimize(h, g, stop=stop, **options)
+    seconds = perf_counter() - start
+    return {
+        "method": name,
+        "rounds": res.calls["h.grad"],
+        "seconds": seconds,
+        "reached": res.success and res.fun <= target,
+        "g.grad": res.calls["g.grad"],
+    }
+
+
+def _difference_norm(X: Any, X_1: Any) -> float:
+    """Largest modulus of the eigenvalues of the difference of the Hessians at 0."""
+    D = 0.25 * (X.T @ X / X.shape[0] - X_1.T @ X_1 / X_1.shape[0])
+    return float(np.abs(np.linalg.eigvalsh(D.toarray())).max())
+
+
+def _line(row: dict[str, Any]) -> str:
+    rounds = f"{'' if row['reached'] else '>'}{row['rounds']}"
+    spent = "".join(f"{row['seconds'] + d * row['rounds']:10.2f}" for d in LATENCIES)
+    where = f"{row['data']:10}{row['l2']:7.0e}{row['shards']:7d}"
+    return f"{where}  {row['method']:18}{rounds:>7}{spent}"
+
+
+def _summary(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Geometric means of ours over the others, over the cells where they reach the target."""
+    cells: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        cell = cells.setdefault((row["data"], row["l2"], row["shards"]), {})
+        cell[row["method"]] = row
+    summary = {}
+    print()
+    for rival in sorted({row["method"] for row in rows} - {"sae-qn"}):
+        for what in ("rounds", "seconds"):
+            ratios = [
+                cell["sae-qn"][what] / cell[rival][what]
+                for cell in cells.values()
+                if rival in cell and cell[rival]["reached"]
+            ]
+            if not ratios:
+                continue
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            summary[f"{what} / {rival}"] = mean
+            print(f"sae-qn over {rival}, {what}: {mean:.3f} (geometric mean, {len(ratios)} cells)")
+    return summary
+
+
+# Exchanges on graphs ---------------------------------------------------------------------
+
+
+def _gossip() -> dict[str, Any]:
+    """Calls on rings of growing size, one process, and their exponents in chi."""
+    print(f"\ngossip on rings\n{'nodes':>6}{'chi':>9}{'local gradients':>17}{'exchanges':>11}")
+    rows = []
+    for N in RINGS:
+        # G^2 and eps both grow with N when the accuracy per node is fixed: their ratio does not.
+        gossip = Gossip(None, [local_term(i) for i in range(N)], "ring", eps=0.1, G=0.5)
+        res = gossip.minimize(tol=1e-6)
+        rows.append((N, gossip.graph.chi, res.calls["h.grad"], res.calls["g.grad"]))
+        print("{:6d}{:9.1f}{:17d}{:11d}".format(*rows[-1]))
+    _, chi, local, exchanges = (np.array(column) for column in zip(*rows, strict=True))
+    exponents = [float(np.polyfit(np.log(chi), np.log(c), 1)[0]) for c in (local, exchanges)]
+    print(f"exponents in chi: local gradients {exponents[0]:.3f}, exchanges {exponents[1]:.3f}")
+    return {"rows": rows, "exponents": {"local": exponents[0], "exchanges": exponents[1]}}

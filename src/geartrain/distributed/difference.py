@@ -1,0 +1,205 @@
+r"""Data in shards: h = f - f_1 on a Dask cluster, g = f_1 here.
+
+======  ==================  =================================================================
+symbol  name                meaning
+======  ==================  =================================================================
+f       --                  mean loss over all rows of all shards (weighted, if weights are given)
+f_1     ``first``           mean loss over the rows of the first shard, held by the client
+g       ``g``               f_1 + l2/2 \|x\|^2
+h       ``h``               f - f_1: one call is one round of the cluster
+======  ==================  =================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dask
+import numpy as np
+from distributed import Client, Future
+
+from geartrain.distributed.rounds import ActorRounds, FutureRounds, Rounds
+from geartrain.distributed.shards import Reading, Rows, Source, make_model, read, weight_of
+from geartrain.oracles.algebra import Algebra
+from geartrain.oracles.linear_model import LinearModel
+from geartrain.oracles.losses import Loss, make_loss
+from geartrain.oracles.protocols import Vector
+from geartrain.oracles.validation import as_whole
+
+_PATTERNS: dict[str, Any] = {"futures": FutureRounds, "actors": ActorRounds}
+
+
+class Difference(Algebra):
+    """h = f - f_1 on a cluster; value and gradient come from one round.
+
+    Not convex as a rule, and with no known L: choose a method that needs no constants, such as
+    "sae-qn". Made by `similarity`.
+
+    Parameters
+    ----------
+    rounds : Rounds
+        The workers' shards, all but the first.
+    first : LinearModel
+        f_1.
+    wire : dtype
+        Of x and the gradients on the way.
+    client : Client
+        Of the cluster.
+
+    Attributes
+    ----------
+    rounds_done : int
+        Rounds so far, counted or not.
+    m : int
+        Rows of all shards.
+    """
+
+    convex = False
+    L = None
+    mu = 0.0
+
+    def __init__(self, rounds: Rounds, first: LinearModel, wire: Any, client: Client) -> None:
+        self.rounds, self.first, self.client = rounds, first, client
+        self.wire = np.dtype(wire)
+        self.n = first.n
+        seen = rounds.describe()
+        self.weight_1 = weight_of(first)
+        self.weight = self.weight_1 + sum(weight for weight, *_ in seen)
+        self.m = first.m + sum(rows for _, rows, _ in seen)
+        self.rounds_done = 0
+        self._last: tuple[Vector, float, Vector] | None = None
+
+    def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
+        """One round, unless x is the last point asked."""
+        if self._last is not None and np.array_equal(self._last[0], x):
+            return self._last[1], self._last[2].copy()
+        pending = self.rounds.start(np.asarray(x, dtype=self.wire))
+        # While the workers compute: h = sum_{j > 1} (W_j/W) f_j + (W_1/W - 1) f_1.
+        value, grad = self.first.value_and_grad(x)
+        own = self.weight_1 / self.weight - 1.0
+        value, grad = own * value, own * grad
+        for total, gradient, _ in self.rounds.finish(pending, np.asarray(x, dtype=self.wire)):
+            value += total / self.weight
+            grad += gradient / self.weight
+        self.rounds_done += 1
+        self._last = (np.array(x), value, grad.copy())
+        return value, grad
+
+    def pop_notes(self) -> list[str]:
+        """What happened since it was last asked, for the history."""
+        notes = list(self.rounds.notes)
+        self.rounds.notes.clear()
+        return notes
+
+    def __repr__(self) -> str:
+        return f"Difference({self.first.loss.name}, {self.m} x {self.first.n_features} in shards)"
+
+
+def similarity(
+    client: Any,
+    shards: Any,
+    loss: str | Loss = "logistic",
+    *,
+    l2: float = 0.0,
+    intercept: bool = False,
+    n_features: int | None = None,
+    label: str = "y",
+    weight: str | None = None,
+    pattern: str = "futures",
+    wire: Any = np.float64,
+    timeout: str = "60s",
+    **loss_params: float,
+) -> tuple[Difference, LinearModel]:
+    """The terms h = f - f_1 on a cluster and g = f_1 + l2/2 |x|^2 here.
+
+    f is the mean loss over the rows of all shards. The shards are alike, so h is much smoother
+    than f, and few rounds are needed. The client holds the first shard only.
+
+    Parameters
+    ----------
+    client : Client, cluster, address or None
+        None starts a LocalCluster, which ends with the process (or ``h.client.shutdown()``).
+    shards : list, Dask dataframe, or tuple of Dask arrays
+        A list of files that the workers can read (LIBSVM; .parquet; .npz with A, or data, indices,
+        indptr, shape as `scipy.sparse.save_npz` writes them, and the label key), or of functions
+        that return (A, y) or (A, y, weights); at least two. Or (X, y) or (X, y, weights) as Dask
+        arrays, each block of rows a shard. Or a Dask dataframe, each partition a shard. Whatever
+        it is, the cluster must be able to load it again.
+    loss : str
+        As in `geartrain.LinearModel`.
+    l2 : float
+        Weight of ``1/2 |x|^2``, all of it in g.
+    intercept : bool
+        ``x[-1]`` is the intercept.
+    n_features : int, optional
+        Of LIBSVM files; that of the first shard if not given.
+    label, weight : str
+        Columns or keys of dataframes, Parquet and npz files.
+    pattern : {"futures", "actors"}
+        "futures" is repaired by the scheduler when a worker is lost; "actors" has a third of the
+        latency and is repaired by the client.
+    wire : dtype
+        float32 halves what is sent, and limits the accuracy to about 1e-6.
+    timeout : str
+        How long a round may take before the cluster is called lost.
+    **loss_params
+        As in `geartrain.LinearModel`.
+
+    Returns
+    -------
+    h, g : terms
+        For ``gt.minimize(h, g, method="sae-qn")``; ``calls["h.grad"]`` are the rounds.
+    """
+    if pattern not in _PATTERNS:
+        raise ValueError(f"unknown pattern {pattern!r}; choose one of {', '.join(_PATTERNS)}")
+    features = None if n_features is None else as_whole(n_features, "n_features", 1)
+    how = Reading(make_loss(loss, **loss_params), intercept, features, label, weight)
+    connected = client if isinstance(client, Client) else Client(client)
+    sources = _sources(shards, connected)
+    if len(sources) < 2:
+        raise ValueError(f"at least two shards are needed, got {len(sources)}")
+    rows = connected.submit(read, sources[0], how, pure=False).result()
+    g = make_model(rows, how, l2)
+    how = replace(how, n_features=g.n_features)
+    rounds = _PATTERNS[pattern](connected, how, sources[1:], timeout)
+    return Difference(rounds, make_model(rows, how), wire, connected), g
+
+
+def _sources(shards: Any, client: Client) -> list[Source]:
+    """Files and functions as they are; blocks of Dask collections as futures."""
+    if hasattr(shards, "to_delayed") and hasattr(shards, "columns"):
+        return client.compute(list(shards.to_delayed()))
+    if isinstance(shards, tuple) and shards and all(hasattr(a, "chunks") for a in shards):
+        return client.compute(_blocks(*shards))
+    if isinstance(shards, (list, tuple)):
+        for shard in shards:
+            if not (callable(shard) or isinstance(shard, (str, Path, Future))):
+                raise TypeError(
+                    "a shard must be a file or a function that loads it, so that a worker can do "
+                    f"so again, got {type(shard).__name__}; wrap data as a Dask array instead"
+                )
+        return list(shards)
+    raise TypeError(
+        "shards must be a list of files or functions, a tuple (X, y) of Dask arrays or a Dask "
+        f"dataframe, got {type(shards).__name__}"
+    )
+
+
+def _blocks(X: Any, y: Any, weights: Any = None) -> list[Any]:
+    """Delayed rows, one for every block of rows of X."""
+    if X.ndim != 2:
+        raise ValueError(f"X must be two-dimensional, got shape {X.shape}")
+    X = X.rechunk({1: -1})
+    columns = [X.to_delayed().ravel()]
+    for name, array in (("y", y), ("weights", weights)):
+        if array is None:
+            continue
+        known = not np.isnan([*X.chunks[0], *array.chunks[0]]).any()
+        blocks = (array.rechunk((X.chunks[0],)) if known else array).to_delayed().ravel()
+        if blocks.size != columns[0].size:
+            raise ValueError(f"{name} has {blocks.size} blocks, X has {columns[0].size}")
+        columns.append(blocks)
+    make = dask.delayed(Rows)
+    return [make(*parts) for parts in zip(*columns, strict=True)]

@@ -1,0 +1,406 @@
+r"""No centre: nodes of a graph that talk to their neighbours only.
+
+==========  =============  ==================================================================
+symbol      name           meaning
+==========  =============  ==================================================================
+N, d        --             nodes, and the dimension of each x_i
+x           ``x``          the blocks x_1, ..., x_N one after the other
+W           ``graph.W``    Laplacian, acting on blocks
+h           ``h``          sum_i f_i(x_i): one call is one local gradient on every node
+g           ``g``          (R^2/eps) <x, W x>: one call is one exchange with the neighbours
+M           ``mixing``     W, or a Chebyshev polynomial of it: K exchanges a call, chi at most 3
+==========  =============  ==================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from geartrain.core.driver import Run
+from geartrain.core.result import Result
+from geartrain.distributed.graphs import Graph, make_graph
+from geartrain.methods.registry import make_method
+from geartrain.oracles.algebra import Algebra
+from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain.oracles.protocols import Vector, can
+from geartrain.oracles.validation import as_positive
+from geartrain.problem import Constant, Sum
+from geartrain.stop import Gradient, Rule
+
+DEFAULT_MAX_ITER = 100_000
+# Methods that use vectors by sums, multiples and inner products alone.
+OVER_MPI = ("sae", "r-sae", "sc-sae", "afb", "aeg", "fgm")
+
+
+class Network(Protocol):
+    """The nodes that this process plays, and how they reach the others."""
+
+    def exchange(self, x: Vector) -> Vector:
+        """W x on the blocks of this process: one message each way along every edge."""
+
+    def total(self, number: float) -> float:
+        """Sum over all processes."""
+
+
+class OneProcess:
+    """All nodes in this process."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def exchange(self, x: Vector) -> Vector:
+        """W x."""
+        return (self.graph.W @ x.reshape(self.graph.n_nodes, -1)).ravel()
+
+    def total(self, number: float) -> float:
+        """The number itself."""
+        return number
+
+
+class OverMPI:
+    """One rank a node."""
+
+    def __init__(self, graph: Graph, comm: Any) -> None:
+        self.comm, self.row = comm, graph.W[comm.rank]
+        self.neighbours = graph.neighbours(comm.rank)
+        self.sum = np.empty(1)
+
+    def exchange(self, x: Vector) -> Vector:
+        """W x, the block of this rank."""
+        from mpi4py import MPI
+
+        own = np.ascontiguousarray(x)
+        blocks = {j: np.empty_like(own) for j in self.neighbours}
+        requests = [self.comm.Irecv(blocks[j], source=j) for j in self.neighbours]
+        requests += [self.comm.Isend(own, dest=j) for j in self.neighbours]
+        MPI.Request.Waitall(requests)
+        out = self.row[self.comm.rank] * own
+        for j in self.neighbours:
+            out += self.row[j] * blocks[j]
+        return out
+
+    def total(self, number: float) -> float:
+        """Sum over all ranks, the same on all of them."""
+        # A buffer: numbers that are pickled take ten times as long.
+        self.comm.Allreduce(np.array([number]), self.sum)
+        return float(self.sum[0])
+
+
+class Block(np.ndarray):
+    """The part of a vector that this rank holds: inner products are sums over all ranks.
+
+    With it the methods run on every rank as they are, and take the same decisions everywhere.
+    """
+
+    network: Network | None
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.network = getattr(other, "network", None)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if func is np.dot:
+            return self.dot(args[1] if args[0] is self else args[0])
+        return super().__array_function__(func, types, args, kwargs)
+
+    def dot(self, other: Any, out: None = None) -> Any:  # type: ignore[override]
+        """The inner product of the whole vectors."""
+        if self.network is None or self.ndim != 1 or np.ndim(other) != 1:
+            raise TypeError("vectors in blocks have inner products only")
+        return self.network.total(float(np.asarray(self) @ np.asarray(other)))
+
+    def __matmul__(self, other: Any) -> Any:
+        return self.dot(other)
+
+    @classmethod
+    def of(cls, x: Vector, network: Network) -> Block:
+        """X as a block."""
+        block = x.view(cls)
+        block.network = network
+        return block
+
+
+class BlockOracle(Oracle):
+    """An oracle whose answers are blocks; what one rank refuses, all ranks refuse."""
+
+    def __init__(self, term: Any, name: str, ledger: Ledger, n: int, network: Network) -> None:
+        self.network = network
+        super().__init__(term, name, ledger, n)
+
+    def _vector(self, kind: str, fn: Callable[..., Any]) -> Callable[..., Vector]:
+        def together(*args: Any) -> Vector:
+            out = np.asarray(fn(*args))
+            refused = self.network.total(0.0 if np.isfinite(out).all() else 1.0)
+            return np.full_like(out, np.nan) if refused else out
+
+        ask = super()._vector(kind, together)
+        return lambda *args: Block.of(ask(*args), self.network)
+
+
+class LocalTerms(Algebra):
+    """h(x) = sum_i f_i(x_i) over the nodes of this process.
+
+    Parameters
+    ----------
+    terms : list of terms
+        f_i of the nodes that this process plays.
+    d : int
+        Dimension of each x_i.
+    network : Network
+        For the value, which is a sum over all nodes.
+    L, mu : float
+        Of h.
+    """
+
+    convex = True
+
+    def __init__(self, terms: Sequence[Any], d: int, network: Network, L: float, mu: float) -> None:
+        self.terms, self.d, self.network = terms, d, network
+        self.n = d * len(terms)
+        self.L, self.mu = L, mu
+
+    def _pairs(self, x: Vector) -> Iterator[tuple[Any, Vector]]:
+        return zip(self.terms, np.asarray(x).reshape(-1, self.d), strict=True)
+
+    def grad(self, x: Vector) -> Vector:
+        """One local gradient on every node; nothing is sent."""
+        return np.concatenate([gradient(f, block) for f, block in self._pairs(x)])
+
+    def value(self, x: Vector) -> float:
+        """The value over all nodes."""
+        return self.network.total(sum(value(f, block) for f, block in self._pairs(x)))
+
+
+class Mixing:
+    """M = W, or a Chebyshev polynomial of W in K exchanges.
+
+    Parameters
+    ----------
+    graph : Graph
+        W.
+    network : Network
+        How W x is had.
+    accelerated : bool
+        M = I - T_K(c2 (I - c3 W))/T_K(c2) with K = ceil(sqrt(chi)), which has its eigenvalues in
+        1 -+ 1/T_K(c2) off the kernel of W ([2]_ of `Gossip`).
+    """
+
+    def __init__(self, graph: Graph, network: Network, accelerated: bool) -> None:
+        self.network = network
+        self.exchanges = math.ceil(math.sqrt(graph.chi)) if accelerated else 1  # K
+        self.done = 0  # exchanges so far, counted or not
+        self.low, self.high = graph.lambda_2, graph.lambda_max
+        if self.exchanges > 1:
+            self.c2 = (graph.lambda_max + graph.lambda_2) / (graph.lambda_max - graph.lambda_2)
+            self.c3 = 2.0 / (graph.lambda_max + graph.lambda_2)
+            spread = 1.0 / math.cosh(self.exchanges * math.acosh(self.c2))  # 1/T_K(c2)
+            self.low, self.high = 1.0 - spread, 1.0 + spread
+
+    def _exchange(self, x: Vector) -> Vector:
+        self.done += 1
+        return self.network.exchange(x)
+
+    def __call__(self, x: Vector) -> Vector:
+        """M x."""
+        if self.exchanges == 1:
+            return self._exchange(x)
+        c2, c3 = self.c2, self.c3
+        a_old, a = 1.0, c2
+        old, new = x, c2 * (x - c3 * self._exchange(x))
+        for _ in range(self.exchanges - 1):
+            a_old, a = a, 2.0 * c2 * a - a_old
+            old, new = new, 2.0 * c2 * (new - c3 * self._exchange(new)) - old
+        return x - new / a
+
+
+class Consensus(Algebra):
+    """g(x) = weight <x, M x>.
+
+    Parameters
+    ----------
+    mixing : Mixing
+        M.
+    n : int
+        Numbers that this process holds.
+    weight : float
+        R^2/eps.
+    """
+
+    convex = True
+    mu = 0.0
+
+    def __init__(self, mixing: Mixing, n: int, weight: float) -> None:
+        self.mixing, self.n, self.weight = mixing, n, weight
+        self.L = 2.0 * weight * mixing.high
+
+    def grad(self, x: Vector) -> Vector:
+        """2 weight M x."""
+        return 2.0 * self.weight * self.mixing(np.asarray(x))
+
+    def value(self, x: Vector) -> float:
+        """Weight <x, M x>."""
+        plain = np.asarray(x)
+        return self.weight * self.mixing.network.total(float(plain @ self.mixing(plain)))
+
+
+class Gossip:
+    r"""min sum_i f_i(x_i) with x_1 = ... = x_N by the penalty (R^2/eps) <x, W x>.
+
+    With R^2 >= \|y*\|^2 for a dual solution y* of the constraint sqrt(W) x = 0, the minimiser of
+    the penalised sum has sum_i f_i within eps of the optimum and
+    \|sqrt(W) x\| <= 2 eps/R; R^2 = \|grad F(x*)\|^2/lambda_2(W) always serves, which is what `G`
+    is for. Separated calls: local gradients ~ sqrt(L/mu), exchanges ~ G sqrt(chi/(mu eps)).
+
+    Parameters
+    ----------
+    comm : MPI communicator or None
+        With None all nodes are played by this process; with a communicator every rank is a node
+        and makes the same calls.
+    local_term : term, or list of terms
+        f_i of this rank; with ``comm=None`` the list of all f_i.
+    graph : str, networkx graph or array (N, N)
+        See `geartrain.distributed.graphs.make_graph`.
+    d : int, optional
+        Dimension of each x_i, where the terms do not know it.
+    eps : float
+        Accuracy in sum_i f_i.
+    G : float
+        Bound of \|grad F(x*)\|, F the sum over all nodes of f_i(x_i).
+    chebyshev : bool
+        Replace W by a polynomial of degree K = ceil(sqrt(chi)): a call of g is K exchanges and
+        sees a chi of at most 3.
+    seed : int
+        Of the graph "erdos-renyi".
+
+    Attributes
+    ----------
+    h, g : terms
+        For ``gt.minimize(h, g)`` in one process; `minimize` works in both cases.
+    graph : Graph
+        W and its spectrum.
+
+    Notes
+    -----
+    Stopping tests use inner products over all nodes. Over MPI they are reductions of one number,
+    apart from the exchanges that are counted. Rules that look at the clock may end ranks at
+    different times; use `geartrain.stop.Calls` there.
+
+    References
+    ----------
+    .. [1] E. Gorbunov, D. Dvinskikh, A. Gasnikov, Optimal decentralized distributed algorithms for
+       stochastic convex optimization, arXiv:1911.07363 (2019).
+    .. [2] K. Scaman et al., Optimal algorithms for smooth and strongly convex distributed
+       optimization in networks, ICML (2017).
+
+    Examples
+    --------
+    >>> import numpy as np, geartrain as gt
+    >>> targets = np.arange(4.0)
+    >>> terms = [gt.Quadratic(np.eye(1), [t]) for t in targets]
+    >>> gossip = gt.distributed.Gossip(None, terms, "ring", eps=1e-3, G=3.0)
+    >>> res = gossip.minimize(tol=1e-8)
+    >>> res.success, bool(np.abs(res.x - 1.5).max() < 0.01)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        comm: Any,
+        local_term: Any,
+        graph: Any = "ring",
+        *,
+        d: int | None = None,
+        eps: float = 1e-3,
+        G: float = 1.0,
+        chebyshev: bool = False,
+        seed: int = 0,
+    ) -> None:
+        terms = [local_term] if comm is not None else list(local_term)
+        for term in terms:
+            if not can(term, "grad"):
+                raise TypeError(f"local_term must be a term, got {type(term).__name__}")
+        sizes = {d} if d is not None else {getattr(term, "n", None) for term in terms}
+        if len(sizes) != 1 or None in sizes:
+            raise ValueError(f"all terms must have one dimension, got {sorted(map(str, sizes))}")
+        size = int(sizes.pop())  # type: ignore[arg-type]
+        n_nodes = len(terms) if comm is None else comm.size
+        self.graph = make_graph(graph, n_nodes, seed)
+        self.network: Network = (
+            OneProcess(self.graph) if comm is None else OverMPI(self.graph, comm)
+        )
+        L, mu = _constants(terms, comm)
+        self.h = LocalTerms(terms, size, self.network, L, mu)
+        mixing = Mixing(self.graph, self.network, chebyshev)
+        # R^2/eps with R^2 = G^2/lambda_2
+        weight = as_positive(G, "G") ** 2 / (mixing.low * as_positive(eps, "eps"))
+        self.g = Consensus(mixing, self.h.n, weight)
+
+    def minimize(
+        self,
+        x0: Any = None,
+        *,
+        method: Any = "afb",
+        inner: Any = "auto",
+        stop: Rule | None = None,
+        tol: float = 1e-6,
+        max_iter: int = DEFAULT_MAX_ITER,
+    ) -> Result:
+        """Minimise h + g; over MPI all ranks call it together.
+
+        Parameters
+        ----------
+        x0 : array, optional
+            The blocks of this process; zero if not given.
+        method, inner, stop, tol, max_iter
+            As in `geartrain.minimize`.
+
+        Returns
+        -------
+        Result
+            `x` are the blocks of this process, ``calls["h.grad"]`` local gradients of every node,
+            ``calls["g.grad"]`` exchanges (K of them each with `chebyshev`).
+        """
+        n, network = self.h.n, self.network
+        start = np.zeros(n) if x0 is None else np.array(x0, dtype=np.float64).reshape(n)
+        ledger = Ledger()
+        h: Oracle
+        g: Oracle
+        if isinstance(network, OneProcess):
+            h, g = Oracle(self.h, "h", ledger, n), Oracle(self.g, "g", ledger, n)
+        else:
+            if method not in OVER_MPI or inner not in ("auto", "agm"):
+                raise ValueError(
+                    f"over MPI method must be one of {', '.join(OVER_MPI)} with the inner method "
+                    f"'agm', got {method!r} with {inner!r}"
+                )
+            h = BlockOracle(self.h, "h", ledger, n, network)
+            g = BlockOracle(self.g, "g", ledger, n, network)
+            start = Block.of(start, network)
+        L_h, L_g, mu = (Constant(c, "term") for c in (self.h.L, self.g.L, self.h.mu))
+        problem = Sum(h, g, L_h, L_g, mu)
+        chosen = make_method(method, inner, problem)
+        rule = Gradient(rel=as_positive(tol, "tol")) if stop is None else stop
+        return Run(problem, chosen, rule, max_iter=max_iter, plan=f"gossip by {method!r}").go(start)
+
+
+def _constants(terms: Sequence[Any], comm: Any) -> tuple[float, float]:
+    """L and mu of h: the largest L_i and the smallest mu_i over all nodes."""
+    known = [(getattr(t, "L", None), float(getattr(t, "mu", 0.0) or 0.0)) for t in terms]
+    if comm is not None:
+        known = [pair for pairs in comm.allgather(known) for pair in pairs]
+    if any(L is None for L, _ in known):
+        raise ValueError("every local term must know its L; give it, e.g. gt.Term(..., L=...)")
+    return max(float(L) for L, _ in known if L is not None), min(mu for _, mu in known)
+
+
+def gradient(term: Any, x: Vector) -> Vector:
+    """The gradient, however the term gives it."""
+    return term.grad(x) if hasattr(term, "grad") else term.value_and_grad(x)[1]
+
+
+def value(term: Any, x: Vector) -> float:
+    """The value, however the term gives it."""
+    return term.value(x) if hasattr(term, "value") else term.value_and_grad(x)[0]

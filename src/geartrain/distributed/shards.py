@@ -1,0 +1,178 @@
+"""Shards: where rows come from, and the models that workers make of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from geartrain.oracles.linear_model import LinearModel
+from geartrain.oracles.losses import Loss
+from geartrain.oracles.protocols import Vector
+from geartrain.oracles.spectrum import gram_norm
+from geartrain.oracles.validation import as_vector
+
+# What stands for a shard: a loading function, a file, or a future of rows.
+Source = Callable[[], Any] | str | Path | Any
+
+
+class Rows(NamedTuple):
+    """Data, labels or targets, and weights (None: all 1) of one shard."""
+
+    A: Any
+    y: Any
+    weights: Any = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a source becomes a model."""
+
+    loss: Loss
+    intercept: bool
+    n_features: int | None  # None before the first shard is known
+    label: str  # column or key of y, in Parquet and npz files and in dataframes
+    weight: str | None  # column or key of the weights
+
+
+class WeightedModel(LinearModel):
+    """``sum_k w_k loss(y_k, <a_k, x>) / sum_k w_k + l2/2 |x|^2``: values and gradients only."""
+
+    component = coord = L_components = L_coord = None  # type: ignore[assignment]
+
+    def __init__(self, A: Any, y: Any, weights: Any, loss: Loss, l2: float, intercept: bool):
+        super().__init__(A, y, loss, l2, intercept)
+        weights = as_vector(weights, "weights", self.m)
+        if (weights < 0).any() or not weights.any():
+            raise ValueError("weights must not be negative, and not all of them zero")
+        self.total = float(weights.sum())
+        self.relative = weights * (self.m / self.total)
+
+    def _pull_back(self, slopes: Vector) -> Vector:
+        return super()._pull_back(self.relative * slopes)
+
+    def value(self, x: Vector) -> float:
+        """The weighted mean."""
+        losses = self.relative * self.loss.value(self.y, self.predict(x))
+        return float(losses.mean() + 0.5 * (x @ self._ridge(x)))
+
+    def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
+        """Both, from one pass over the data."""
+        z, ridge = self.predict(x), self._ridge(x)
+        value = (self.relative * self.loss.value(self.y, z)).mean() + 0.5 * (x @ ridge)
+        slopes = self.loss.derivative(self.y, z) / self.m
+        return float(value), self._pull_back(slopes) + ridge
+
+    @cached_property
+    def L(self) -> float:
+        """Largest eigenvalue of the weighted Gram matrix times the loss's curvature."""
+        root, A = np.sqrt(self.relative), self._with_ones
+        scaled = sparse.diags_array(root) @ A if sparse.issparse(A) else root[:, None] * A
+        return self.loss.curvature * gram_norm(scaled) / self.m + self.l2
+
+
+def read(source: Source, how: Reading) -> Rows:
+    """The rows of a source."""
+    if isinstance(source, (str, Path)):
+        return _read_file(Path(source), how)
+    found = source() if callable(source) else source
+    if hasattr(found, "columns"):
+        return _from_frame(found, how)
+    if not isinstance(found, (tuple, list)) or len(found) not in (2, 3):
+        raise TypeError(
+            f"a shard must be (A, y) or (A, y, weights), got {type(found).__name__} from {source!r}"
+        )
+    return Rows(*found)
+
+
+def _read_file(path: Path, how: Reading) -> Rows:
+    if path.suffix == ".npz":
+        return _read_npz(path, how)
+    if path.suffix in (".parquet", ".pq"):
+        import pandas as pd
+
+        return _from_frame(pd.read_parquet(path), how)
+    from geartrain.datasets import load_libsvm
+
+    if not path.is_file():
+        raise FileNotFoundError(f"shard {path} is not there for the worker that reads it")
+    table = load_libsvm(path, n_features=how.n_features)
+    return Rows(table.X, table.y)
+
+
+def _read_npz(path: Path, how: Reading) -> Rows:
+    """Keys A (dense) or data, indices, indptr, shape (CSR), and the label and weight keys."""
+    with np.load(path) as file:
+        missing = {how.label, *([how.weight] if how.weight else [])} - set(file.files)
+        if missing or not ("A" in file.files or "indptr" in file.files):
+            raise ValueError(
+                f"{path} must have the keys A (or data, indices, indptr, shape of a CSR matrix) "
+                f"and {how.label}; it has {', '.join(file.files)}"
+            )
+        if "A" in file.files:
+            A = file["A"]
+        else:
+            entries = (file["data"], file["indices"], file["indptr"])
+            A = sparse.csr_array(entries, shape=tuple(file["shape"]))
+        return Rows(A, file[how.label], file[how.weight] if how.weight else None)
+
+
+def _from_frame(frame: Any, how: Reading) -> Rows:
+    named = [how.label, *([how.weight] if how.weight else [])]
+    for name in named:
+        if name not in frame.columns:
+            raise ValueError(f"no column {name!r}; there are {', '.join(map(str, frame.columns))}")
+    A = frame.drop(columns=named).to_numpy(np.float64)
+    weights = frame[how.weight].to_numpy() if how.weight else None
+    return Rows(A, frame[how.label].to_numpy(), weights)
+
+
+def make_model(rows: Rows, how: Reading, l2: float = 0.0) -> LinearModel:
+    """The mean loss of one shard."""
+    width = rows.A.shape[1]
+    if how.n_features is not None and width != how.n_features:
+        raise ValueError(
+            f"a shard has {width} features, expected {how.n_features} (those of the first shard, "
+            "unless n_features says otherwise)"
+        )
+    if rows.weights is None:
+        return LinearModel(rows.A, rows.y, how.loss, l2, how.intercept)
+    return WeightedModel(rows.A, rows.y, rows.weights, how.loss, l2, how.intercept)
+
+
+def weight_of(model: LinearModel) -> float:
+    """What a shard counts in the mean over all rows."""
+    return model.total if isinstance(model, WeightedModel) else float(model.m)
+
+
+class Group:
+    """The shards of one worker: loaded once, asked every round.
+
+    `token` is another one whenever the shards are loaded again.
+    """
+
+    def __init__(self, how: Reading, sources: Sequence[Source]) -> None:
+        self.models = [make_model(read(source, how), how) for source in sources]
+        self.token = uuid.uuid4().hex
+
+    def describe(self) -> tuple[float, int, str]:
+        """Total weight, number of rows, token."""
+        weight = sum(weight_of(model) for model in self.models)
+        return weight, sum(model.m for model in self.models), self.token
+
+    def sums(self, x: Vector) -> tuple[float, Vector, str]:
+        """Weighted sums of the losses and of their gradients, in the precision of x."""
+        at = x.astype(np.float64, copy=False)
+        total, gradient = 0.0, np.zeros(at.size)
+        for model in self.models:
+            weight = weight_of(model)
+            value, grad = model.value_and_grad(at)
+            total += weight * value
+            gradient += weight * grad
+        return total, gradient.astype(x.dtype, copy=False), self.token

@@ -1,0 +1,284 @@
+"""Shards on a real cluster: the same numbers as in one process, rounds counted, workers lost."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import geartrain as gt
+from geartrain.oracles.losses import make_loss
+from shards import N, loaders, make_rows, whole
+
+LOSSES = {
+    "logistic": {},
+    "squared": {},
+    "smoothed_hinge": {"mu": 0.3},
+    "huber": {"delta": 0.5},
+    "squared_hinge": {},
+}
+
+
+def mean_loss(loss, params, A, y, weights, x):
+    """The definition: sum_k w_k loss_k / sum_k w_k and its gradient."""
+    loss = make_loss(loss, **params)
+    z = A @ x
+    value = weights @ loss.value(y, z) / weights.sum()
+    return value, A.T @ (weights * loss.derivative(y, z)) / weights.sum()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("pattern", ["futures", "actors"])
+def test_h_is_f_minus_f_1(client, loss, pattern):
+    """Uneven shards, CSR, weights: the mean is over all rows."""
+    params = LOSSES[loss]
+    kinds = {"csr": True, "weighted": True, "real": loss in ("squared", "huber")}
+    h, g = gt.distributed.similarity(
+        client, loaders(**kinds), loss, l2=0.3, pattern=pattern, **params
+    )
+    x = np.cos(np.arange(N))
+    f, grad_f = mean_loss(loss, params, *whole(**kinds), x)
+    f_1, grad_1 = mean_loss(loss, params, *make_rows(0, **kinds), x)
+    value, grad = h.value_and_grad(x)
+    assert value == pytest.approx(f - f_1, abs=1e-13)
+    np.testing.assert_allclose(grad, grad_f - grad_1, atol=1e-13)
+    assert g.value(x) == pytest.approx(f_1 + 0.15 * x @ x, abs=1e-13)
+    value, grad = g.value_and_grad(x)
+    assert value == pytest.approx(g.value(x), abs=1e-15)
+    np.testing.assert_allclose(grad, grad_1 + 0.3 * x, atol=1e-13)
+    assert h.m == whole()[1].size and not h.convex and h.L is None
+
+
+def test_constant_of_a_weighted_shard(client):
+    """L of g is the largest eigenvalue of the weighted Gram matrix."""
+    _, g = gt.distributed.similarity(client, loaders(weighted=True), "squared", l2=0.1)
+    A, _, weights = make_rows(0, weighted=True)
+    largest = np.linalg.eigvalsh(A.T @ (weights[:, None] * A) / weights.sum())[-1]
+    assert pytest.approx(largest + 0.1, rel=1e-8) == g.L
+
+
+@pytest.mark.parametrize("pattern", ["futures", "actors"])
+def test_result_is_that_of_one_process(client, pattern):
+    h, g = gt.distributed.similarity(client, loaders(), l2=0.1, pattern=pattern)
+    res = gt.minimize(h, g, method="sae-qn", tol=1e-12)
+    A, y, _ = whole()
+    one = gt.LinearModel(A, y)
+    h_1 = one - gt.LinearModel(*make_rows(0))
+    plain = gt.Term(h_1.value_and_grad, n=N, convex=False)
+    here = gt.minimize(plain, g, method="sae-qn", tol=1e-12)
+    assert res.success and here.success
+    np.testing.assert_allclose(res.x, here.x, atol=1e-10)
+    assert res.fun == pytest.approx(one.value(res.x) + 0.05 * res.x @ res.x, abs=1e-12)
+    np.testing.assert_allclose(one.grad(res.x) + 0.1 * res.x, 0.0, atol=1e-10)
+    # Every round is a call of h, and monitoring asked for no other one.
+    assert res.calls["h.grad"] == h.rounds_done
+    assert res.calls["h.value"] == 0
+    np.testing.assert_array_equal(res.calls["h.grad"], res.history["h.grad"][-1])
+
+
+def test_aeg_on_the_cluster(client):
+    """The rival needs constants; two rounds an iteration."""
+    h, g = gt.distributed.similarity(client, loaders(), l2=0.1)
+    res = gt.minimize(h, g, method="aeg", mu=0.1, L_h=0.3, tol=1e-6)
+    assert res.success and res.calls["h.grad"] == 2 * res.nit
+
+
+class Killer:
+    """Kills one worker process at iteration `when`; keeps the points."""
+
+    def __init__(self, client, when):
+        self.client, self.when, self.points = client, when, []
+
+    def __call__(self, intermediate_result):
+        self.points.append(intermediate_result.x)
+        if len(self.points) == self.when:
+            pid = next(iter(self.client.run(os.getpid).values()))
+            os.kill(pid, signal.SIGKILL)
+
+
+def blocks():
+    """All rows as Dask arrays."""
+    import dask.array as da
+
+    A, y, _ = whole()
+    return da.from_array(A, chunks=(40, N)), da.from_array(y, chunks=40)
+
+
+@pytest.mark.parametrize("pattern", ["futures", "actors"])
+@pytest.mark.parametrize("make", [loaders, blocks])
+def test_a_worker_killed_in_the_middle(client, pattern, make):
+    """The iterates are those of an undisturbed run, and the history notes it."""
+    points = []
+    for when in (0, 3):
+        h, g = gt.distributed.similarity(client, make(), l2=0.01, pattern=pattern)
+        killer = Killer(client, when)
+        res = gt.minimize(h, g, method="sae-qn", tol=1e-9, callback=killer.__call__)
+        assert res.success
+        points.append(killer.points)
+        lost = [note for _, note in res.history.notes if "loaded again" in note]
+        assert bool(lost) == bool(when)
+    client.wait_for_workers(4, timeout=30)
+    assert len(points[0]) == len(points[1]) > 4
+    for undisturbed, disturbed in zip(*points, strict=True):
+        np.testing.assert_allclose(disturbed, undisturbed, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore")  # a dying cluster has much to say
+@pytest.mark.parametrize("pattern", ["futures", "actors"])
+def test_a_cluster_that_is_gone(client, pattern):
+    """A clear error with what was computed; a new cluster goes on from there."""
+    from distributed import Client, LocalCluster
+
+    small = LocalCluster(n_workers=1, processes=False, dashboard_address=":0")
+    try:
+        with Client(small, set_as_default=False) as other:
+            h, g = gt.distributed.similarity(
+                other, loaders(), l2=0.01, timeout="2s", pattern=pattern
+            )
+            steps = []
+
+            def stop_cluster(x):
+                steps.append(x)
+                if len(steps) == 3:
+                    small.close()
+
+            with pytest.raises(gt.distributed.ClusterLost, match="does not answer") as info:
+                gt.minimize(h, g, method="sae-qn", tol=1e-9, callback=stop_cluster)
+    finally:
+        small.close()
+    partial = info.value.partial_result
+    assert partial.status == 7 and partial.nit == 2
+    np.testing.assert_array_equal(partial.x, steps[-1])
+    h, g = gt.distributed.similarity(client, loaders(), l2=0.01)
+    resumed = gt.minimize(h, g, state=partial.state, tol=1e-9)
+    fresh = gt.minimize(h, g, method="sae-qn", tol=1e-9)
+    np.testing.assert_allclose(resumed.x, fresh.x, atol=1e-9)
+    assert resumed.calls["h.grad"] == fresh.calls["h.grad"]
+
+
+def test_float32_on_the_wire(client):
+    x = np.cos(np.arange(N))
+    (h, _), (short, _) = (
+        gt.distributed.similarity(client, loaders(), wire=wire) for wire in ("f8", "f4")
+    )
+    exact, rounded = h.value_and_grad(x)[1], short.value_and_grad(x)[1]
+    assert 1e-9 < np.abs(exact - rounded).max() < 1e-6
+    assert rounded.dtype == np.float64
+
+
+# Where shards come from ------------------------------------------------------------------
+
+
+def test_files(client, tmp_path):
+    """LIBSVM, Parquet, npz dense and CSR give the same h and g."""
+    import pandas as pd
+
+    kinds = {name: [] for name in ("libsvm", "parquet", "npz", "csr.npz")}
+    for j in range(3):
+        A, y, weights = make_rows(j, weighted=True)
+        for kind, files in kinds.items():
+            files.append(tmp_path / f"shard{j}.{kind}")
+        lines = (
+            f"{label:g} " + " ".join(f"{i + 1}:{v!r}" for i, v in enumerate(map(float, row)) if v)
+            for label, row in zip(y, A, strict=True)
+        )
+        kinds["libsvm"][-1].write_text("\n".join(lines))
+        frame = pd.DataFrame(A, columns=[f"x{i}" for i in range(N)])
+        frame.assign(y=y, w=weights).to_parquet(kinds["parquet"][-1])
+        np.savez(kinds["npz"][-1], A=A, y=y, w=weights)
+        S = sparse.csr_array(A)
+        parts = {"data": S.data, "indices": S.indices, "indptr": S.indptr, "shape": S.shape}
+        np.savez(kinds["csr.npz"][-1], **parts, y=y, w=weights)
+    x = np.cos(np.arange(N))
+    seen = {}
+    for kind, files in kinds.items():
+        weight = None if kind == "libsvm" else "w"
+        h, g = gt.distributed.similarity(client, files, n_features=N, weight=weight)
+        seen[kind] = np.concatenate([h.value_and_grad(x)[1], g.grad(x)])
+    np.testing.assert_allclose(seen["npz"], seen["parquet"], atol=1e-14)
+    np.testing.assert_allclose(seen["npz"], seen["csr.npz"], atol=1e-14)
+    h, g = gt.distributed.similarity(client, loaders()[:3])
+    plain = np.concatenate([h.value_and_grad(x)[1], g.grad(x)])
+    np.testing.assert_allclose(seen["libsvm"], plain, atol=1e-14)
+
+
+def test_dask_collections(client):
+    """Blocks of arrays and partitions of dataframes are shards."""
+    import dask.array as da
+    import dask.dataframe as dd
+    import pandas as pd
+
+    A, y, weights = whole(weighted=True)
+    X = da.from_array(A, chunks=(50, 5))
+    arrays = (X, da.from_array(y, chunks=70), da.from_array(weights, chunks=20))
+    x = np.cos(np.arange(N))
+    h, g = gt.distributed.similarity(client, arrays)
+    f, grad_f = mean_loss("logistic", {}, A, y, weights, x)
+    assert g.m == 50 and h.m == y.size
+    assert h.value_and_grad(x)[0] + g.value(x) == pytest.approx(f, abs=1e-13)
+    np.testing.assert_allclose(h.value_and_grad(x)[1] + g.grad(x), grad_f, atol=1e-13)
+
+    frame = pd.DataFrame(A, columns=[f"x{i}" for i in range(N)]).assign(label=y, w=weights)
+    h, g = gt.distributed.similarity(
+        client, dd.from_pandas(frame, npartitions=4), label="label", weight="w"
+    )
+    np.testing.assert_allclose(h.value_and_grad(x)[1] + g.grad(x), grad_f, atol=1e-13)
+
+
+def test_bad_input(client):
+    similarity = gt.distributed.similarity
+    with pytest.raises(ValueError, match="at least two shards"):
+        similarity(client, loaders()[:1])
+    with pytest.raises(TypeError, match="a file or a function"):
+        similarity(client, [make_rows(0), make_rows(1)])
+    with pytest.raises(TypeError, match="shards must be"):
+        similarity(client, 3)
+    with pytest.raises(ValueError, match="unknown pattern"):
+        similarity(client, loaders(), pattern="tree")
+    with pytest.raises(ValueError, match="labels -1 and"):
+        similarity(client, [lambda: (np.eye(2), [0.0, 1.0])] * 2)
+    with pytest.raises(ValueError, match="has 3 features, expected 2"):
+        similarity(client, [lambda k=k: (np.ones((2, k)), [1.0, -1.0]) for k in (2, 3)])
+    with pytest.raises(TypeError, match=r"must be \(A, y\)"):
+        similarity(client, [lambda: 1.0] * 2)
+
+
+# The estimator ---------------------------------------------------------------------------
+
+
+def test_logistic_regression(client):
+    """The same objective as scikit-learn's, and its answers."""
+    import dask.array as da
+    from sklearn.base import clone
+    from sklearn.linear_model import LogisticRegression
+
+    A, y, weights = whole(weighted=True)
+    y = np.where(y > 0, "yes", "no")
+    arrays = [da.from_array(a, chunks=50) for a in (A, y, weights)]
+    arrays[0] = arrays[0].rechunk((50, N))
+    ours = gt.distributed.LogisticRegression(client=client, C=0.5, tol=1e-10)
+    ours.fit(*arrays)
+    theirs = LogisticRegression(C=0.5, tol=1e-12, max_iter=1000).fit(A, y, weights)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-6)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-6)
+    np.testing.assert_array_equal(ours.predict(A), theirs.predict(A))
+    np.testing.assert_allclose(ours.predict_proba(A), theirs.predict_proba(A), atol=1e-6)
+    assert list(ours.classes_) == ["no", "yes"]
+    assert ours.n_rounds_ == ours.result_.calls["h.grad"] > 0
+    assert ours.score(A, y) == theirs.score(A, y)
+    assert clone(ours).client is client
+    with pytest.raises(ValueError, match="two classes"):
+        ours.fit(arrays[0], da.zeros(y.size, chunks=50))
+
+
+def test_missing_packages_are_named(monkeypatch):
+    import sys
+
+    monkeypatch.delitem(sys.modules, "geartrain.distributed.estimator", raising=False)
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with pytest.raises(ImportError, match=r"needs dask: pip install 'geartrain\[dask,sklearn\]'"):
+        gt.distributed.LogisticRegression  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'Similarity'"):
+        gt.distributed.Similarity  # noqa: B018
+    assert "Gossip" in dir(gt.distributed)

@@ -1,0 +1,179 @@
+"""The compiled loops against plain NumPy, and the solver against its own optimality conditions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics.pairwise import rbf_kernel
+
+from geartrain.estimators.block_smo import block_smo
+from geartrain.estimators.kernel_matrix import Kernel, TrainingKernel
+from geartrain.estimators.problem import BinaryProblem, best_intercept, feasible
+from geartrain.kernels import smo
+
+
+def make(m=300, n=4, C=5.0, seed=0, memory=1e9, tol=1e-3, **options):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((m, n))
+    y = np.where(X[:, 0] + 0.5 * np.sin(3 * X[:, 1]) + 0.3 * rng.standard_normal(m) > 0, 1.0, -1.0)
+    kernel = TrainingKernel(Kernel("rbf", 0.3), X, memory)
+    problem = BinaryProblem(
+        kernel=kernel, y=y, C=np.full(m, C), mu=0.1, tol=tol, max_iter=10_000, start=None,
+        report=lambda line: None, **options,
+    )  # fmt: skip
+    return problem, rbf_kernel(X, gamma=0.3)
+
+
+def smo_steps(K, f, b, lo, hi, steps):
+    """Second-order SMO as printed: Fan, Chen, Lin (2005), in signed variables."""
+    f, b = f.copy(), b.copy()
+    for _ in range(steps):
+        up, low = np.flatnonzero(b < hi), np.flatnonzero(b > lo)
+        i = up[np.argmax(f[up])]
+        eta = np.maximum(K[i, i] + K[low, low] - 2 * K[i, low], 1e-12)
+        j = low[np.argmax(np.maximum(f[i] - f[low], 0) ** 2 / eta)]
+        t = (f[i] - f[j]) / max(K[i, i] + K[j, j] - 2 * K[i, j], 1e-12)
+        t = min(t, hi[i] - b[i], b[j] - lo[j])
+        b[i] += t
+        b[j] -= t
+        f -= t * (K[i] - K[j])
+    return b
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 10, 40])
+def test_solve_block_is_second_order_smo(steps):
+    problem, K = make(60)
+    # No ties: every label has its own size.
+    f = problem.y * np.linspace(1.0, 1.5, 60)
+    lo, hi = np.minimum(5 * problem.y, 0), np.maximum(5 * problem.y, 0)
+    b = np.zeros(60)
+    expected_b = smo_steps(K, f, b, lo, hi, steps)
+    assert smo.solve_block(K.astype(np.float32), f, b, lo, hi, 1e-9, steps) == steps
+    np.testing.assert_allclose(b, expected_b, atol=2e-5)
+    assert abs(b.sum()) < 1e-12
+
+
+def test_solve_block_stops_at_its_tolerance():
+    problem, K = make(80)
+    f, b = problem.y.copy(), np.zeros(80)
+    lo, hi = np.minimum(5 * problem.y, 0), np.maximum(5 * problem.y, 0)
+    steps = smo.solve_block(K.astype(np.float32), f, b, lo, hi, 1e-2, 10**6)
+    F = problem.y - K @ b
+    assert F[b < hi].max() - F[b > lo].min() <= 1e-2 + 1e-4
+    np.testing.assert_allclose(f, F, atol=1e-4)
+    b_before = np.zeros(80)
+    smo.solve_block(K.astype(np.float32), problem.y.copy(), b_before, lo, hi, 1e-2, steps - 1)
+    F = problem.y - K @ b_before
+    assert F[b_before < hi].max() - F[b_before > lo].min() > 1e-2 - 1e-4
+
+
+def test_working_set_takes_the_worst_violators_and_free_points():
+    rng = np.random.default_rng(3)
+    F, m = rng.standard_normal(200), 200
+    lo, hi = np.full(m, -1.0), np.full(m, 1.0)
+    beta = rng.choice([-1.0, 0.3, 1.0], m, p=[0.45, 0.1, 0.45])
+    top, bottom = smo.extremes(F, beta, lo, hi)
+    assert top == F[beta < hi].max() and bottom == F[beta > lo].min()
+    last = np.arange(100)
+    W = smo.working_set(F, beta, lo, hi, last, 20, top, bottom)
+    kept = [k for k in last if beta[k] == 0.3][:10]
+    others = np.setdiff1d(np.arange(m), kept)
+    half = (20 - len(kept)) // 2
+    grow = others[beta[others] < hi[others]]
+    grow = grow[np.argsort(-F[grow])][:half]
+    rest = np.setdiff1d(others, grow)
+    shrink = rest[beta[rest] > lo[rest]]
+    shrink = shrink[np.argsort(F[shrink])][:half]
+    assert set(W) == {*kept, *grow, *shrink}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "accuracy"),
+    [(smo.gaussian_f4, np.float32, 1e-5), (smo.gaussian_f8, np.float64, 4e-15)],
+)
+def test_gaussian(kernel, dtype, accuracy):
+    s = np.concatenate([np.linspace(-40.0, 0.0, 4001), [0.5, -1e4]])
+    G = np.array([s + 2.0], dtype)
+    kernel(G, np.array([1.5], dtype), np.full(s.size, 0.5, dtype))
+    np.testing.assert_allclose(G[0, :-2], np.exp(s[:-2]), rtol=accuracy)
+    assert G[0, -2] == 1.0 and 0.0 <= G[0, -1] < 1e-37
+
+
+@pytest.mark.parametrize("memory", [1e9, 4 * 600 * 400])
+def test_optimality_conditions_recomputed(memory):
+    problem, K = make(600, memory=memory)
+    solution = block_smo(problem)
+    beta, y, C = solution.coefficients, problem.y, problem.C
+    lo, hi = np.minimum(C * y, 0), np.maximum(C * y, 0)
+    assert (lo <= beta).all() and (beta <= hi).all() and abs(beta.sum()) < 1e-9
+    F = y - K @ beta
+    assert F[beta < hi].max() - F[beta > lo].min() <= problem.tol * (1 + 1e-9)
+    losses = np.maximum(0, 1 - y * (K @ beta + solution.intercept))
+    primal = 0.5 * beta @ K @ beta + C @ losses
+    assert solution.objective == pytest.approx(primal, rel=1e-12)
+    assert solution.gap == pytest.approx(primal - (y @ beta - 0.5 * beta @ K @ beta), abs=1e-9)
+    assert solution.converged and 0 <= solution.gap + 1e-9 < 1e-3 * primal
+    better = [primal + 1.0]
+    for shift in (-1e-4, 1e-4):
+        shifted = y * (K @ beta + solution.intercept + shift)
+        better.append(0.5 * beta @ K @ beta + C @ np.maximum(0, 1 - shifted))
+    assert min(better) >= primal - 1e-12  # no intercept is better
+
+
+def test_float32_does_not_limit_the_accuracy(monkeypatch):
+    loose, _ = make(400, C=100.0)
+    monkeypatch.setattr("geartrain.estimators.block_smo.POLISH_MAX", 0)
+    tight, K = make(400, C=100.0, tol=1e-6)
+    first, second = block_smo(loose), block_smo(tight)
+    assert second.converged and second.gap < 1e-2 * first.gap
+    beta, hi = second.coefficients, np.maximum(100 * tight.y, 0)
+    F = tight.y - K @ beta
+    assert F[beta < hi].max() - F[beta > hi - 100].min() <= 1.001e-6
+    assert second.objective - second.gap <= first.objective <= second.objective + first.gap
+
+
+def test_polish_is_exact_where_the_free_points_are_the_right_ones(monkeypatch):
+    problem, _ = make(400, C=100.0)
+    polished = block_smo(problem)
+    monkeypatch.setattr("geartrain.estimators.block_smo.POLISH_MAX", 0)
+    plain = block_smo(make(400, C=100.0)[0])
+    assert polished.gap < 1e-12 * polished.objective < 1e-4 * plain.gap
+    assert polished.calls == plain.calls
+
+
+def test_cache_holds_the_right_rows_and_forgets_the_oldest():
+    problem, K = make(600, memory=4 * 600 * 256 / 0.8 + 1)
+    kernel = problem.kernel
+    assert kernel.capacity == 256
+    first, second = np.arange(200), np.arange(150, 350)
+    for W in (first, second, first):
+        slots = kernel.cached(W)
+        np.testing.assert_allclose(kernel.rows[slots], K[W], atol=3e-6)
+    # 200 rows; then 150 that are new, 94 of them in place of old ones of `first`; then those 94.
+    assert kernel.n_rows == 200 + 150 + 94
+    held = np.flatnonzero(kernel.slot >= 0)
+    assert held.size == 256 and np.unique(kernel.slot[held]).size == 256
+
+
+def test_memory_limit_that_is_too_small_says_what_to_do():
+    with pytest.raises(ValueError, match=r"256 kernel rows needs 1\.3 MB; raise memory_limit"):
+        make(1000, memory=1e5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.floats(-3, 3), st.booleans(), st.floats(0.1, 5)), min_size=2))
+def test_best_intercept_by_brute_force(points):
+    F, positive, C = (np.array(column) for column in zip(*points, strict=True))
+    y = np.where(positive, 1.0, -1.0)
+
+    def loss(b):
+        return C @ np.maximum(0, y * (F - b))
+
+    assert loss(best_intercept(F, y, C)) <= min(map(loss, F)) + 1e-9
+
+
+def test_feasible_start():
+    lo, hi = np.array([0.0, 0.0, -1.0, -1.0]), np.array([1.0, 1.0, 0.0, 0.0])
+    beta = feasible(np.array([3.0, 0.5, -0.5, 0.2]), lo, hi)
+    assert abs(beta.sum()) < 1e-15 and (lo <= beta).all() and (beta <= hi).all() and beta.any()
+    assert not feasible(np.array([1.0, 1.0, 0.0, 0.0]), lo, hi).any()

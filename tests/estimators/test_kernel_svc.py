@@ -1,0 +1,176 @@
+"""KernelSVC against SVC and against its own definition."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.datasets import load_digits, load_iris, make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
+
+from geartrain.estimators import KernelSVC
+from geartrain.estimators.kernel_svc import SOLVERS
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return make_moons(600, noise=0.3, random_state=0)
+
+
+@pytest.mark.parametrize("C", [0.03, 1.0, 30.0])
+@pytest.mark.parametrize("options", [{}, {"kernel": "linear"}, {"kernel": "poly", "coef0": 1.0}])
+def test_agrees_with_svc(moons, C, options):
+    X, y = moons
+    ours = KernelSVC(C=C, **options).fit(X[:400], y[:400])
+    theirs = SVC(C=C, tol=1e-8, **options).fit(X[:400], y[:400])
+    f, g = (model.decision_function(X[400:]) for model in (ours, theirs))
+    np.testing.assert_allclose(f, g, atol=5e-3 * abs(g).max())
+    assert np.mean(ours.predict(X) == theirs.predict(X)) >= 0.995
+    # The certificate brackets the optimum, which SVC has to eight digits.
+    losses = np.maximum(0, 1 - (2 * y[:400] - 1) * theirs.decision_function(X[:400]))
+    f0 = theirs.decision_function(X[:400]) - theirs.intercept_
+    optimum = 0.5 * theirs.dual_coef_[0] @ f0[theirs.support_] + C * losses.sum()
+    slack = 1e-6 * optimum
+    assert ours.objective_ - ours.gap_ - slack <= optimum <= ours.objective_ + slack
+
+
+def test_attributes_are_those_of_svc(moons):
+    X, y = moons
+    ours, theirs = KernelSVC(tol=1e-6).fit(X, y), SVC(tol=1e-6).fit(X, y)
+    assert set(ours.support_) == set(theirs.support_)
+    order = np.argsort(theirs.support_)
+    np.testing.assert_allclose(ours.dual_coef_[0], theirs.dual_coef_[0, order], atol=1e-3)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-4)
+    np.testing.assert_array_equal(ours.support_vectors_, X[ours.support_])
+    assert ours.n_calls_["kernel.row"] <= len(X) and ours.n_calls_["smo.step"] > 0
+
+
+def test_the_same_by_every_way_to_give_a_kernel(moons):
+    X, y = moons
+    expected = KernelSVC(gamma=0.5).fit(X, y).decision_function(X)
+    K = rbf_kernel(X, gamma=0.5)
+    for model, points in (
+        (KernelSVC(kernel="precomputed"), K),
+        (KernelSVC(kernel=lambda a, b: rbf_kernel(a, b, gamma=0.5)), X),
+        (KernelSVC(gamma=0.5), sparse.csr_matrix(X)),
+        (KernelSVC(gamma=0.5, memory_limit=0.9), X),
+    ):
+        found = model.fit(points, y).decision_function(points)
+        np.testing.assert_allclose(found, expected, atol=3e-3)
+    assert KernelSVC(gamma=0.5).fit(sparse.csr_matrix(X), y).predict(X[:3]).shape == (3,)
+    with pytest.raises(ValueError, match="square matrix"):
+        KernelSVC(kernel="precomputed").fit(K[:, :5], y)
+
+
+def test_one_against_rest():
+    X, y = load_iris(return_X_y=True)
+    model = KernelSVC(C=3.0, gamma=0.4).fit(X, y)
+    values = model.decision_function(X)
+    for k in range(3):
+        binary = KernelSVC(C=3.0, gamma=0.4).fit(X, y == k)
+        np.testing.assert_allclose(values[:, k], binary.decision_function(X), atol=1e-6)
+        assert model.objective_[k] == pytest.approx(binary.objective_)
+    assert model.n_calls_["kernel.row"] <= 150  # rows are shared by the three problems
+    np.testing.assert_array_equal(model.predict(X), values.argmax(axis=1))
+
+
+def test_weights_are_factors_of_C(moons):
+    X, y = moons
+    weights = np.where(y == 1, 4.0, 1.0)
+    by_sample = KernelSVC(gamma=1.0, C=0.5).fit(X, y, sample_weight=weights)
+    by_class = KernelSVC(gamma=1.0, C=0.5, class_weight={1: 4.0}).fit(X, y)
+    assert by_sample.objective_ == by_class.objective_
+    assert abs(by_class.dual_coef_).max() == 2.0
+    assert (by_class.dual_coef_ < 0).any() and by_class.dual_coef_.min() >= -0.5
+    balanced = KernelSVC(gamma=1.0, class_weight="balanced").fit(X[:400], y[:400])
+    theirs = SVC(gamma=1.0, class_weight="balanced").fit(X[:400], y[:400])
+    np.testing.assert_allclose(
+        balanced.decision_function(X), theirs.decision_function(X), atol=5e-3
+    )
+    with pytest.raises(ValueError, match="Negative values"):
+        KernelSVC().fit(X, y, sample_weight=-weights)
+    some = KernelSVC(gamma=1.0).fit(X, y, sample_weight=(np.arange(600) < 300).astype(float))
+    assert some.support_.max() < 300
+    with pytest.raises(ValueError, match="weight zero"):
+        KernelSVC().fit(X, y, sample_weight=(y == 1).astype(float))
+
+
+def test_warm_start_saves_steps(moons):
+    X, y = moons
+    cold = KernelSVC(C=10.0).fit(X, y)
+    warm = KernelSVC(C=9.0, warm_start=True).fit(X, y).set_params(C=10.0).fit(X, y)
+    assert warm.n_calls_["smo.step"] < 0.7 * cold.n_calls_["smo.step"]
+    assert abs(warm.objective_ - cold.objective_) <= warm.gap_ + cold.gap_ + 1e-9
+    warm.fit(X[:100], y[:100])  # another size: from scratch
+
+
+def test_limit_of_blocks_warns_and_still_certifies(moons):
+    X, y = moons
+    with pytest.warns(ConvergenceWarning, match="gap_"):
+        model = KernelSVC(C=100.0, max_iter=1).fit(X, y)
+    best = KernelSVC(C=100.0).fit(X, y)
+    assert model.objective_ - model.gap_ <= best.objective_ <= model.objective_
+
+
+def test_progress(moons, capsys):
+    KernelSVC(verbose=True).fit(*moons)
+    assert "KernelSVC, class 1: block 0: violation 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mu", [0.1, 0.01])
+def test_smoothed_hinge_against_scipy(moons, mu):
+    X, y = moons[0][:120], 2.0 * moons[1][:120] - 1.0
+    model = KernelSVC(C=2.0, gamma=1.0, loss="smoothed_hinge", mu=mu, tol=1e-5).fit(X, y)
+    K = rbf_kernel(X, gamma=1.0)
+    values, vectors = np.linalg.eigh(K)
+    root = vectors * np.sqrt(np.maximum(values, 0))  # K = root root'
+
+    def objective(x):
+        t = y * (root @ x[:-1] + x[-1])
+        loss = mu * np.logaddexp(0, (1 - t) / mu)
+        slope = -y / (1 + np.exp(np.minimum((t - 1) / mu, 700.0)))
+        gradient = np.append(x[:-1] + 2 * root.T @ slope, 2 * slope.sum())
+        return 0.5 * x[:-1] @ x[:-1] + 2 * loss.sum(), gradient
+
+    best = minimize(objective, np.zeros(121), jac=True, method="L-BFGS-B",
+                    options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-8}).fun  # fmt: skip
+    assert best - 1e-6 * best <= model.objective_ <= best * (1 + 1e-6)
+    assert 0 <= model.gap_ <= 1e-3 * best and model.objective_ - model.gap_ <= best
+    # One product a step, one at the start; rows are computed once.
+    assert model.n_calls_ == {"kernel.product": model.n_iter_[0] + 1, "kernel.row": 120}
+
+
+def test_what_smoothing_changes_is_bounded(moons):
+    X, y = moons
+    exact = KernelSVC(C=1.0).fit(X, y)
+    for mu in (0.3, 0.03):
+        smooth = KernelSVC(C=1.0, loss="smoothed_hinge", mu=mu).fit(X, y)
+        bound = mu * np.log(2) * len(y)
+        assert exact.objective_ - exact.gap_ <= smooth.objective_ <= exact.objective_ + bound
+        losses = np.maximum(0, 1 - (2 * y - 1) * smooth.decision_function(X)).sum()
+        f = smooth.decision_function(X) - smooth.intercept_
+        hinge = 0.5 * smooth.dual_coef_[0] @ f[smooth.support_] + losses
+        assert hinge <= exact.objective_ + bound
+
+
+def test_solvers_by_name(moons, monkeypatch):
+    X, y = moons
+    with pytest.raises(ValueError, match="'block_smo' or 'auto'"):
+        KernelSVC(solver="lbfgs").fit(X, y)
+    seen = []
+    own = {"mine": lambda problem: seen.append(problem) or SOLVERS["hinge"]["block_smo"](problem)}
+    monkeypatch.setitem(SOLVERS, "hinge", {**SOLVERS["hinge"], **own})
+    KernelSVC(solver="mine").fit(X, y)
+    assert len(seen) == 1
+
+
+def test_digits_at_the_default_tolerance_are_no_worse_than_svc():
+    X, digit = load_digits(return_X_y=True)
+    kept = (digit == 3) | (digit == 8)
+    X, y = X[kept] / 16, np.where(digit[kept] == 8, 1.0, -1.0)
+    for C in (0.03, 30.0):
+        theirs, ours = SVC(C=C).fit(X, y), KernelSVC(C=C).fit(X, y)
+        f = theirs.decision_function(X)
+        size = theirs.dual_coef_[0] @ (f - theirs.intercept_)[theirs.support_]
+        assert ours.objective_ <= 0.5 * size + C * np.maximum(0, 1 - y * f).sum()
