@@ -435,3 +435,9 @@ def test_the_euclidean_geometry_is_numpys():
     assert EUCLIDEAN.dot is np.ndarray.dot
     assert EUCLIDEAN.enter(X0) is X0
     assert EUCLIDEAN.term(H, "h") is H
+
+
+def test_a_run_in_a_geometry_is_not_saved(tmp_path):
+    h = gt.Quadratic(np.eye(3), b=np.ones(3))
+    with pytest.raises(TypeError, match="a run in a geometry cannot be saved"):
+        gt.minimize(h, h, geometry=gt.Diagonal(np.ones(3)), checkpoint=tmp_path / "run.gtck")

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from geartrain import stop, theory
+from geartrain import callbacks, stop, theory
 from geartrain.geometry import Diagonal, LowRankPlusDiagonal, Preconditioned
 from geartrain.methods.aeg import AEG
 from geartrain.methods.afb import AFB
@@ -31,9 +31,11 @@ from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sae_qn import SAEQN
 from geartrain.methods.sc_sae import SCSAE
-from geartrain.minimize import minimize
+from geartrain.minimize import minimize, resume
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
+from geartrain.oracles.adapters import from_jax, from_torch
 from geartrain.rkhs import RKHS
+from geartrain.watch import watch
 
 __version__ = "0.1.0"
 
@@ -75,10 +77,15 @@ __all__ = [
     "ScipyLBFGS",
     "Term",
     "Varag",
+    "callbacks",
     "check_term",
+    "from_jax",
+    "from_torch",
     "minimize",
+    "resume",
     "stop",
     "theory",
+    "watch",
 ]
 
 _LAZY = (

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geartrain.callbacks import Checkpoint, Progress
+from geartrain.core.checkpoint import CheckpointError, Saver, read
 from geartrain.core.driver import Callback, Run
+from geartrain.core.fingerprint import differences, fingerprint
 from geartrain.core.run_state import RunState
 from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
 from geartrain.methods.registry import make_method
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Vector, answers
 from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector, as_whole
-from geartrain.planner import make_plan
+from geartrain.planner import exchanged, make_plan
 from geartrain.problem import Constant, Sum
 from geartrain.stop import Gradient, Rule
 
@@ -43,6 +47,7 @@ def minimize(
     callback: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
     state: RunState | None = None,
+    checkpoint: Any = None,
 ) -> Result:
     """Minimise f(x) = h(x) + g(x), asking each term only as often as it needs.
 
@@ -81,7 +86,10 @@ def minimize(
     progress : bool
         Show a line on stderr.
     state : optional
-        ``res.state`` of an earlier run, to go on from there.
+        ``res.state`` of an earlier run, to go on from there; its seed is kept.
+    checkpoint : path or `geartrain.callbacks.Checkpoint`, optional
+        Save the run there every 30 seconds (or ``every=``) and at its end, for `resume`. Not with
+        `geometry`.
 
     Returns
     -------
@@ -111,31 +119,125 @@ def minimize(
         _constant("L_h", L_h, h),
         _constant("L_g", L_g, g),
         _strong_convexity(mu, h, g),
-        seed=as_whole(seed, "seed"),
+        seed=as_whole(seed, "seed") if state is None else state.seed,
         geometry=space,
     )
     _check_constants(problem)
     watch = None
     if state is not None:
         chosen, plan = state.method, "continued"
+        problem = exchanged(problem) if state.exchanged else problem
+        watch = None if state.watch is None else replace(state.watch, problem=problem)
     elif isinstance(method, str) and method == "auto":
         watch = make_plan(problem, inner, prices)
         problem, chosen, plan = watch.problem, watch.method, watch.why
     else:
         chosen = make_method(method, inner, problem)
         plan = f"{method!r} as asked for" if isinstance(method, str) else "given as an object"
+    rule = Gradient(rel=as_positive(tol, "tol")) if stop is None else _rule(stop)
+    most = _iterations(max_iter, state)
+    callbacks = [*_callbacks(callback), *([Progress(rule)] if progress else [])]
+    places = [c for c in callbacks if isinstance(c, Checkpoint)]
+    places += [] if checkpoint is None else [Checkpoint.of(checkpoint)]
+    if len(places) > 1:
+        raise TypeError("give one checkpoint, not several")
+    saver = None
+    if places and geometry is not None:
+        raise TypeError("a run in a geometry cannot be saved; leave out checkpoint= or geometry=")
+    if places:
+        given = {"L_h": L_h, "L_g": L_g, "mu": mu}
+        given = {k: None if v is None else float(v) for k, v in given.items()}
+        saver = Saver(places[0], chosen, rule, most, given, fingerprint(h, g, x_start.size))
     run = Run(
         problem,
         chosen,
-        Gradient(rel=as_positive(tol, "tol")) if stop is None else _rule(stop),
-        max_iter=_iterations(max_iter, state),
-        callbacks=_callbacks(callback),
-        progress=progress,
+        rule,
+        max_iter=most,
+        callbacks=[c for c in callbacks if not isinstance(c, Checkpoint)],
         plan=plan,
         watch=watch,
         resume=state,
+        checkpoint=saver,
     )
     return run.go(x_start)
+
+
+def resume(
+    path: Any,
+    h: Any,
+    g: Any,
+    *,
+    stop: Rule | None = None,
+    tol: float | None = None,
+    max_iter: int | None = None,
+    callback: Callback | Sequence[Callback] | None = None,
+    progress: bool = False,
+) -> Result:
+    """Go on with a run that was saved by ``minimize(..., checkpoint=path)``.
+
+    The run continues as if it had never been stopped: the same iterates to the last bit, the
+    same calls, the same seed and constants; it is saved to `path` again. A run that was complete
+    gives its result at once. A method that cannot be stepped (SciPy's L-BFGS) starts again from
+    the last point, and ``res.plan`` says so.
+
+    Parameters
+    ----------
+    path : str or path
+        The checkpoint.
+    h, g : terms
+        The same as before. Their class, dimension and data are compared; of functions and objects
+        that are not geartrain's only what they can be asked is known without asking.
+    stop, tol : optional
+        A new rule or tolerance; by default those of the run.
+    max_iter : int, optional
+        Iterations from here on; by default up to the limit of the run.
+    callback, progress
+        As in `minimize`; callbacks are not saved.
+
+    Returns
+    -------
+    Result
+        Of the whole run.
+
+    Raises
+    ------
+    CheckpointError
+        The file is damaged, foreign, or from a newer version, or the problem is another one. The
+        file is not touched.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, geartrain as gt
+    >>> h, g = gt.Quadratic(np.eye(3), np.ones(3)), gt.Quadratic(np.diag([1.0, 10.0, 100.0]))
+    >>> path = tempfile.mkdtemp() + "/run.gtck"
+    >>> part = gt.minimize(h, g, method="fgm", max_iter=3, checkpoint=path)
+    >>> whole = gt.resume(path, h, g, max_iter=1000)
+    >>> part.success, whole.success, whole.nit > 3
+    (False, True, True)
+    """
+    saved = read(path)
+    for name, term in (("h", h), ("g", g)):
+        _check_term(name, term)
+    now = fingerprint(h, g, saved.run.best_x.size)
+    if differ := differences(saved.fingerprint, now):
+        raise CheckpointError(f"{path} is a run on another problem: {differ}")
+    if saved.rule is None and stop is None and tol is None:
+        raise CheckpointError(f"{path}: the stopping rule was your own; give it again as stop=")
+    state = saved.run
+    if stop is not None or tol is not None:
+        state = replace(state, status=None)
+    return minimize(
+        h,
+        g,
+        state=state,
+        stop=saved.rule if tol is None and stop is None else stop,
+        tol=1e-6 if tol is None else tol,
+        max_iter=max(saved.max_iter - state.iteration, 0) if max_iter is None else max_iter,
+        callback=callback,
+        progress=progress,
+        checkpoint=Checkpoint(path, saved.every),
+        **saved.given,
+    )
 
 
 def _check_term(name: str, term: Any) -> None:
@@ -207,10 +309,10 @@ def _iterations(max_iter: int | None, state: RunState | None) -> int:
     return done + as_whole(max_iter, "max_iter")
 
 
-def _callbacks(callback: Callback | Sequence[Callback] | None) -> Sequence[Callback]:
+def _callbacks(callback: Any) -> Sequence[Any]:
     if callback is None:
         return ()
-    if callable(callback):
+    if callable(callback) or isinstance(callback, Checkpoint):
         return [callback]
     if not isinstance(callback, Iterable):
         raise TypeError(f"callback must be callable or a list of callables, got {callback!r}")

@@ -55,11 +55,15 @@ class Prices:
 class Plan:
     """What was chosen."""
 
-    problem: Sum  # with h and g exchanged where g is the expensive term
+    problem: Any  # a Sum, with h and g exchanged where g is the expensive term
     method: Any
     fallback: Any  # to go on with when the bill gets out of hand, or None
     prices: Prices
     why: str
+
+    def without_problem(self) -> Plan:
+        """The plan for a state that is kept."""
+        return replace(self, problem=None)
 
     def leave(self) -> str:
         """Why `method` should be left now, or nothing."""
@@ -97,6 +101,11 @@ class Plan:
         return "\n  ".join(lines)
 
 
+def exchanged(problem: Sum) -> Sum:
+    """The same sum with h and g in each other's place."""
+    return replace(problem, h=problem.g, g=problem.h, L_h=problem.L_g, L_g=problem.L_h)
+
+
 def make_plan(problem: Sum, inner: Any, given: Mapping[str, float] | None) -> Plan:
     """Choose a method for `problem`."""
     prices = Prices(given)
@@ -121,7 +130,7 @@ def make_plan(problem: Sum, inner: Any, given: Mapping[str, float] | None) -> Pl
         return Plan(problem, SAEQN(), fallback, prices, why)
     p_h, p_g = prices.of("h", problem), prices.of("g", problem)
     if p_g > p_h:
-        problem = replace(problem, h=problem.g, g=problem.h, L_h=problem.L_g, L_g=problem.L_h)
+        problem = exchanged(problem)
     rho = max(p_h, p_g) / min(p_h, p_g)
     expensive = problem.h.name
     if rho < SEPARATE_FROM and fallback is not None:

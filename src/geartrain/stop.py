@@ -130,6 +130,7 @@ class Gap:
         return Status.CONVERGED if 2.0 * self.eps * look.A >= self.R**2 else None
 
 
+@dataclass(frozen=True, repr=False)
 class Calls:
     """Stop when one of the budgets is used up: ``Calls({"h.grad": 50})``.
 
@@ -141,8 +142,10 @@ class Calls:
         Most calls by key, as in ``res.calls``.
     """
 
-    def __init__(self, budget: dict[str, int]) -> None:
-        self.budget = dict(budget)
+    budget: dict[str, int]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budget", dict(self.budget))
         for key, most in self.budget.items():
             as_positive(most, f"the budget of {key!r}")
 

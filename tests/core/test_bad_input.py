@@ -46,7 +46,7 @@ def is_told(make, error, message):
         (lambda: gt.LogSumExp(EYE, c=[1.0]), ValueError, "c must have length 3, got 1"),
         (lambda: gt.LogSumExp(EYE[:0]), ValueError, "A has no rows"),
         (
-            lambda: gt.LinearModel(aslinearoperator(EYE), [1, 1, 1]),
+            lambda: gt.LogSumExp(aslinearoperator(EYE)),
             TypeError,
             "A must be an array or a sparse matrix, got a LinearOperator",
         ),

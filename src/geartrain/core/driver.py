@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
-import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from geartrain.core.checkpoint import Saver
 from geartrain.core.history import History
 from geartrain.core.run_state import Certificate, RunState
 from geartrain.core.status import Status
@@ -38,6 +39,9 @@ class Watch(Protocol):
     def told(self, left: str) -> str:
         """The plan in words and numbers, after the run."""
 
+    def without_problem(self) -> Any:
+        """Itself, for a state that is kept."""
+
 
 class Run:
     """One run of a method; a `geartrain.stop.Look` for its stopping rule."""
@@ -50,14 +54,19 @@ class Run:
         *,
         max_iter: int,
         callbacks: Sequence[Callback] = (),
-        progress: bool = False,
         plan: str = "",
         watch: Watch | None = None,
         resume: RunState | None = None,
+        checkpoint: Saver | None = None,
     ) -> None:
         self.problem, self.method, self.rule = problem, method, rule
-        self.max_iter, self.progress, self.plan = max_iter, progress, plan
+        self.max_iter, self.plan = max_iter, plan
         self.watch, self.left = watch, ""
+        self.checkpoint = checkpoint
+        # After the last complete iteration: the state, and how many rows and notes belong to it.
+        self._complete: tuple[RunState, int, int] | None = None
+        self._ended: Status | None = None  # how an earlier run was ended by its rule
+        self._closing = [e for c in callbacks if callable(e := getattr(c, "close", None))]
         self.callbacks = [_accepting(c) for c in callbacks]
         self.calls = problem.ledger.calls
         self.history = History(tuple(self.calls))
@@ -68,7 +77,6 @@ class Run:
         self._grad0 = math.nan
         self._spent = 0.0  # seconds of earlier runs and before the last pause
         self._since = perf_counter()
-        self._shown = 0.0
         self._asked_bound = math.inf  # the bound at which the gradient was last asked for
         self._f = self._grad_norm = math.nan
         if resume is not None:
@@ -83,6 +91,14 @@ class Run:
         self._asked_bound = old.asked_bound
         self.history.rows.extend(old.rows)
         self.history.notes.extend(old.notes)
+        self.left = old.left
+        self._ended = None if old.status is None else Status(old.status)
+        if hasattr(self.method, "solve") and self._ended is None:
+            name = type(self.method).__name__
+            note = f"{name} cannot be stepped: started again from the last point"
+            self.history.notes.append((self.k, note))
+            self.plan += f"; {note}"
+        self._set_complete(old.status)
 
     # What a rule sees -------------------------------------------------------------------
 
@@ -137,7 +153,9 @@ class Run:
             self._resume_clock()
             if self.best_x is None:
                 self.best_x = x0
-            if hasattr(self.method, "solve"):
+            if self._ended is not None:
+                status = self._ended
+            elif hasattr(self.method, "solve"):
                 status = self._run_whole(x0)
             else:
                 status = self._run_steps(x0)
@@ -146,14 +164,31 @@ class Run:
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         except Exception as error:
-            self._pause_clock()
+            self._pause_clock()  # its value goes into the result
             failed = self._result(Status.FAILED, f" ({error!r})")
             error.partial_result = failed  # type: ignore[attr-defined]
             raise
-        self._pause_clock()
-        if self.progress:
-            self._show(last=True)
+        finally:
+            self._pause_clock()
+            self._save(now=True)
+            for close in self._closing:
+                close()
         return self._result(status, detail)
+
+    def _save(self, now: bool = False) -> None:
+        """Write a checkpoint of the last complete iteration, if it is time."""
+        if self.checkpoint is None or self._complete is None:
+            return
+        done, n_rows, n_notes = self._complete
+        rows, notes = self.history.rows, self.history.notes
+        self.checkpoint.save(
+            lambda: replace(done, rows=tuple(rows[:n_rows]), notes=tuple(notes[:n_notes])), now
+        )
+
+    def _set_complete(self, status: int | None) -> None:
+        if self.checkpoint is not None:
+            n_rows, n_notes = len(self.history.rows), len(self.history.notes)
+            self._complete = self._run_state(status), n_rows, n_notes
 
     def _run_steps(self, x0: Vector) -> Status:
         status = None
@@ -186,6 +221,8 @@ class Run:
             return ended is not None
 
         self.method.solve(self.problem, x0 if self.state is None else self.state.point, report)
+        if ended is None:
+            self._set_complete(Status.STALLED)
         return Status.STALLED if ended is None else ended
 
     def record(self) -> Status | None:
@@ -204,8 +241,8 @@ class Run:
             self._add_row()
         if status is None and state.stalled:
             status = Status.STALLED
-        if self.progress:
-            self._show()
+        self._set_complete(status)
+        self._save()
         if self.callbacks:
             status = self._call_back() or status
         self._resume_clock()
@@ -266,18 +303,6 @@ class Run:
                 return Status.STOPPED
         return None
 
-    def _show(self, last: bool = False) -> None:
-        """A line on stderr, twice a second and at the end."""
-        if not last and self._spent - self._shown < 0.5:
-            return
-        self._shown = self._spent
-        calls = " ".join(f"{k} {v}" for k, v in self.calls.items() if v)
-        what = (
-            f"f {self._f:.9g}" if math.isnan(self._grad_norm) else f"|grad| {self._grad_norm:.2e}"
-        )
-        end = "\n" if last else ""
-        print(f"\r{self.k:6d}  {what}  {calls}  {self._spent:.1f} s ", end=end, file=sys.stderr)
-
     def _pause_clock(self) -> None:
         if not math.isnan(self._since):
             self._spent += perf_counter() - self._since
@@ -313,7 +338,7 @@ class Run:
             certificate=self._certificate(),
             constants={"L_h": p.L_h, "L_g": p.L_g, "mu": p.mu},
             plan=self.plan if self.watch is None else self.watch.told(self.left),
-            state=self._run_state(),
+            state=self._result_state(),
         )
 
     def _certificate(self) -> Certificate | None:
@@ -327,9 +352,14 @@ class Run:
             return Certificate(R**2 / (2.0 * self.state.A), f"|x0 - x*| <= {R:g}, f convex")
         return None
 
-    def _run_state(self) -> RunState | None:
+    def _result_state(self) -> RunState | None:
         if self.state is None:
             return None
+        rows, notes = tuple(self.history.rows), tuple(self.history.notes)
+        return replace(self._run_state(None), rows=rows, notes=notes)
+
+    def _run_state(self, status: int | None) -> RunState:
+        """As it is now, without the history: copying that at every iteration would be slow."""
         assert self.best_x is not None
         return RunState(
             method=self.method,
@@ -343,8 +373,13 @@ class Run:
             best_x=self.best_x,
             best_f=self.best_f,
             best_grad_norm=self.best_grad_norm,
-            rows=tuple(self.history.rows),
-            notes=tuple(self.history.notes),
+            rows=(),
+            notes=(),
+            seed=self.problem.seed,
+            exchanged=self.problem.h.name == "g",
+            watch=None if self.watch is None else self.watch.without_problem(),
+            left=self.left,
+            status=None if status is None else int(status),
         )
 
 

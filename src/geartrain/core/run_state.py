@@ -36,3 +36,8 @@ class RunState:
     best_grad_norm: float
     rows: tuple[tuple[float, ...], ...]
     notes: tuple[tuple[int, str], ...]
+    seed: int
+    exchanged: bool  # the method's h is the user's g
+    watch: Any = None  # the plan of method "auto", without its problem
+    left: str = ""  # why the method of that plan was left
+    status: int | None = None  # with which the rule ended the run

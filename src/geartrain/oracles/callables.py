@@ -108,6 +108,43 @@ class Term(Algebra):
         self.M3 = None if M3 is None else as_nonnegative(M3, "M3")
         self.convex = convex
 
+    @classmethod
+    def from_scipy(
+        cls, fun: Callable[..., Any], jac: Any, args: tuple[Any, ...] = (), **constants: Any
+    ) -> Term:
+        """A term from what one gives to `scipy.optimize.minimize`.
+
+        Parameters
+        ----------
+        fun : callable
+            ``fun(x, *args) -> float``, or ``-> (float, array)`` with ``jac=True``.
+        jac : callable or True
+            ``jac(x, *args) -> array (n,)``, or True.
+        args : tuple
+            More arguments of both.
+        **constants
+            As for `geartrain.Term`: n, L, mu, ...
+
+        Returns
+        -------
+        Term
+            Answers what was given.
+
+        Examples
+        --------
+        >>> import geartrain as gt
+        >>> from scipy.optimize import rosen, rosen_der
+        >>> gt.Term.from_scipy(rosen, rosen_der, n=3, convex=False)
+        Term(grad, value, n=3)
+        """
+        if jac is True:
+            return cls(lambda x: fun(x, *args), **constants)
+        if not callable(jac):
+            raise TypeError(f"from_scipy: jac must be callable or True, got {jac!r:.60}")
+        if not callable(fun):
+            raise TypeError(f"from_scipy: fun must be callable, got {type(fun).__name__}")
+        return cls(value=lambda x: fun(x, *args), grad=lambda x: jac(x, *args), **constants)
+
     def __repr__(self) -> str:
         known = answers(self)
         words = "grad and value together" if "value_and_grad" in known else ""

@@ -11,7 +11,12 @@ from scipy import sparse
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.losses import Loss, Squared, make_loss
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.spectrum import column_norms_squared, gram_norm, row_norms_squared
+from geartrain.oracles.spectrum import (
+    column_norms_squared,
+    gram_norm,
+    largest_eigenvalue,
+    row_norms_squared,
+)
 from geartrain.oracles.validation import as_matrix, as_nonnegative, as_vector
 
 
@@ -20,7 +25,9 @@ class LinearModel(Algebra):
 
     Parameters
     ----------
-    A : array or sparse matrix (m, n_features)
+    A : array, sparse matrix or LinearOperator (m, n_features)
+        An operator (SciPy's, pylops') is asked for products with A and A' only: no single
+        summands and partial derivatives.
     y : array (m,)
         Labels -1 and +1 for logistic, smoothed_hinge and squared_hinge; real targets for
         squared and huber.
@@ -60,7 +67,7 @@ class LinearModel(Algebra):
         intercept: bool = False,
         **loss_params: float,
     ) -> None:
-        self.A = as_matrix(A, "A")
+        self.A = as_matrix(A, "A", operator=True)
         self.m, self.n_features = self.A.shape
         if self.m == 0:
             raise ValueError("A has no rows: a mean over no data is not defined")
@@ -77,6 +84,9 @@ class LinearModel(Algebra):
         self.intercept = bool(intercept)
         self.n = self.n_features + self.intercept
         self.n_components = self.m
+        if not isinstance(self.A, np.ndarray) and not sparse.issparse(self.A):
+            self.component = self.coord = None  # type: ignore[assignment]
+            self.n_components = self.L_components = self.L_coord = None  # type: ignore[assignment]
         if isinstance(self.loss, Squared):
             self.hessian_product = self.curvature_product
 
@@ -160,6 +170,9 @@ class LinearModel(Algebra):
 
     @cached_property
     def L(self) -> float:
+        if self.component is None:
+            norm = largest_eigenvalue(lambda v: self._pull_back(self.predict(v)), self.n)
+            return self.loss.curvature * norm / self.m + self.l2
         return self.loss.curvature * gram_norm(self._with_ones) / self.m + self.l2
 
     @property
@@ -180,4 +193,5 @@ class LinearModel(Algebra):
 
     def __repr__(self) -> str:
         kind = "CSR" if sparse.issparse(self.A) else "dense"
+        kind = type(self.A).__name__ if self.component is None else kind
         return f"LinearModel({self.loss.name}, {kind} {self.m} x {self.n_features}, l2={self.l2:g})"

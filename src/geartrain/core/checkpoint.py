@@ -1,0 +1,349 @@
+r"""Checkpoints: a run on disk, so that `geartrain.resume` goes on where it was.
+
+The file, in this order:
+
+===========================  =====================================================================
+magic line                   ``geartrain checkpoint <format>``
+JSON line                    ``{"arrays": [[dtype, shape, order], ...], "tree": ...}``
+array bytes                  little-endian, one array after the other
+32 bytes                     SHA-256 of all the above
+===========================  =====================================================================
+
+The tree is a `Saved`. Its leaves are null, booleans, numbers and strings; every other node is an
+object with one of the keys ``array`` and ``scalar`` (a place in ``arrays``), ``table`` (columns of
+a tuple of rows), ``tuple``, ``list``, ``dict``, or ``class`` and ``fields``. A class is looked up
+among the dataclasses that geartrain has defined; nothing is imported and no other code is run on
+behalf of a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from geartrain.core.run_state import RunState
+from geartrain.oracles.validation import as_nonnegative
+
+MAGIC = b"geartrain checkpoint "
+FORMAT = 1
+_DIGEST = 32
+# The time between two files is at least this multiple of what writing one takes.
+_SPARE = 20.0
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be written for this run, or not be read."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a checkpoint holds."""
+
+    run: RunState
+    rule: Any  # the stopping rule, or None if it is not geartrain's own
+    max_iter: int
+    given: dict[str, Any]  # constants that were given to `minimize`
+    every: float
+    fingerprint: dict[str, str]
+
+
+class Checkpoint:
+    """Where and how often a run is saved; give it as ``minimize(..., checkpoint=...)``.
+
+    The file is replaced in one move: a crash leaves the old or the new one, never a half. A run
+    is saved as it was after its last complete outer iteration: at the first, then every so many
+    seconds, and at the end, also when the end is Ctrl-C or an error in an oracle. Where the file
+    cannot be written (a full disk), there is one warning, and the run goes on.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; an older checkpoint there is replaced, any other file is an error.
+    every : float
+        Seconds between two files; 0 saves as often as that takes less than a twentieth of the
+        time, which larger numbers do not exceed either.
+
+    Examples
+    --------
+    >>> import geartrain as gt
+    >>> gt.callbacks.Checkpoint("run.gtck", every=60)
+    Checkpoint('run.gtck', every=60)
+    """
+
+    def __init__(self, path: Any, every: float = 30.0) -> None:
+        self.path = Path(path)
+        self.every = as_nonnegative(every, "every")
+
+    @classmethod
+    def of(cls, given: Any) -> Checkpoint:
+        """A checkpoint as it is, or one at a path."""
+        if isinstance(given, Checkpoint):
+            return given
+        if not isinstance(given, (str, os.PathLike)):
+            raise TypeError(
+                f"checkpoint must be a path or gt.callbacks.Checkpoint(path), got {given!r:.60}"
+            )
+        return cls(given)
+
+    def __repr__(self) -> str:
+        return f"Checkpoint({str(self.path)!r}, every={self.every:g})"
+
+
+class Saver:
+    """Writes the checkpoints of one run.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        Where and how often.
+    method : method
+        Of the run; an error if it cannot be stored.
+    rule, max_iter, given, fingerprint
+        As in `Saved`.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        method: Any,
+        rule: Any,
+        max_iter: int,
+        given: dict[str, Any],
+        fingerprint: dict[str, str],
+    ) -> None:
+        self.path, self.every = checkpoint.path, checkpoint.every
+        self.max_iter, self.given, self.fingerprint = max_iter, given, fingerprint
+        try:
+            dumps(method)
+        except CheckpointError as error:
+            raise CheckpointError(f"this run cannot be saved: {error}") from None
+        try:
+            dumps(rule)
+            self.rule = rule
+        except CheckpointError:  # a rule of the user's own is given again with `resume`
+            self.rule = None
+        self._due = -math.inf
+        self._warned = False
+        with contextlib.suppress(OSError), self.path.open("rb") as file:
+            if file.read(len(MAGIC)) not in (MAGIC, b""):
+                raise CheckpointError(
+                    f"{self.path} exists and is not a checkpoint; it would be overwritten"
+                )
+
+    def save(self, run: Callable[[], RunState], now: bool = False) -> None:
+        """Write what `run` gives, if it is time."""
+        start = monotonic()
+        if start < self._due and not now:
+            return
+        try:
+            what = (run(), self.rule, self.max_iter, self.given, self.every, self.fingerprint)
+            write(self.path, dumps(Saved(*what)))
+        except (OSError, CheckpointError) as error:
+            if not self._warned:
+                self._warned = True
+                warnings.warn(
+                    f"the checkpoint could not be written, the run goes on without: {error}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        end = monotonic()
+        self._due = end + max(self.every, _SPARE * (end - start))
+
+
+# Files ------------------------------------------------------------------------------------
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replace the file at `path` in one move that survives a crash of the machine."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    with contextlib.suppress(OSError):  # Windows has no handles of folders
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def read(path: Any) -> Saved:
+    """The checkpoint at `path`, or a `CheckpointError` that says what is wrong with it."""
+    try:
+        saved = loads(Path(path).read_bytes())
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error}") from error.__cause__
+    if not isinstance(saved, Saved) or not isinstance(saved.run, RunState):
+        raise CheckpointError(f"{path}: this checkpoint does not hold a run")
+    return saved
+
+
+# Format -----------------------------------------------------------------------------------
+
+
+def dumps(value: Any) -> bytes:
+    """`value` in the format of this module."""
+    arrays: list[np.ndarray] = []
+    places: dict[int, int] = {}
+    tree = _encode(value, arrays, places)
+    order = ["C" if a.flags.c_contiguous or not a.flags.f_contiguous else "F" for a in arrays]
+    header = {
+        "arrays": [[_code(a), list(a.shape), o] for a, o in zip(arrays, order, strict=True)],
+        "tree": tree,
+    }
+    parts = [MAGIC + b"%d\n" % FORMAT, json.dumps(header, separators=(",", ":")).encode(), b"\n"]
+    for a, o in zip(arrays, order, strict=True):
+        parts.append(a.astype(_code(a), copy=False).tobytes(o))  # type: ignore[arg-type]
+    body = b"".join(parts)
+    return body + hashlib.sha256(body).digest()
+
+
+def loads(data: bytes) -> Any:
+    """The inverse of `dumps`; a `CheckpointError` whatever else `data` is."""
+    if not data.startswith(MAGIC):
+        raise CheckpointError("not a checkpoint of geartrain")
+    first = data.find(b"\n", 0, len(MAGIC) + 20)
+    number = data[len(MAGIC) : first]
+    if first < 0 or not number.isdigit():
+        raise CheckpointError("the checkpoint is damaged (its first line)")
+    if int(number) > FORMAT:
+        raise CheckpointError(
+            f"written by a newer geartrain (format {int(number)}, this one reads {FORMAT})"
+        )
+    body, digest = data[:-_DIGEST], data[-_DIGEST:]
+    if int(number) < 1 or hashlib.sha256(body).digest() != digest:
+        raise CheckpointError("the checkpoint is damaged (its checksum is wrong)")
+    try:
+        second = body.index(b"\n", first + 1)
+        header = json.loads(body[first + 1 : second])
+        arrays = _arrays(header["arrays"], body[second + 1 :])
+        return _decode(header["tree"], arrays)
+    except CheckpointError:
+        raise
+    except Exception as error:  # whatever a made-up tree provokes
+        raise CheckpointError(f"the checkpoint makes no sense ({error!r:.200})") from error
+
+
+def _code(array: np.ndarray) -> str:
+    return array.dtype.newbyteorder("<").str
+
+
+def _encode(value: Any, arrays: list[np.ndarray], places: dict[int, int]) -> Any:
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8:
+            raise CheckpointError(f"an array of {value.dtype} has no place in a checkpoint")
+        if id(value) not in places:  # states share arrays; `arrays` keeps the id from being reused
+            places[id(value)] = len(arrays)
+            arrays.append(value if isinstance(value, np.ndarray) else np.asarray(value))
+        kind = "array" if isinstance(value, np.ndarray) else "scalar"
+        return {kind: places[id(value)]}
+    if type(value) is tuple and _is_table(value):
+        columns = (np.array(column) for column in zip(*value, strict=True))
+        return {"table": [_encode(column, arrays, places) for column in columns]}
+    if type(value) in (tuple, list):
+        return {type(value).__name__: [_encode(v, arrays, places) for v in value]}
+    if isinstance(value, dict):
+        pairs = value.items()
+        return {"dict": [[_encode(p, arrays, places) for p in pair] for pair in pairs]}
+    name = _name(type(value))
+    if _class(name) is None:
+        raise CheckpointError(
+            f"{type(value).__module__}.{type(value).__qualname__} is not a dataclass of geartrain, "
+            "and no other objects are stored"
+        )
+    parts = {f.name: _encode(getattr(value, f.name), arrays, places) for f in fields(value)}
+    return {"class": name, "fields": parts}
+
+
+def _is_table(value: tuple[Any, ...]) -> bool:
+    """Rows of numbers, each column of one kind: the history."""
+    kinds = {tuple(map(type, row)) if type(row) is tuple else () for row in value}
+    if len(kinds) != 1:
+        return False
+    (kind,) = kinds
+    return (
+        bool(kind)
+        and set(kind) <= {int, float}
+        and all(-(2**63) <= v < 2**63 for row in value for v in row if type(v) is int)
+    )
+
+
+def _arrays(described: list[Any], data: bytes) -> list[np.ndarray]:
+    out, start = [], 0
+    for code, shape, order in described:
+        dtype = np.dtype(str(code))
+        if dtype.kind not in "biuf" or order not in ("C", "F") or min(shape, default=0) < 0:
+            raise CheckpointError(f"the checkpoint holds an array of {code!r}, which has no place")
+        count = math.prod(shape)
+        flat = np.frombuffer(data, dtype, count, start) if count else np.empty(0, dtype)
+        # A copy: aligned, writeable, in the byte order of this machine.
+        native = flat.astype(dtype.newbyteorder("="))
+        out.append(native.reshape(shape, order=order))
+        start += count * dtype.itemsize
+    if start != len(data):
+        raise CheckpointError(f"the checkpoint has {len(data)} bytes of arrays, expected {start}")
+    return out
+
+
+def _decode(node: Any, arrays: list[np.ndarray]) -> Any:
+    if not isinstance(node, dict):
+        if isinstance(node, list):
+            raise CheckpointError("the checkpoint makes no sense (a bare list)")
+        return node
+    kind = next(iter(node))
+    inside = node[kind]
+    if kind == "array":
+        return arrays[inside]
+    if kind == "scalar":
+        return arrays[inside][()]
+    if kind == "dict":
+        return {_decode(k, arrays): _decode(v, arrays) for k, v in inside}
+    if kind == "table":
+        columns = [_decode(c, arrays).tolist() for c in inside]
+        return tuple(zip(*columns, strict=True))
+    if kind in ("tuple", "list"):
+        items = [_decode(v, arrays) for v in inside]
+        return tuple(items) if kind == "tuple" else items
+    cls = _class(inside)
+    if cls is None:
+        raise CheckpointError(f"the checkpoint holds a {inside!r}, which this geartrain has not")
+    if {f.name for f in fields(cls)} != node["fields"].keys():
+        raise CheckpointError(
+            f"the checkpoint holds a {inside!r} with other fields: written by another version"
+        )
+    return cls(**{k: _decode(v, arrays) for k, v in node["fields"].items()})
+
+
+def _name(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _class(name: str) -> type | None:
+    """The dataclass of geartrain of that name, if there is one."""
+    where, _, what = name.partition(":")
+    if not where.startswith("geartrain."):
+        return None
+    cls = getattr(sys.modules.get(where), what, None)
+    own = isinstance(cls, type) and is_dataclass(cls) and _name(cls) == name
+    return cls if own else None

@@ -1,0 +1,115 @@
+"""Terms from functions of PyTorch and JAX: value and gradient by automatic differentiation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from geartrain.oracles.callables import Term
+from geartrain.oracles.protocols import Vector
+
+
+def from_torch(
+    fn: Callable[[Any], Any], *, device: Any = None, dtype: Any = None, **constants: Any
+) -> Term:
+    """A term from a function of a PyTorch tensor.
+
+    A call moves x to the device once, and value and gradient back once, together.
+
+    Parameters
+    ----------
+    fn : callable
+        From a tensor of shape (n,) to a tensor with one number, differentiable.
+    device : optional
+        Where `fn` computes, e.g. ``"cuda"``; PyTorch's default device if not given.
+    dtype : optional
+        What `fn` computes in, e.g. ``torch.float32``; ``torch.float64`` if not given.
+    **constants
+        As for `geartrain.Term`: n, L, mu, ...
+
+    Returns
+    -------
+    Term
+        Answers with value and gradient together.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError("from_torch needs PyTorch: pip install geartrain[torch]") from error
+    kind = torch.float64 if dtype is None else dtype
+
+    def value_and_grad(x: Vector) -> tuple[float, Vector]:
+        where = torch.get_default_device() if device is None else device
+        # A copy: fn must not reach the vector of the method.
+        point = torch.tensor(x, dtype=kind, device=where, requires_grad=True)
+        value = fn(point)
+        _check_number("torch", value)
+        (grad,) = torch.autograd.grad(value, point)
+        both = torch.cat([value.detach().reshape(1).to(kind), grad.reshape(-1)])
+        return _split(both.cpu().numpy())
+
+    return Term(value_and_grad, **constants)
+
+
+def from_jax(
+    fn: Callable[[Any], Any], *, device: Any = None, dtype: Any = None, **constants: Any
+) -> Term:
+    """A term from a function of a JAX array, compiled by ``jax.jit``.
+
+    A call moves x to the device once, and value and gradient back once, together.
+
+    Parameters
+    ----------
+    fn : callable
+        From an array of shape (n,) to one number, differentiable and traceable.
+    device : optional
+        Where `fn` computes, e.g. ``jax.devices()[0]``; JAX's default device if not given.
+    dtype : optional
+        What `fn` computes in; if not given, JAX's largest float: float64 where
+        ``jax.config.update("jax_enable_x64", True)`` was called, else float32.
+    **constants
+        As for `geartrain.Term`: n, L, mu, ...
+
+    Returns
+    -------
+    Term
+        Answers with value and gradient together.
+    """
+    try:
+        import jax
+    except ImportError as error:
+        raise ImportError("from_jax needs JAX: pip install geartrain[jax]") from error
+    jnp = jax.numpy
+
+    def number(x: Any) -> Any:
+        value = fn(x)
+        _check_number("jax", value)
+        return jnp.reshape(value, ())
+
+    @jax.jit
+    def together(x: Any) -> Any:
+        value, grad = jax.value_and_grad(number)(x)
+        return jnp.concatenate([jnp.reshape(value, (1,)), grad])
+
+    def value_and_grad(x: Vector) -> tuple[float, Vector]:
+        kind = dtype
+        if kind is None:
+            kind = np.float64 if jax.config.jax_enable_x64 else np.float32
+        point = jax.device_put(np.asarray(x, dtype=kind), device)
+        return _split(np.asarray(together(point)))
+
+    return Term(value_and_grad, **constants)
+
+
+def _check_number(library: str, value: Any) -> None:
+    shape = tuple(getattr(value, "shape", ()))
+    if not hasattr(value, "shape") or int(np.prod(shape)) != 1:
+        what = f"shape {shape}" if shape else type(value).__name__
+        raise TypeError(f"from_{library}: the function must answer with one number, got {what}")
+
+
+def _split(both: Any) -> tuple[float, Vector]:
+    numbers = both.astype(np.float64)
+    return float(numbers[0]), numbers[1:]

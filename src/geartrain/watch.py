@@ -1,0 +1,185 @@
+"""``watch(path)``: a plot of a running job's log, in the terminal or in the browser."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from geartrain.callbacks import read_log
+from geartrain.oracles.validation import as_positive
+
+if TYPE_CHECKING:
+    from http.server import ThreadingHTTPServer
+
+_WIDTH, _HEIGHT = 72, 18
+
+
+def watch(
+    path: Any,
+    *,
+    x: str = "seconds",
+    y: str = "grad_norm",
+    every: float = 1.0,
+    browser: bool = False,
+) -> None:
+    """Plot a log of `geartrain.callbacks.CSVLog` or `JSONLLog` while it grows, until Ctrl-C.
+
+    Parameters
+    ----------
+    path : str or path
+        The log; it may not be there yet.
+    x, y : str
+        Columns: nit, seconds, fun, grad_norm, h.grad, ...
+    every : float
+        Seconds between two looks at the file.
+    browser : bool
+        Serve a page on this machine and open it, instead of drawing in the terminal.
+    """
+    as_positive(every, "every")
+    try:
+        if browser:
+            _serve(Path(path), x, y, every)
+        else:
+            _draw_again_and_again(Path(path), x, y, every)
+    except KeyboardInterrupt:
+        return
+
+
+def draw(rows: Sequence[dict[str, Any]], x: str = "seconds", y: str = "grad_norm") -> str:
+    """Column `y` against column `x` as text; logarithmic where all of y is positive.
+
+    Parameters
+    ----------
+    rows : list of dict
+        The log.
+    x, y : str
+        Columns.
+
+    Returns
+    -------
+    str
+        The plot, with a line about the last row below.
+    """
+    if not rows:
+        return "nothing in the log yet"
+    for name in (x, y):
+        if name not in rows[0]:
+            raise KeyError(f"no column {name!r} in the log; there are {', '.join(rows[0])}")
+    points = [(float(r[x]), float(r[y])) for r in rows]
+    points = [p for p in points if math.isfinite(p[0]) and math.isfinite(p[1])]
+    last = "  ".join(f"{k} {v:.6g}" for k, v in rows[-1].items() if v and not math.isnan(v))
+    if not points:
+        return f"{y} is not known in this run; try y='fun'\n{last}"
+    log = all(v > 0.0 for _, v in points)
+    heights = [math.log10(v) if log else v for _, v in points]
+    low, high = min(heights), max(heights)
+    left, right = min(u for u, _ in points), max(u for u, _ in points)
+    grid = [[" "] * _WIDTH for _ in range(_HEIGHT)]
+    for (u, _), v in zip(points, heights, strict=True):
+        column = round((u - left) / (right - left) * (_WIDTH - 1)) if right > left else 0
+        row = round((high - v) / (high - low) * (_HEIGHT - 1)) if high > low else 0
+        grid[row][column] = "*"
+    ends = {0: high, _HEIGHT - 1: low}
+    lines = []
+    for i, cells in enumerate(grid):
+        mark = f"{10.0 ** ends[i] if log else ends[i]:.3g}" if i in ends else ""
+        lines.append(f"{mark:>10} |{''.join(cells).rstrip()}")
+    lines.append(f"{'':>10} +{'-' * _WIDTH}")
+    lines.append(f"{y:>10}  {f'{left:.4g}':<{_WIDTH // 2}}{f'{x} = {right:.4g}':>{_WIDTH // 2}}")
+    return "\n".join([*lines, last])
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return read_log(path) if path.exists() else []
+
+
+def _draw_again_and_again(path: Path, x: str, y: str, every: float) -> None:
+    seen: object = None
+    while True:
+        state = path.stat() if path.exists() else None
+        now = None if state is None else (state.st_mtime_ns, state.st_size)
+        if now != seen or seen is None:
+            seen = now
+            clear = "\x1b[2J\x1b[H" if sys.stdout.isatty() else ""
+            print(f"{clear}{path}\n{draw(_rows(path), x, y)}", flush=True)
+        time.sleep(every)
+
+
+# The browser --------------------------------------------------------------------------------
+
+_PAGE = """<!doctype html><meta charset="utf-8"><title>geartrain</title>
+<style>body{font:14px sans-serif;margin:2em}svg{border:1px solid #ccc;width:100%;height:60vh}
+polyline{fill:none;stroke:#06c;stroke-width:2;vector-effect:non-scaling-stroke}</style>
+<h3 id="title"></h3><svg viewBox="0 0 1000 500" preserveAspectRatio="none">
+<polyline id="line"/></svg><p id="range"></p><p id="last"></p><script>
+async function look() {
+  const d = await (await fetch("data")).json();
+  document.getElementById("title").textContent = d.path + ": " + d.y + " against " + d.x;
+  let p = d.points;
+  document.getElementById("last").textContent = d.last;
+  if (p.length) {
+    const log = p.every(q => q[1] > 0), v = p.map(q => log ? Math.log10(q[1]) : q[1]);
+    const lo = v.reduce((a, b) => Math.min(a, b)), hi = v.reduce((a, b) => Math.max(a, b));
+    const a = p[0][0], b = p[p.length - 1][0];
+    document.getElementById("line").setAttribute("points", p.map((q, i) =>
+      (1000 * (q[0] - a) / (b - a || 1)) + "," + (10 + 480 * (hi - v[i]) / (hi - lo || 1)))
+      .join(" "));
+    document.getElementById("range").textContent = d.x + " from " + a + " to " + b + ", " + d.y +
+      (log ? " (logarithmic) from " : " from ") + (log ? 10 ** lo : lo).toPrecision(3) + " to " +
+      (log ? 10 ** hi : hi).toPrecision(3);
+  }
+  setTimeout(look, 1000 * d.every);
+}
+look();
+</script>
+"""
+
+
+def _data(path: Path, x: str, y: str, every: float) -> dict[str, Any]:
+    """What the page asks for."""
+    rows = _rows(path)
+    points = [(r[x], r[y]) for r in rows if x in r and y in r]
+    points = [p for p in points if all(map(math.isfinite, p))]
+    last = "" if not rows else ", ".join(f"{k} {v:.6g}" for k, v in rows[-1].items())
+    return {"path": str(path), "x": x, "y": y, "every": every, "points": points, "last": last}
+
+
+def server(path: Any, x: str, y: str, every: float) -> ThreadingHTTPServer:
+    """A server of the page, on this machine only, at a free port."""
+    # Here, because importing it takes a while.
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path not in ("/", "/data"):
+                self.send_error(404)
+                return
+            page = self.path == "/"
+            text = _PAGE if page else json.dumps(_data(Path(path), x, y, every))
+            body = text.encode()
+            self.send_response(200)
+            kind = "text/html; charset=utf-8" if page else "application/json"
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: Any) -> None:
+            """Say nothing."""
+
+    return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+
+def _serve(path: Path, x: str, y: str, every: float) -> None:
+    import webbrowser
+
+    with server(path, x, y, every) as page:
+        address = f"http://127.0.0.1:{page.server_address[1]}/"
+        print(f"{address} (Ctrl-C ends)", flush=True)
+        webbrowser.open(address)
+        page.serve_forever()
