@@ -45,7 +45,8 @@ def limited(term, L, mu):
     return gt.Term(ask, n=term.n, L=L, mu=mu)
 
 
-@pytest.mark.parametrize("method", sorted(set(METHODS) - {"katyusha", "catalyst", "acd"}))
+# katyusha, catalyst and acd take long here; aeg needs mu > 0, which is not given.
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"katyusha", "catalyst", "acd", "aeg"}))
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
 @given(problem=quadratics())
 @settings(max_examples=25)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not alone:
         gossip = Gossip(comm, local_term(comm.rank), args.graph, **options)
         res = gossip.minimize(method=args.method, tol=args.tol)
-        blocks = comm.gather(np.asarray(res.x)) or []  # all of them at rank 0
+        blocks: Any = comm.gather(np.asarray(res.x))
     if comm.rank != 0:
         return
     here = Gossip(None, [local_term(i) for i in range(n_nodes)], args.graph, **options)

@@ -186,8 +186,9 @@ class ActorRounds:
         if self.client.status != "running":
             return False
         # client.nthreads(), which would wait forever for a scheduler that is gone.
-        ask = self.client.scheduler.ncores
-        return self.actors[i]._address in self.client.sync(ask, callback_timeout=self.timeout)
+        scheduler: Any = self.client.scheduler
+        known = self.client.sync(scheduler.ncores, callback_timeout=self.timeout)
+        return self.actors[i]._address in known
 
     def _again(self, i: int, x: Vector, error: BaseException) -> Any:
         try:
