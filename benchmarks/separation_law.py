@@ -53,7 +53,8 @@ def measure(method, L_h, L_g):
     for seed in SEEDS:
         h, g, f_star = problem(L_h, L_g, seed)
         stop = gt.stop.Value(f_star + EPS)
-        res = gt.minimize(h, g, method=method, inner="agm", stop=stop, L_h=L_h, L_g=L_g, mu=MU)
+        constants = {"L_h": L_h, "L_g": L_g, "mu": MU}
+        res = gt.minimize(h, g, method=method, inner="agm", stop=stop, max_iter=10**7, **constants)
         if not res.success:
             raise RuntimeError(f"{method} at L_h = {L_h:g}, L_g = {L_g:g}: {res.message}")
         calls.append((res.calls["h.grad"], res.calls["g.grad"]))
