@@ -1,7 +1,9 @@
 """Data for experiments: files from the folder named by GEARTRAIN_DATA, and problems made here."""
 
+from geartrain.datasets.download import fetch_gas_sensors
 from geartrain.datasets.files import (
     DATA_VARIABLE,
+    GAS_UCI,
     Table,
     data_file,
     load_counts,
@@ -13,9 +15,11 @@ from geartrain.datasets.generators import KnownProblem, make_logistic, make_quad
 
 __all__ = [
     "DATA_VARIABLE",
+    "GAS_UCI",
     "KnownProblem",
     "Table",
     "data_file",
+    "fetch_gas_sensors",
     "load_counts",
     "load_gas_sensors",
     "load_libsvm",

@@ -7,6 +7,7 @@ the RBF kernel K_ij = exp(-gamma \|a_i - a_j\|^2); h is the quadratic, g the mea
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,22 @@ GAMMA_ENTRIES = (SAE_OURS, AGS, FGM, LBFGS, SAE_QN)
 
 
 def load(folder: str | Path | None, quick: bool) -> tuple[Any, Vector, str]:
-    """Points, labels and a caption; digits where the gas sensors are not at hand."""
-    from geartrain.datasets import load_gas_sensors
+    """Points, labels and a caption.
+
+    The rows of the gas sensors from `folder`, else (not in quick form) from their source, else
+    their means of one minute from `folder`, else digits.
+    """
+    from geartrain.datasets import GAS_UCI, data_file, fetch_gas_sensors, load_gas_sensors
 
     rows = QUICK_ROWS if quick else ROWS
+    try:
+        data_file(GAS_UCI[0], folder)
+    except FileNotFoundError:
+        if not quick:
+            try:
+                folder = fetch_gas_sensors()
+            except (OSError, ValueError) as error:
+                print(f"gas sensors: {error}; going on without the download", file=sys.stderr)
     try:
         table = load_gas_sensors(folder, max_rows=rows)
         X, y, source = table.X, table.y, f"{table.source}, banana against wine"
