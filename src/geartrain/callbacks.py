@@ -13,6 +13,7 @@ import json
 import math
 import sys
 import warnings
+from abc import ABC, abstractmethod
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TextIO
@@ -120,7 +121,7 @@ def _duration(seconds: float) -> str:
     return f"{minutes:.0f} min" if minutes < 100.0 else f"{minutes / 60.0:.1f} h"
 
 
-class _Log:
+class _Log(ABC):
     """A file that gets a line an iteration; it starts anew with a new run.
 
     A resumed run goes on in its file: lines of iterations that are done again are dropped. Where
@@ -167,11 +168,13 @@ class _Log:
         self._file = self.path.open("w", encoding="utf-8", newline="")
         self._file.write(self._head(row) + "".join(map(self._line, kept)))
 
+    @abstractmethod
     def _head(self, row: dict[str, Any]) -> str:
-        raise NotImplementedError
+        """What stands above the rows."""
 
+    @abstractmethod
     def _line(self, row: dict[str, Any]) -> str:
-        raise NotImplementedError
+        """One row as a line."""
 
 
 class CSVLog(_Log):
