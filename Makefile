@@ -22,7 +22,9 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.all
-	$(BIN)/python benchmarks/separation_law.py --out out/bench
+	$(BIN)/python benchmarks/separation_law.py --quick --out out/bench
+	$(BIN)/geartrain bench kernels
+	$(BIN)/geartrain bench frontier --quick --json out/bench/frontier.json
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W -b html docs out/docs
