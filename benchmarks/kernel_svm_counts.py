@@ -73,7 +73,7 @@ def main():
             f"{res.fun - F_STAR:11.2e}{'' if res.success else '  ' + res.message}",
             flush=True,
         )
-    print("asked for: h.grad at most 1.2, passes at most 0.25 of AGS (aim 0.1)")
+    print("goal: h.grad at most 1.2, passes at most 0.25 of AGS")
 
 
 if __name__ == "__main__":

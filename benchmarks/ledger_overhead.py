@@ -1,6 +1,6 @@
 """What the ledger adds to a call: the time of a counted call less that of the bare one.
 
-Run ``python benchmarks/ledger_overhead.py``; asked for is less than 1 microsecond. The smallest of
+Run ``python benchmarks/ledger_overhead.py``; the goal is less than 1 microsecond. The smallest of
 many repetitions is taken: other processes only ever add time.
 """
 

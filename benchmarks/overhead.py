@@ -41,7 +41,7 @@ def main():
             if 1e6 * spent / res.nit < best:
                 best, per = 1e6 * spent / res.nit, res.calls["g.grad"] / res.nit
         print(f"{name:10}{best:24.0f}{per:30.1f}")
-    print("asked for: under 200, apart from the inner method's own work")
+    print("goal: under 200, apart from the inner method's own work")
 
 
 if __name__ == "__main__":

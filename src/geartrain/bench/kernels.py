@@ -47,7 +47,7 @@ def run(quick: bool = False, json_file: str | None = None) -> list[Row]:
                 last = (done.stderr.strip().splitlines() or ["no message"])[-1]
                 raise RuntimeError(f"the measurement {child!r} failed: {last}")
             rows += json.loads(done.stdout)
-    print(f"{'measured on one thread':58}{'figure':>9}  asked for")
+    print(f"{'measured on one thread':58}{'figure':>9}  goal")
     for row in rows:
         print(f"{row['what']:58}{row['figure']:9.2f}  {row['asked']}")
     if find_spec("geartrain.methods.inner.acd") is None:
