@@ -1,6 +1,7 @@
 """SAE-QN: what the pairs say, the guarantee, the calls, and that a bad model only costs time."""
 
 import itertools
+import zlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,7 +139,7 @@ class Poisoned:
     cautious: bool = False
 
     def __call__(self, F, p):
-        rng = np.random.default_rng(abs(hash(p.v.tobytes())) % 2**32)
+        rng = np.random.default_rng(zlib.crc32(p.v.tobytes()))  # the same in every process
         n = p.v.size
         scale = {"random": 1.0, "huge": 1e6, "zero": 0.0}[self.kind]
         M = rng.standard_normal((n, n))
