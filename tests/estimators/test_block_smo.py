@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
 
-from geartrain.estimators.block_smo import block_smo
+from geartrain.estimators.block_smo import NO_HALVES, NO_POINTS, block_smo
 from geartrain.estimators.kernel_matrix import Kernel, TrainingKernel
 from geartrain.estimators.problem import BinaryProblem, best_intercept, feasible
 from geartrain.kernels import smo
@@ -22,6 +22,12 @@ def make(m=300, n=4, C=5.0, seed=0, memory=1e9, tol=1e-3, **options):
         report=lambda line: None, **options,
     )  # fmt: skip
     return problem, rbf_kernel(X, gamma=0.3)
+
+
+def solve_block(K, *rest):
+    """The compiled loop on a block whose rows are all known."""
+    known = np.ones(len(K), np.bool_)
+    return smo.solve_block(K.astype(np.float32), known, NO_POINTS, NO_HALVES, *rest)
 
 
 def smo_steps(K, f, b, lo, hi, steps):
@@ -48,7 +54,7 @@ def test_solve_block_is_second_order_smo(steps):
     lo, hi = np.minimum(5 * problem.y, 0), np.maximum(5 * problem.y, 0)
     b = np.zeros(60)
     expected_b = smo_steps(K, f, b, lo, hi, steps)
-    assert smo.solve_block(K.astype(np.float32), f, b, lo, hi, 1e-9, steps) == steps
+    assert solve_block(K, f, b, lo, hi, 1e-9, steps) == steps
     np.testing.assert_allclose(b, expected_b, atol=2e-5)
     assert abs(b.sum()) < 1e-12
 
@@ -57,12 +63,12 @@ def test_solve_block_stops_at_its_tolerance():
     problem, K = make(80)
     f, b = problem.y.copy(), np.zeros(80)
     lo, hi = np.minimum(5 * problem.y, 0), np.maximum(5 * problem.y, 0)
-    steps = smo.solve_block(K.astype(np.float32), f, b, lo, hi, 1e-2, 10**6)
+    steps = solve_block(K, f, b, lo, hi, 1e-2, 10**6)
     F = problem.y - K @ b
     assert F[b < hi].max() - F[b > lo].min() <= 1e-2 + 1e-4
     np.testing.assert_allclose(f, F, atol=1e-4)
     b_before = np.zeros(80)
-    smo.solve_block(K.astype(np.float32), problem.y.copy(), b_before, lo, hi, 1e-2, steps - 1)
+    solve_block(K, problem.y.copy(), b_before, lo, hi, 1e-2, steps - 1)
     F = problem.y - K @ b_before
     assert F[b_before < hi].max() - F[b_before > lo].min() > 1e-2 - 1e-4
 
@@ -122,7 +128,7 @@ def test_optimality_conditions_recomputed(memory):
 
 def test_float32_does_not_limit_the_accuracy(monkeypatch):
     loose, _ = make(400, C=100.0)
-    monkeypatch.setattr("geartrain.estimators.block_smo.POLISH_MAX", 0)
+    monkeypatch.setattr("geartrain.estimators.exact.POLISH_MAX", 0)
     tight, K = make(400, C=100.0, tol=1e-6)
     first, second = block_smo(loose), block_smo(tight)
     assert second.converged and second.gap < 1e-2 * first.gap
@@ -133,9 +139,9 @@ def test_float32_does_not_limit_the_accuracy(monkeypatch):
 
 
 def test_polish_is_exact_where_the_free_points_are_the_right_ones(monkeypatch):
-    problem, _ = make(400, C=100.0)
-    polished = block_smo(problem)
-    monkeypatch.setattr("geartrain.estimators.block_smo.POLISH_MAX", 0)
+    monkeypatch.setattr("geartrain.estimators.exact.POLISH_MAX", 400)
+    polished = block_smo(make(400, C=100.0)[0])
+    monkeypatch.setattr("geartrain.estimators.exact.POLISH_MAX", 0)
     plain = block_smo(make(400, C=100.0)[0])
     assert polished.gap < 1e-12 * polished.objective < 1e-4 * plain.gap
     assert polished.calls == plain.calls

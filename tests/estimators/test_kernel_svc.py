@@ -96,8 +96,8 @@ def test_weights_are_factors_of_C(moons):
         KernelSVC().fit(X, y, sample_weight=(y == 1).astype(float))
 
 
-def test_warm_start_saves_steps(moons):
-    X, y = moons
+def test_warm_start_saves_steps():
+    X, y = make_moons(1000, noise=0.3, random_state=0)
     cold = KernelSVC(C=10.0).fit(X, y)
     warm = KernelSVC(C=9.0, warm_start=True).fit(X, y).set_params(C=10.0).fit(X, y)
     assert warm.n_calls_["smo.step"] < 0.7 * cold.n_calls_["smo.step"]
@@ -105,8 +105,8 @@ def test_warm_start_saves_steps(moons):
     warm.fit(X[:100], y[:100])  # another size: from scratch
 
 
-def test_limit_of_blocks_warns_and_still_certifies(moons):
-    X, y = moons
+def test_limit_of_blocks_warns_and_still_certifies():
+    X, y = make_moons(1000, noise=0.3, random_state=0)
     with pytest.warns(ConvergenceWarning, match="gap_"):
         model = KernelSVC(C=100.0, max_iter=1).fit(X, y)
     best = KernelSVC(C=100.0).fit(X, y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from geartrain.estimators.arrays import Array, sample_weights
+from geartrain.estimators.arrays import Array, points_and_labels, sample_weights
 from geartrain.estimators.block_smo import block_smo
 from geartrain.estimators.kernel_matrix import KERNELS, Kernel, TrainingKernel
 from geartrain.estimators.problem import BinaryProblem, Solution
@@ -162,6 +163,11 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = self.kernel in ("rbf", "linear", "poly")
         return tags
 
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        return super()._get_param_names()
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSVC:
         """Fit the model.
@@ -181,7 +187,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             The model itself.
         """
         solve = self._solver()
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", **self._accepted())
+        X, y = points_and_labels(self, X, y, **self._accepted())
         if y.dtype.kind == "f" and (y != np.floor(y)).any():
             check_classification_targets(y)  # slow, and only this kind of labels can fail
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:

@@ -166,11 +166,11 @@ def _certificate(problem: BinaryProblem, x: _Point, loss: SmoothedHinge) -> tupl
     """
     kernel, y, C = problem.kernel, problem.y, problem.C
     every = np.arange(y.size)
-    f = kernel.columns(every, x.c)
+    f = kernel.exact_product(every, every, x.c)
     objective = 0.5 * float(x.c @ f) + float(C @ loss.value(y, f + x.b))
     hi = np.maximum(y * C, 0.0)
     beta = feasible(-C * loss.derivative(y, f + x.b), hi - C, hi)
     p = np.divide(abs(beta), C, out=np.zeros_like(C), where=C > 0.0)
     dual = float(C @ (p + problem.mu * (entr(p) + entr(1.0 - p))))
-    dual -= 0.5 * float(beta @ kernel.columns(every, beta))
+    dual -= 0.5 * float(beta @ kernel.exact_product(every, every, beta))
     return objective, objective - dual
