@@ -137,8 +137,51 @@ def test_smoothed_hinge_against_scipy(moons, mu):
                     options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-8}).fun  # fmt: skip
     assert best - 1e-6 * best <= model.objective_ <= best * (1 + 1e-6)
     assert 0 <= model.gap_ <= 1e-3 * best and model.objective_ - model.gap_ <= best
-    # One product a step, one at the start; rows are computed once.
-    assert model.n_calls_ == {"kernel.product": model.n_iter_[0] + 1, "kernel.row": 120}
+    # One product a gradient; one for the tolerance and three to see that the terms are those of K.
+    calls = model.n_calls_
+    assert calls["kernel.product"] == calls["g.grad"] + 4 and calls["kernel.row"] == 120
+    assert calls["h.grad"] == calls["g.grad"] > model.n_iter_[0] and calls["g.component"] == 0
+
+
+def test_solvers_of_the_smoothed_hinge_reach_the_same_optimum(moons):
+    X, y = moons[0][:200], moons[1][:200]
+    options = {"C": 1.0, "gamma": 1.0, "loss": "smoothed_hinge", "mu": 0.1, "tol": 1e-6}
+    models = [KernelSVC(solver=name, **options).fit(X, y) for name in SOLVERS["smoothed_hinge"]]
+    values = [model.objective_ for model in models]
+    assert max(values) <= min(values) * (1 + 1e-8)
+    assert all(0 <= model.gap_ + 1e-10 and model.gap_ <= 1e-4 * values[0] for model in models)
+    for model in models[1:]:
+        np.testing.assert_allclose(
+            model.decision_function(X), models[0].decision_function(X), atol=1e-3
+        )
+    lbfgs, sae, katyusha = (model.n_calls_ for model in models)
+    # SAE asks the penalty a few times an iteration, whatever its inner method asks the losses.
+    assert sae["h.grad"] <= 3 * models[1].n_iter_[0] + 1 < sae["g.grad"]
+    assert sae["kernel.product"] == sae["g.grad"] + 4
+    assert katyusha["g.component"] > 200 and "kernel.product" not in katyusha
+    assert lbfgs["g.component"] == 0
+
+
+def test_weights_in_the_smoothed_problem(moons):
+    X, y = moons[0][:100], moons[1][:100]
+    weights = np.where(np.arange(100) < 50, 2.0, 1.0)
+    options = {"gamma": 1.0, "loss": "smoothed_hinge", "tol": 1e-6}
+    twice = np.concatenate([np.arange(100), np.arange(50)])
+    doubled = KernelSVC(**options).fit(X[twice], y[twice])
+    for solver in ("lbfgs", "sae"):
+        model = KernelSVC(solver=solver, **options).fit(X, y, sample_weight=weights)
+        assert model.objective_ == pytest.approx(doubled.objective_, rel=1e-8)
+    with pytest.raises(ValueError, match="equal weight"):
+        KernelSVC(solver="katyusha", **options).fit(X, y, sample_weight=weights)
+
+
+def test_katyusha_says_what_to_do_where_K_does_not_fit(moons):
+    with pytest.raises(ValueError, match=r"6 MB; raise memory_limit or use solver='sae'"):
+        KernelSVC(loss="smoothed_hinge", solver="katyusha", memory_limit=5.0).fit(*moons)
+    model = KernelSVC(loss="smoothed_hinge", memory_limit=1.0).fit(*moons)
+    whole = KernelSVC(loss="smoothed_hinge").fit(*moons)
+    assert model.objective_ == pytest.approx(whole.objective_, rel=1e-7)
+    assert model.n_calls_["kernel.row"] > 600 == whole.n_calls_["kernel.row"]
 
 
 def test_what_smoothing_changes_is_bounded(moons):
@@ -156,10 +199,10 @@ def test_what_smoothing_changes_is_bounded(moons):
 
 def test_solvers_by_name(moons, monkeypatch):
     X, y = moons
-    with pytest.raises(ValueError, match="'block_smo' or 'auto'"):
+    with pytest.raises(ValueError, match="'smo' or 'auto'"):
         KernelSVC(solver="lbfgs").fit(X, y)
     seen = []
-    own = {"mine": lambda problem: seen.append(problem) or SOLVERS["hinge"]["block_smo"](problem)}
+    own = {"mine": lambda problem: seen.append(problem) or SOLVERS["hinge"]["smo"](problem)}
     monkeypatch.setitem(SOLVERS, "hinge", {**SOLVERS["hinge"], **own})
     KernelSVC(solver="mine").fit(X, y)
     assert len(seen) == 1

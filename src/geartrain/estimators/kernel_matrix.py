@@ -128,11 +128,14 @@ class TrainingKernel:
         The cached rows, float32.
     n_rows : int
         Rows computed so far.
+    n_products : int
+        Products with K so far.
     """
 
     def __init__(self, kernel: Kernel, X: Any, memory_limit: float) -> None:
         self.kernel = kernel
         self.X = X
+        self.memory_limit = memory_limit
         self.m = int(X.shape[0])
         self.capacity = int(min(self.m, ROWS_SHARE * memory_limit // (4 * self.m)))
         if self.capacity < min(self.m, 2 * BLOCK):
@@ -143,7 +146,7 @@ class TrainingKernel:
                 "or fit a subset of the samples"
             )
         self.small = self.m <= min(SMALL, self.capacity)  # row i is in slot i
-        self.n_rows = 0
+        self.n_rows = self.n_products = 0
         self.slot = np.full(self.m, -1)  # where a row is kept
         self._owner = np.full(self.capacity, -1)
         self._last_use = np.zeros(self.capacity, np.int64)
@@ -286,16 +289,30 @@ class TrainingKernel:
             return self.kernel.expand_symmetric(self.X[S], coefficients)
         return self.kernel.expand(self.X[P], self.X[S], coefficients)
 
-    def product(self, v: Array) -> Array:
-        """``K v`` from float32 rows: cached as far as they fit, computed again beyond."""
+    def diagonal(self) -> Array:
+        """K_ii in float64."""
+        if self.kernel.name == "rbf":
+            return np.ones(self.m)
         out = np.empty(self.m)
-        v4 = v.astype(np.float32)
-        kept = np.arange(min(self.capacity, self.m))
-        slots = self.cached(kept)
-        out[kept] = (self.rows[: kept.size] @ v4)[slots]
-        buffer = np.empty((BLOCK, self.m), np.float32)
+        for part in blocks(self.m, BLOCK):
+            ids = np.arange(part.start, part.stop)
+            out[part] = self.exact(ids, ids).diagonal()
+        return out
+
+    def product(self, v: Array) -> Array:
+        """``K v``, the sum of v_i times row i: float32 rows, float64 sums.
+
+        Rows are cached as far as they fit and computed again beyond.
+        """
+        from geartrain.kernels.smo import subtract_rows
+
+        self.n_products += 1
+        out = np.zeros(self.m)
+        kept = np.arange(self.capacity)
+        subtract_rows(out, self.rows, self.cached(kept), -v[kept])
+        buffer = np.empty((min(BLOCK, self.m - kept.size), self.m), np.float32)
         for part in blocks(self.m - kept.size, BLOCK):
             ids = np.arange(kept.size + part.start, kept.size + part.stop)
             self.fill(ids, buffer[: ids.size])
-            out[ids] = buffer[: ids.size] @ v4
+            subtract_rows(out, buffer, np.arange(ids.size), -v[ids])
         return out

@@ -22,14 +22,14 @@ from geartrain.estimators.arrays import Array, points_and_labels, sample_weights
 from geartrain.estimators.block_smo import block_smo
 from geartrain.estimators.kernel_matrix import KERNELS, Kernel, TrainingKernel
 from geartrain.estimators.problem import BinaryProblem, Solution
-from geartrain.estimators.rkhs_lbfgs import rkhs_lbfgs
+from geartrain.estimators.smoothed import katyusha, lbfgs, sae
 
 Solver = Callable[[BinaryProblem], Solution]
 
 # The solvers of every loss by name; the first is "auto".
 SOLVERS: dict[str, dict[str, Solver]] = {
-    "hinge": {"block_smo": block_smo},
-    "smoothed_hinge": {"lbfgs": rkhs_lbfgs},
+    "hinge": {"smo": block_smo},
+    "smoothed_hinge": {"lbfgs": lbfgs, "sae": sae, "katyusha": katyusha},
 }
 
 
@@ -59,10 +59,12 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
     mu : float
         Smoothing of "smoothed_hinge".
     solver : str
-        "auto", or one of the loss: "block_smo" for the hinge, "lbfgs" for the smoothed hinge.
+        "auto", which is the first of the loss. For the hinge "smo", block SMO. For the smoothed
+        hinge the library's methods in the geometry of the kernel's space: "lbfgs", "sae" with
+        L-BFGS inside, "katyusha", which is SAE with Katyusha inside and stores K.
     tol : float
-        "block_smo": largest violation of the optimality conditions, as in SVC.
-        "lbfgs": norm of the gradient relative to that at zero.
+        "smo": largest violation of the optimality conditions, as in SVC.
+        The others: norm of the gradient in the kernel's space relative to that at zero.
     class_weight : dict, "balanced" or None
         Factors of C by class.
     memory_limit : float
@@ -71,7 +73,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
     warm_start : bool
         Start from the last solution if the number of samples and the classes are the same.
     max_iter : int
-        Limit of blocks ("block_smo") or iterations ("lbfgs").
+        Limit of blocks ("smo") or iterations.
     verbose : bool
         Show progress on stderr.
 
@@ -91,8 +93,10 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         Duality gap: `objective_` exceeds the minimum by at most this.
     n_iter_ : array (1 or n_classes,)
     n_calls_ : dict
-        Kernel rows computed ("kernel.row"), two-variable steps ("smo.step"), products with the
-        kernel matrix ("kernel.product").
+        "smo": kernel rows in float32 ("kernel.row") and two-variable steps ("smo.step"). The
+        others: gradients of the penalty ("h.grad") and the losses ("g.grad"), summands of the
+        losses ("g.component"), and what "lbfgs" and "sae" make of them: products with the kernel
+        matrix ("kernel.product"), those of setting up included, and its rows.
     n_features_in_ : int
     feature_names_in_ : array (n_features_in_,)
 
