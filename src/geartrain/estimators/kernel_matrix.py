@@ -186,7 +186,8 @@ class TrainingKernel:
         if self.kernel.name != "rbf" or sparse.issparse(self.X):
             return np.inf
         square = 2.0 * float(self.halves.max(initial=0.0))
-        error = float(np.expm1((self.X.shape[1] + 16) * ROUND * square)) + EXP_ERROR
+        exponent = min((self.X.shape[1] + 16) * ROUND * square, 1.0)
+        error = float(np.expm1(exponent)) + EXP_ERROR
         return error / (1.0 - error) if error < 0.5 else np.inf
 
     def fill(self, W: Array, out: Array) -> None:

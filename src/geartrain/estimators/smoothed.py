@@ -82,8 +82,8 @@ def katyusha(problem: BinaryProblem) -> Solution:
     kernel, y, C, m = problem.kernel, problem.y, problem.C, problem.y.size
     if np.ptp(C) > 0.0:
         raise ValueError(
-            "solver='katyusha' wants samples of equal weight; use 'sae' or 'lbfgs' with class_weight "
-            "or sample_weight"
+            "solver='katyusha' wants samples of equal weight; use 'sae' or 'lbfgs' with "
+            "class_weight or sample_weight"
         )
     factor, pivots = _factor(kernel)
     r = factor.shape[1]
