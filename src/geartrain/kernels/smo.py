@@ -12,6 +12,7 @@ W          working set: indices of the block
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,12 @@ BIG = 1e30  # beyond any F, and no infinity: `fastmath` may assume that there is
 TAU = np.float32(1e-12)  # curvature of a pair of equal points, as in LIBSVM
 LEAST = np.int32(-(2**31))
 CHUNK = 128  # where the largest is looked for after its chunk is known
-ZERO, ONE, TWO = np.float32(0.0), np.float32(1.0), np.float32(2.0)
+# Constants of the types they are used in: conversions in the loops take long to compile.
+ZERO, HALF, ONE, TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
+LOG2_E, LOWEST = np.float32(1.4426950408889634), np.float32(-126.0)
+C1, C2, C3, C4, C5, C6 = (np.float32(math.log(2.0) ** k / math.factorial(k)) for k in range(1, 7))
+BIAS, MANTISSA = np.int32(127), np.int32(23)  # of the bits of a float32
+SIGN, LOWER = np.int32(31), np.int32(0x7FFFFFFF)
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
@@ -36,26 +42,20 @@ def gaussian_f4(G: Array, a: Array, b: Array) -> None:
     exp(s) = 2^n 2^r with n the nearest integer to s / ln 2; 2^r by its Taylor polynomial and 2^n
     by its bits, so that the compiler makes vector instructions of both loops.
     """
-    m = G.shape[1]
-    bits = np.empty(m, np.int32)
+    bits = np.empty(G.shape[1], np.int32)
     power = bits.view(np.float32)
     for i in range(G.shape[0]):
         row = G[i]
         a_i = a[i]
-        for j in range(m):
-            t = (row[j] - a_i - b[j]) * np.float32(1.4426950408889634)
-            t = min(max(t, np.float32(-126.0)), np.float32(0.0))
-            n = np.floor(t + np.float32(0.5))
-            r = t - n
-            bits[j] = (np.int32(n) + np.int32(127)) << np.int32(23)
-            p = np.float32(1.5403530393381609e-4)
-            p = p * r + np.float32(1.3333558146428443e-3)
-            p = p * r + np.float32(9.6181291076284772e-3)
-            p = p * r + np.float32(5.5504108664821580e-2)
-            p = p * r + np.float32(2.4022650695910071e-1)
-            p = p * r + np.float32(6.9314718055994531e-1)
-            row[j] = p * r + np.float32(1.0)
-        for j in range(m):
+        for j in range(row.size):
+            t = (row[j] - a_i - b[j]) * LOG2_E
+            t = t if t > LOWEST else LOWEST
+            t = t if t < ZERO else ZERO
+            n = np.int32(t - HALF)  # towards zero, so the nearest to t
+            r = t - np.float32(n)
+            bits[j] = (n + BIAS) << MANTISSA
+            row[j] = (((((C6 * r + C5) * r + C4) * r + C3) * r + C2) * r + C1) * r + ONE
+        for j in range(row.size):
             row[j] *= power[j]
 
 
@@ -169,12 +169,12 @@ def _largest(bits: Array) -> int:
         stop = min(start + CHUNK, bits.size)
         local = LEAST
         for k in range(start, stop):
-            v = bits[k] ^ ((bits[k] >> np.int32(31)) & np.int32(0x7FFFFFFF))
+            v = bits[k] ^ ((bits[k] >> SIGN) & LOWER)
             if v > local:
                 local = v
         if local > best:
             best, where = local, start
-    best = best ^ ((best >> np.int32(31)) & np.int32(0x7FFFFFFF))
+    best = best ^ ((best >> SIGN) & LOWER)
     for k in range(where, bits.size):
         if bits[k] == best:
             return k
