@@ -110,8 +110,7 @@ def _descend(
             free = np.count_nonzero((lo[W] < beta[W]) & (beta[W] < hi[W]))
             if 2 * free >= q:
                 q = min(2 * q, q_max)
-            W = smo.working_set(F, beta, lo, hi, W, q, top, bottom)
-            W.sort()  # for the sake of the memory
+            W = working_set(F, beta, lo, hi, W, q, top, bottom)
             slots = kernel.cached(W)
             f, b = F[W], beta[W]
             block = smo.take_block(kernel.rows, slots, W)
@@ -127,6 +126,26 @@ def _descend(
             break
         rounds, steps = rounds + 1, steps + done
     return rounds, steps
+
+
+def working_set(
+    F: Array, beta: Array, lo: Array, hi: Array, last: Array, q: int, top: float, bottom: float
+) -> Array:
+    """At most q points: free points of the `last` block (half of q at most), then violators.
+
+    The violators are those with the largest F that can grow and the smallest F that can shrink,
+    half each. In order, for the sake of the memory.
+    """
+    free = last[(lo[last] < beta[last]) & (beta[last] < hi[last])][: q // 2]
+    half = (q - free.size) // 2
+    taken = np.zeros(F.size, np.bool_)
+    taken[free] = True
+    for violates, key in (((beta < hi) & (bottom < F), -F), ((beta > lo) & (top > F), F)):
+        points = np.flatnonzero(violates & ~taken)
+        if points.size > half:
+            points = points[np.argpartition(key[points], half)[:half]]
+        taken[points] = True
+    return np.flatnonzero(taken)
 
 
 def _whole_block(

@@ -83,69 +83,6 @@ def extremes(F: Array, beta: Array, lo: Array, hi: Array) -> tuple[float, float]
 
 
 @njit(cache=True, nogil=True)
-def _sift(keys: Array, items: Array, size: int) -> None:
-    """Restore the heap (smallest key first) after its root was replaced."""
-    parent = 0
-    while True:
-        child = 2 * parent + 1
-        if child >= size:
-            return
-        if child + 1 < size and keys[child + 1] < keys[child]:
-            child += 1
-        if keys[parent] <= keys[child]:
-            return
-        keys[parent], keys[child] = keys[child], keys[parent]
-        items[parent], items[child] = items[child], items[parent]
-        parent = child
-
-
-@njit(cache=True, nogil=True)
-def working_set(
-    F: Array,
-    beta: Array,
-    lo: Array,
-    hi: Array,
-    last: Array,
-    q: int,
-    top: float,
-    bottom: float,
-) -> Array:
-    """At most q points: free points of the `last` block (half of q at most), then violators.
-
-    The violators are those with the largest F in `up` and the smallest F in `low`, half each.
-    """
-    taken = np.zeros(F.size, np.bool_)
-    W = np.empty(q, np.int64)
-    size = 0
-    for k in last:
-        if size < q // 2 and lo[k] < beta[k] < hi[k]:
-            taken[k] = True
-            W[size] = k
-            size += 1
-    half = (q - size) // 2
-    keys = np.empty(half)
-    items = np.empty(half, np.int64)
-    for side in (1.0, -1.0):
-        keys[:] = -BIG
-        items[:] = -1
-        other = bottom if side > 0.0 else -top
-        for k in range(F.size):
-            v = side * F[k]
-            if v <= keys[0] or v <= other or taken[k]:
-                continue
-            if (beta[k] < hi[k]) if side > 0.0 else (beta[k] > lo[k]):
-                keys[0] = v
-                items[0] = k
-                _sift(keys, items, half)
-        for s in range(half):
-            if items[s] >= 0:
-                taken[items[s]] = True
-                W[size] = items[s]
-                size += 1
-    return W[:size]
-
-
-@njit(cache=True, nogil=True)
 def take_block(rows: Array, slots: Array, W: Array) -> Array:
     """K[W, W] out of the cached rows."""
     q = W.size
