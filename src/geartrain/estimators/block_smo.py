@@ -21,6 +21,7 @@ from geartrain.estimators.kernel_matrix import TrainingKernel
 from geartrain.estimators.problem import BinaryProblem, Solution, best_intercept, feasible
 
 BLOCK_START, BLOCK_MAX = 256, 2048
+MEDIUM = 4096  # points, below which most rows are wanted anyway and rounds are what costs
 NO_POINTS, NO_HALVES = np.empty((0, 0), np.float32), np.empty(0, np.float32)
 BLOCK_FACTOR = 0.1  # a block is solved until its violation has fallen to this share
 SAFETY = 0.5  # of the tolerance is aimed at, so that float32 rounding does not cost a round
@@ -94,7 +95,7 @@ def _descend(
     kernel, m = problem.kernel, beta.size
     aim = SAFETY * problem.tol
     q_max = min(BLOCK_MAX, kernel.capacity)
-    q = m if kernel.small else min(q_max, BLOCK_START)
+    q = m if kernel.small else min(q_max, BLOCK_START if m > MEDIUM else 2 * BLOCK_START)
     W = np.empty(0, np.int64)
     rounds = steps = 0
     while rounds < max_rounds:
