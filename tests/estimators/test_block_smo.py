@@ -234,7 +234,8 @@ def test_optimality_conditions_recomputed(memory):
 
 def test_float32_does_not_limit_the_accuracy(monkeypatch):
     loose, _ = make(400, C=100.0)
-    monkeypatch.setattr("geartrain.estimators.exact.POLISH_MAX", 0)
+    for limit in ("POLISH_MAX", "NEEDED_MAX"):
+        monkeypatch.setattr(f"geartrain.estimators.exact.{limit}", 0)
     tight, K = make(400, C=100.0, tol=1e-6)
     first, second = block_smo(loose), block_smo(tight)
     assert second.converged and second.gap < 1e-2 * first.gap
@@ -242,6 +243,24 @@ def test_float32_does_not_limit_the_accuracy(monkeypatch):
     F = tight.y - K @ beta
     assert F[beta < hi].max() - F[beta > hi - 100].min() <= 1.001e-6
     assert second.objective - second.gap <= first.objective <= second.objective + first.gap
+
+
+@pytest.mark.parametrize("small", [640, 0])
+def test_a_tolerance_below_rounding_ends(small, monkeypatch):
+    monkeypatch.setattr("geartrain.estimators.kernel_matrix.SMALL", small)
+    solution = block_smo(make(400, C=100.0, tol=1e-15)[0])
+    assert not solution.converged and solution.gap < 1e-9 * solution.objective
+
+
+def test_newton_steps_help_large_problems_that_want_more_than_float32(monkeypatch):
+    monkeypatch.setattr("geartrain.estimators.exact.ENTRIES", 0)  # K[near, S] is not stored
+    problem, K = make(800, C=10.0, tol=1e-10)
+    solution = block_smo(problem)
+    beta, hi = solution.coefficients, np.maximum(10 * problem.y, 0)
+    F = problem.y - K @ beta
+    assert solution.converged and F[beta < hi].max() - F[beta > hi - 10].min() <= 1.1e-10
+    monkeypatch.setattr("geartrain.estimators.exact.NEEDED_MAX", 0)
+    assert not block_smo(make(800, C=10.0, tol=1e-10)[0]).converged
 
 
 def test_polish_is_exact_where_the_free_points_are_the_right_ones(monkeypatch):

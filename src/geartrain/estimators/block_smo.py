@@ -22,6 +22,7 @@ from geartrain.estimators.problem import BinaryProblem, Solution, best_intercept
 
 BLOCK_START, BLOCK_MAX = 256, 2048
 MEDIUM = 4096  # points, below which most rows are wanted anyway and rounds are what costs
+PATIENCE = 3  # times F may be computed anew without a smaller violation: rounding
 NO_POINTS, NO_HALVES = np.empty((0, 0), np.float32), np.empty(0, np.float32)
 BLOCK_FACTOR = 0.1  # a block is solved until its violation has fallen to this share
 SAFETY = 0.5  # of the tolerance is aimed at, so that float32 rounding does not cost a round
@@ -60,15 +61,18 @@ def block_smo(problem: BinaryProblem) -> Solution:
     S = np.flatnonzero(beta)
     F = y - kernel.exact_product(np.arange(y.size), S, beta[S]) if S.size else y.copy()
     rows_before, rounds, steps = kernel.n_rows, 0, 0
-    while True:
+    least, idle = np.inf, 0
+    while idle < PATIENCE and rounds < problem.max_iter:
         more_rounds, more_steps = _descend(problem, beta, F, lo, hi, problem.max_iter - rounds)
         rounds, steps = rounds + more_rounds, steps + more_steps
         exact = exact_gradient(problem, beta, F, lo, hi)
         F = exact.F
         top, bottom = smo.extremes(F, beta, lo, hi)
         # No step: the violation is below the rounding of float32.
-        if top - bottom <= problem.tol or not more_steps or rounds >= problem.max_iter:
+        if top - bottom <= problem.tol or not more_steps:
             break
+        idle = idle + 1 if top - bottom >= least else 0
+        least = min(least, top - bottom)
     beta, F = polish(problem, beta, exact, lo, hi)
     top, bottom = smo.extremes(F, beta, lo, hi)
     intercept = best_intercept(F, y, problem.C)

@@ -27,7 +27,9 @@ from geartrain.estimators.arrays import Array
 from geartrain.estimators.kernel_matrix import ENTRIES
 from geartrain.estimators.problem import BinaryProblem
 
-POLISH_MAX, POLISH_STEPS = 16, 20  # free points, Newton steps
+POLISH_STEPS = 20
+POLISH_MAX = 16  # free points: so few cost nothing
+NEEDED_MAX = 256  # free points where float32 did not reach the tolerance
 TINY = 1e-300
 RIDGE = 1e-10  # of the mean diagonal: points may be equal
 ROUNDING = 1e-11  # a violation as small as this is rounding
@@ -99,7 +101,7 @@ def polish(
     problem : BinaryProblem
     beta : array (m,)
     exact : Exact
-        With its matrix K.
+        F at beta.
     lo, hi : array (m,)
 
     Returns
@@ -111,11 +113,17 @@ def polish(
     near = exact.near
     b, F, lo, hi = beta[near], exact.F[near], lo[near], hi[near]
     free = np.flatnonzero((lo < b) & (b < hi))  # columns of K, too: S is first
-    if exact.K is None or not 0 < free.size <= POLISH_MAX:
-        return beta, exact.F
-    K = exact.K[:, free]
     top, bottom = smo.extremes(F, b, lo, hi)
     violation, best = top - bottom, (b, F)
+    needed = violation > problem.tol
+    if not 0 < free.size <= (NEEDED_MAX if needed else POLISH_MAX):
+        return beta, exact.F
+    if exact.K is not None:
+        K = exact.K[:, free]
+    elif needed:
+        K = problem.kernel.exact(near, near[free])
+    else:
+        return beta, exact.F
     for _ in range(POLISH_STEPS):
         if not free.size or violation <= ROUNDING:
             break
