@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
 
@@ -33,6 +34,25 @@ def four(client):
 def pid_of(client, h, group):
     """The process that holds a group."""
     return client.run(os.getpid)[h._rounds.addresses[group]]
+
+
+@contextmanager
+def threads(n_workers=1):
+    """A cluster whose workers are threads of this process, and its client."""
+    from distributed import Client, LocalCluster
+
+    options = {"processes": False, "dashboard_address": ":0"}
+    with (
+        LocalCluster(n_workers=n_workers, **options) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield cluster, client
+
+
+def close_worker(cluster, h, group):
+    """The worker of a group goes, and does not hand over what it has."""
+    address = h._rounds.addresses[group]
+    cluster.sync(next(w for w in cluster.workers.values() if w.address == address).close)
 
 
 def blocks():
@@ -129,25 +149,25 @@ def test_sums_are_added_in_their_order():
     assert lost == Answer(0.0, None, (4, 2, 7))
 
 
-def test_a_tree_of_workers(four, monkeypatch):
+@pytest.mark.filterwarnings("ignore")  # dying workers have much to say
+def test_a_tree_of_workers(monkeypatch):
     """With fan-out 2 the groups 2 and 3 are asked through 0; an end is lost, then the root."""
     monkeypatch.setattr(rounds, "FAN_OUT", 2)
-    h, _ = gt.distributed.similarity(four, loaders())
-    top = [h._rounds._node(i) for i in range(2)]
-    assert [[node.number for node in root.below] for root in top] == [[2, 3], []]
     how = Reading(make_loss("logistic"), False, N, "y", None)
     value, gradient = Group(how, loaders()[1:]).sums(X)
-    for victim in (None, 2, 0):
-        if victim is not None:
-            os.kill(pid_of(four, h, victim), signal.SIGKILL)
-        answer = h._rounds.finish(h._rounds.start(X))
-        assert answer.value == pytest.approx(value, rel=1e-13)
-        np.testing.assert_allclose(answer.gradient, gradient, rtol=1e-12)
-        notes = h.pop_notes()
-        if victim is None:
-            assert notes == []
-        else:
-            assert any(f"group {victim} of the shards is now at" in note for note in notes)
+    with threads(4) as (cluster, client):
+        h, _ = gt.distributed.similarity(client, loaders())
+        top = [h._rounds._node(i) for i in range(2)]
+        assert [[node.number for node in root.below] for root in top] == [[2, 3], []]
+        for victim in (None, 2, 0):
+            if victim is not None:
+                close_worker(cluster, h, victim)
+            answer = h._rounds.finish(h._rounds.start(X))
+            assert answer.value == pytest.approx(value, rel=1e-13)
+            np.testing.assert_allclose(answer.gradient, gradient, rtol=1e-12)
+            notes = h.pop_notes()
+            told = [f"group {victim} of the shards is now at" in note for note in notes]
+            assert any(told) == (victim is not None)
 
 
 @pytest.mark.parametrize("n_groups", [1, 5, 30, 200])
@@ -166,19 +186,23 @@ def test_every_group_is_asked_once(monkeypatch, n_groups):
     assert sorted(asked) == list(range(n_groups))
 
 
-def test_through_the_scheduler(four, monkeypatch):
+@pytest.mark.filterwarnings("ignore")
+def test_through_the_scheduler(monkeypatch):
     """A client that cannot reach the workers asks through the scheduler; the numbers are equal."""
     monkeypatch.setattr(rounds, "CONNECT", 0.1)
-    h, _ = gt.distributed.similarity(four, loaders())
-    assert h._rounds.direct
-    assert four.sync(h._rounds._reachable, "tcp://127.0.0.1:1") is False
-    direct = h._rounds.finish(h._rounds.start(X))
-    h._rounds.direct = False
-    os.kill(pid_of(four, h, 3), signal.SIGKILL)
-    proxied = h._rounds.finish(h._rounds.start(X))
-    assert direct.value == pytest.approx(proxied.value, rel=1e-13)
-    assert any("group 3 of the shards is now at" in note for note in h.pop_notes())
-    np.testing.assert_allclose(direct.gradient, proxied.gradient, rtol=1e-12)
+    with threads(2) as (cluster, client):
+        h, _ = gt.distributed.similarity(client, loaders())
+        assert h._rounds.direct
+        assert client.sync(h._rounds._reachable, "tcp://127.0.0.1:1") is False
+        direct = h._rounds.finish(h._rounds.start(X))
+        h._rounds.direct = False
+        for lose in (False, True):
+            if lose:
+                close_worker(cluster, h, 1)
+            proxied = h._rounds.finish(h._rounds.start(X))
+            assert direct.value == pytest.approx(proxied.value, rel=1e-13)
+            np.testing.assert_allclose(direct.gradient, proxied.gradient, rtol=1e-12)
+            assert bool(h.pop_notes()) == lose
 
 
 def test_an_error_in_a_worker_is_raised_here(client):
@@ -192,27 +216,18 @@ def test_an_error_in_a_worker_is_raised_here(client):
 # Clusters --------------------------------------------------------------------------------
 
 
-def small_cluster(n_workers=1):
-    from distributed import LocalCluster
-
-    return LocalCluster(n_workers=n_workers, processes=False, dashboard_address=":0")
-
-
-@pytest.mark.filterwarnings("ignore")  # a dying cluster has much to say
+@pytest.mark.filterwarnings("ignore")
 def test_a_cluster_that_is_gone(client, tmp_path):
     """A clear error, the state saved; `resume` goes on with a new cluster."""
-    from distributed import Client
-
-    path = tmp_path / "run.gtck"
-    cluster, points = small_cluster(), []
-
-    def stop_cluster(x):
-        points.append(x)
-        if len(points) == 3:
-            cluster.close()
-
-    with Client(cluster, set_as_default=False) as other:
+    path, points = tmp_path / "run.gtck", []
+    with threads() as (cluster, other):
         h, g = gt.distributed.similarity(other, loaders(), l2=0.01, timeout="2s")
+
+        def stop_cluster(x):
+            points.append(x)
+            if len(points) == 3:
+                cluster.close()
+
         with pytest.raises(gt.distributed.ClusterLost, match=r"is gone.*gt\.resume") as info:
             gt.minimize(h, g, method="sae-qn", tol=1e-9, callback=stop_cluster, checkpoint=path)
     part = info.value.partial_result
@@ -237,9 +252,7 @@ def test_a_cluster_that_is_gone(client, tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_no_worker_left():
-    from distributed import Client
-
-    with small_cluster() as cluster, Client(cluster, set_as_default=False) as other:
+    with threads() as (cluster, other):
         h, _ = gt.distributed.similarity(other, loaders(), timeout="0.5s")
         h.value_and_grad(X)
         cluster.scale(0)
@@ -252,15 +265,16 @@ def test_no_worker_left():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_shard_that_cannot_be_loaded_again(four, tmp_path):
+def test_a_shard_that_cannot_be_loaded_again(tmp_path):
     """The reason is told."""
-    for j in range(5):
+    for j in range(3):
         A, y = make_rows(j)
         np.savez(tmp_path / f"{j}.npz", A=A, y=y)
     files = sorted(tmp_path.iterdir())
-    h, _ = gt.distributed.similarity(four, files)
-    files[3].unlink()
-    os.kill(pid_of(four, h, 2), signal.SIGKILL)
-    with pytest.raises(gt.distributed.ClusterLost, match="group 2 cannot be loaded again") as info:
-        h.value_and_grad(X)
+    with threads(2) as (cluster, client):
+        h, _ = gt.distributed.similarity(client, files)
+        files[2].unlink()
+        close_worker(cluster, h, 1)
+        with pytest.raises(gt.distributed.ClusterLost, match="group 1 cannot be loaded") as info:
+            h.value_and_grad(X)
     assert isinstance(info.value.__cause__, FileNotFoundError)

@@ -155,9 +155,15 @@ class Rounds:
     async def _ask(self, node: Node, x: Vector) -> Answer:
         if self.direct:
             return await ask(self.client.rpc, node, x)
+        message = self.client.scheduler.proxy(worker=node.address, msg=request(node, x))
+        asked = asyncio.ensure_future(message)
+        # The scheduler would try to reach a worker for long that it knows to be gone.
+        while not (await asyncio.wait({asked}, timeout=_GRACE))[0]:
+            if node.address not in (await self._places([]))[1]:
+                asked.cancel()
+                return Answer(0.0, None, (node.number,))
         try:
-            message = request(node, x)
-            return Answer(**await self.client.scheduler.proxy(worker=node.address, msg=message))
+            return Answer(**asked.result())
         except OSError:
             return Answer(0.0, None, (node.number,))
 
