@@ -21,7 +21,7 @@ from time import monotonic
 from typing import Any
 
 from dask.utils import parse_timedelta
-from distributed import Client, wait
+from distributed import Client
 
 from geartrain.distributed.shards import About, Group, Reading, Source
 from geartrain.distributed.workers import CONNECT, Answer, Answering, Node, add, ask, request
@@ -90,10 +90,9 @@ class Rounds:
             )
             for i, w in enumerate(workers)
         ]
-        wait(self.groups)  # loading may take as long as it likes
         for group in self.groups:
-            if group.status == "error":
-                group.result()
+            if error := group.exception():  # waits: loading may take as long as it likes
+                raise error
         self.addresses = [""] * n
         client.sync(self._locate, range(n))
         self.direct = client.sync(self._reachable, self.addresses[0])
