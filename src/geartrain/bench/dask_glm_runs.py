@@ -17,7 +17,7 @@ import numpy as np
 from distributed import wait
 from scipy import sparse
 
-MAX_ROUNDS, MAX_SECONDS = 400, 60.0
+MAX_ROUNDS, MAX_SECONDS = 400, 120.0
 
 
 class _Reached(Exception):

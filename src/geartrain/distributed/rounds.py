@@ -27,7 +27,7 @@ from geartrain.distributed.shards import About, Group, Reading, Source
 from geartrain.distributed.workers import CONNECT, Answer, Answering, Node, add, ask, request
 from geartrain.oracles.protocols import Vector
 
-FAN_OUT = 16
+FAN_OUT = 8  # benchmarks/round_model.py
 # Seconds between two questions to the scheduler about a lost group, and how often a group may be
 # loaded again within one round.
 _PAUSE = 0.02
