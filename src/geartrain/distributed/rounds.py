@@ -98,7 +98,10 @@ class Rounds:
         self.direct = client.sync(self._reachable, self.addresses[0])
         places = zip(self.groups, self.addresses, strict=True)
         hands = client.gather(
-            [client.submit(_about, g, pure=False, workers=[w]) for g, w in places]
+            [
+                client.submit(_about, g, pure=False, workers=[w], allow_other_workers=True)
+                for g, w in places
+            ]
         )
         self.shards = [hands[j % n][j // n] for j in range(len(sources))]
 
@@ -189,7 +192,7 @@ class Rounds:
                     raise ClusterLost(f"group {i} cannot be loaded again; {_GO_ON}") from error
                 found = next(iter(holders.get(group.key, ())), "")
                 # The scheduler may not know of the loss yet.
-                old = found == self.addresses[i]
+                old = found and found == self.addresses[i]
                 if old and (monotonic() - start < _GRACE or not await self._alive(found, workers)):
                     continue
                 if found:
