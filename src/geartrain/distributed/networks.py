@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -11,9 +10,6 @@ import numpy as np
 from geartrain.distributed.graphs import Graph
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Vector
-
-# How often to look for messages before each further look waits some seconds.
-_TRIES, _NAP = 50, 2e-5
 
 
 class Network(Protocol):
@@ -51,11 +47,13 @@ class OverMPI:
 
     def exchange(self, x: Vector) -> Vector:
         """W x, the block of this rank."""
+        from mpi4py import MPI
+
         own = np.ascontiguousarray(x)
         blocks = {j: np.empty_like(own) for j in self.neighbours}
         requests = [self.comm.Irecv(blocks[j], source=j) for j in self.neighbours]
         requests += [self.comm.Isend(own, dest=j) for j in self.neighbours]
-        _settle(requests)
+        MPI.Request.Waitall(requests)
         out = self.row[self.comm.rank] * own
         for j in self.neighbours:
             out += self.row[j] * blocks[j]
@@ -64,20 +62,8 @@ class OverMPI:
     def total(self, number: float) -> float:
         """Sum over all ranks, the same on all of them."""
         # A buffer: numbers that are pickled take ten times as long.
-        own = np.array([number])
-        _settle([self.comm.Iallreduce(own, self.sum)])
+        self.comm.Allreduce(np.array([number]), self.sum)
         return float(self.sum[0])
-
-
-def _settle(requests: list[Any]) -> None:
-    """Wait, but let others run: MPI's own waiting holds a core, which the awaited may need."""
-    from mpi4py import MPI
-
-    tries = 0
-    while not MPI.Request.Testall(requests):
-        tries += 1
-        if tries > _TRIES:
-            time.sleep(_NAP)
 
 
 class Block(np.ndarray):
