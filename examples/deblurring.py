@@ -156,7 +156,7 @@ table = {name: calls(name, 1e-3) + calls(name, 1e-5) for name in methods}
 print(f"\n{'':14s}{'1e-3: h':>10s}{'g':>8s}{'1e-5: h':>10s}{'g':>8s}{'even at':>10s}")
 mine = table["sae-qn (auto)"]
 for name, (h3, g3, h5, g5) in table.items():
-    even = f"{max((mine[3] - g5) / (h5 - mine[2]), 0.0):.1f}" if h5 > mine[2] else "-"
+    even = f"{max((mine[3] - g5) / (h5 - mine[2]), 0.0):.1f}" if mine[2] < h5 < math.inf else "-"
     print(f"{name:14s}{h3:>10.0f}{g3:>8.0f}{h5:>10.0f}{g5:>8.0f}{even:>10s}")
 
 # %%
@@ -199,6 +199,6 @@ panels[0].legend(frameon=False)
 if args.out:
     folder = Path(args.out)
     folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / "deblurring.png", dpi=85)
+    figure.savefig(folder / "deblurring.png", dpi=80)
     curves.savefig(folder / "deblurring_calls.png", dpi=100)
     print(f"pictures: {folder / 'deblurring.png'}, {folder / 'deblurring_calls.png'}")
