@@ -1,6 +1,11 @@
 """Sphinx configuration."""
 
+import sys
+from pathlib import Path
+
 from geartrain import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))  # gallery_arguments
 
 project = "geartrain"
 author = "the geartrain developers"
@@ -13,8 +18,21 @@ extensions = [
     "sphinx.ext.mathjax",
     "myst_parser",
     "numpydoc",
+    "sphinx_gallery.gen_gallery",
 ]
-source_suffix = {".md": "markdown"}
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": ".py",  # all of them are run
+    "reset_argv": "gallery_arguments.arguments",
+    "abort_on_example_error": True,
+    "capture_repr": (),
+    "download_all_examples": False,
+    "show_signature": False,
+    "min_reported_time": 1e9,
+    "write_computation_times": False,
+}
 myst_enable_extensions = ["dollarmath"]
 autosummary_generate = False
 autodoc_typehints = "none"

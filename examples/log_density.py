@@ -90,7 +90,7 @@ for name, column in zip(("eruptions", "waiting"), minutes.T, strict=True):
 # -----
 # The counts are cut in two by a fair coin for every occurrence; the model sees one half. 600
 # functions cannot tell 36,000 words apart, and the most frequent words are more frequent than their
-# letters say. What can be asked is that the probabilities are right on average.
+# letters say.
 
 
 def words() -> tuple[str, list[str], Array]:
@@ -138,19 +138,24 @@ print(f"log-likelihood of an unseen occurrence: {per_word:.4f}, all words alike:
 # %%
 # The picture
 # -----------
-# On the right, words in groups of equal total probability, from improbable to probable: the share
-# of the unseen half that falls to a word of the group, against what the model expects.
+# Left: the band is that of ln f at every point; beyond the data it opens, for there the prior
+# knows little, and the picture cuts it off. Right: words in groups of equal total probability, from
+# improbable to probable: the share of the unseen half that falls to a word of the group, against
+# what the model expects. Points below the line are words that share their letters with a very
+# frequent one ("the") and are believed to be frequent, too.
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.8), layout="constrained")
 
 z = minutes[:, :1]
 fitted = LogDensity().fit(z)
-grid = np.linspace(fitted.support_[0][0], fitted.support_[0][-1], 400)[:, None]
+grid = np.linspace(z.min() - 0.5, z.max() + 0.5, 400)[:, None]
 low, high = np.exp(fitted.credible_band(grid))
+density = np.exp(fitted.log_density(grid))
 left.hist(z, bins=32, density=True, color="#DDDDDD")
 left.fill_between(grid[:, 0], low, high, color="#009E73", alpha=0.25, lw=0, label="95 % band")
-left.plot(grid, np.exp(fitted.log_density(grid)), color="#009E73", label="LogDensity")
+left.plot(grid, density, color="#009E73", label="LogDensity")
 kernel = np.exp(kernel_density(z).score_samples(grid))
 left.plot(grid, kernel, color="#D55E00", ls="--", label="KernelDensity")
+left.set_ylim(0.0, 1.6 * density.max())
 left.set_xlabel("minutes")
 left.set_ylabel("density")
 left.set_title(f"{source}: eruptions", fontsize=11)
