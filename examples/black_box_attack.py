@@ -251,7 +251,7 @@ def attack(method: Any, image: Array, label: int, budget: int, separated: bool) 
     return Attack(
         x=res.x,
         f=h_value_and_grad(res.x)[0] + g.value(res.x),
-        wrong=box.answer(image + res.x) != label,
+        wrong=bool(box.answer(image + res.x) != label),
         questions=questions,
         h_calls=calls["h.grad"] + calls["h.coord"] + calls["h.value"],
         first=questions if first is None else first,

@@ -10,6 +10,7 @@ Run it by ``python examples/first_steps.py``.
 
 # %%
 # The call. Prices are what a gradient costs, in any unit; without them they are measured.
+import matplotlib.pyplot as plt
 import numpy as np
 
 import geartrain as gt
@@ -38,3 +39,14 @@ print({kind: calls for kind, calls in res.calls.items() if calls})
 # The same by L-BFGS on the sum, which asks both terms equally often.
 other = gt.minimize(h, g, method="lbfgs", tol=1e-6)
 print({kind: calls for kind, calls in other.calls.items() if calls})
+
+# %%
+# ``res.history`` has a row for every iteration; ``res.history.to_pandas()`` makes a table of it.
+figure, ax = plt.subplots(figsize=(5.0, 3.2), layout="constrained")
+for run, name, colour in ((res, "sae-qn", "#009E73"), (other, "L-BFGS", "#444444")):
+    size = run.history["grad_norm"]
+    ax.loglog(run.history["h.grad"], size / size[0], color=colour, label=name)
+ax.set_xlabel("gradients of h")
+ax.set_ylabel("relative gradient norm")
+ax.legend(frameon=False)
+plt.show()
