@@ -1,7 +1,11 @@
 """Sphinx configuration."""
 
+import os
 import sys
 from pathlib import Path
+
+# Before NumPy is imported: the matrices of the examples are too small for threads.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from geartrain import __version__
 
