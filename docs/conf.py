@@ -1,15 +1,9 @@
 """Sphinx configuration."""
 
-import os
 import sys
 from pathlib import Path
 
-# Before NumPy is imported: the matrices of the examples are too small for threads.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 from geartrain import __version__
-
-sys.path.insert(0, str(Path(__file__).parent))  # gallery_arguments
 
 project = "geartrain"
 author = "the geartrain developers"
@@ -22,9 +16,22 @@ extensions = [
     "sphinx.ext.mathjax",
     "myst_parser",
     "numpydoc",
-    "sphinx_gallery.gen_gallery",
 ]
-source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+source_suffix = {".md": "markdown"}
+myst_enable_extensions = ["dollarmath"]
+autosummary_generate = False
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+nitpicky = False
+exclude_patterns = ["_build"]
+html_theme = "pydata_sphinx_theme"
+html_title = "geartrain"
+html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
+
+# The gallery: the scripts of examples/, run here.
+sys.path.insert(0, str(Path(__file__).parent))  # gallery_arguments
+extensions.append("sphinx_gallery.gen_gallery")
+source_suffix[".rst"] = "restructuredtext"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
@@ -37,12 +44,3 @@ sphinx_gallery_conf = {
     "min_reported_time": 1e9,
     "write_computation_times": False,
 }
-myst_enable_extensions = ["dollarmath"]
-autosummary_generate = False
-autodoc_typehints = "none"
-numpydoc_show_class_members = False
-nitpicky = False
-exclude_patterns = ["_build"]
-html_theme = "pydata_sphinx_theme"
-html_title = "geartrain"
-html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
