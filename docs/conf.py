@@ -22,11 +22,6 @@ myst_enable_extensions = ["dollarmath"]
 autosummary_generate = False
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
-nitpicky = False
-exclude_patterns = ["_build"]
-html_theme = "pydata_sphinx_theme"
-html_title = "geartrain"
-html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
 
 # The gallery: the scripts of examples/, run here.
 sys.path.insert(0, str(Path(__file__).parent))  # gallery_arguments
@@ -44,3 +39,9 @@ sphinx_gallery_conf = {
     "min_reported_time": 1e9,
     "write_computation_times": False,
 }
+
+nitpicky = False
+exclude_patterns = ["_build"]
+html_theme = "pydata_sphinx_theme"
+html_title = "geartrain"
+html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
