@@ -73,6 +73,8 @@ parser.add_argument("--out", default="out/examples", help="folder of the picture
 args = parser.parse_args()
 if args.quick:
     args.digits, args.budget = 3, 10.0
+if args.digits < 1:
+    parser.error("--digits must be at least 1")
 
 # %%
 # The black box

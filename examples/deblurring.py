@@ -61,6 +61,8 @@ parser.add_argument("--noise", type=float, default=0.02, help="standard deviatio
 parser.add_argument("--quick", action="store_true", help="a picture of 48 x 48")
 parser.add_argument("--out", default="out/examples", help="folder of the pictures; '' for none")
 args = parser.parse_args()
+if not 16 <= args.side <= 200:
+    parser.error("--side must be between 16 and 200")
 side = 48 if args.quick else args.side
 n = side * side
 
