@@ -168,8 +168,8 @@ class TrainingKernel:
             return None, np.empty(0, np.float32)
         if self.kernel.name != "rbf":
             return self.X.astype(np.float32), np.empty(0, np.float32)
-        points = self.X if sparse.issparse(self.X) else self.X - self.X.mean(axis=0)
-        points = points * np.sqrt(2.0 * self.kernel.gamma)
+        points = self.X.copy() if sparse.issparse(self.X) else self.X - self.X.mean(axis=0)
+        points *= np.sqrt(2.0 * self.kernel.gamma)
         half = (0.5 * square_norms(points)).astype(np.float32)
         if not np.isfinite(half).all():
             raise ValueError(OVERFLOW)

@@ -277,7 +277,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         same = self._known_classes is not None and np.array_equal(
             self._known_classes, self.classes_
         )
-        return self._coefficients if same and self._coefficients.shape[1] == m else None
+        return self.C * self._coefficients if same and self._coefficients.shape[1] == m else None
 
     def _keep(self, X: Any, solutions: list[Solution]) -> None:
         coefficients = np.array([solution.coefficients for solution in solutions])
