@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test bench docs lint clean
+.PHONY: demo test bench tables docs lint clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "geartrain needs Python 3.11 or newer; set PYTHON=")'
@@ -26,8 +26,13 @@ bench: $(VENV)/.all
 	$(BIN)/geartrain bench kernels
 	$(BIN)/geartrain bench frontier --quick --json out/bench/frontier.json
 
+# The tables and pictures of the documentation; QUICK=1 for small ones.
+tables: $(VENV)/.all
+	$(BIN)/python benchmarks/tables.py $(if $(QUICK),--quick)
+
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W -b html docs out/docs
+	$(BIN)/python docs/check_links.py out/docs
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -1,6 +1,14 @@
 """Sphinx configuration."""
 
+import sys
+from pathlib import Path
+
 from geartrain import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
+import method_pages
+
+method_pages.write(Path(__file__).parent / "methods")
 
 project = "geartrain"
 author = "the geartrain developers"
@@ -16,11 +24,12 @@ extensions = [
 ]
 source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
 autosummary_generate = False
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 nitpicky = False
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "benchmarks"]
 html_theme = "pydata_sphinx_theme"
 html_title = "geartrain"
 html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
