@@ -93,7 +93,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         Kernel rows computed ("kernel.row"), two-variable steps ("smo.step"), products with the
         kernel matrix ("kernel.product").
     n_features_in_ : int
-    feature_names_in_ : array (n_features_in_,)
+    feature_names_in_ : array (n_features,)
 
     Examples
     --------
