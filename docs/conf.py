@@ -8,8 +8,6 @@ from geartrain import __version__
 sys.path.insert(0, str(Path(__file__).parent))
 import method_pages
 
-method_pages.write(Path(__file__).parent / "methods")
-
 project = "geartrain"
 author = "the geartrain developers"
 copyright = "2026, the geartrain developers"
@@ -33,3 +31,8 @@ exclude_patterns = ["_build", "benchmarks"]
 html_theme = "pydata_sphinx_theme"
 html_title = "geartrain"
 html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
+
+
+def setup(app):
+    """Write the pages of the methods before Sphinx looks for pages."""
+    app.connect("builder-inited", lambda app: method_pages.write(Path(app.srcdir) / "methods"))
