@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
 import geartrain as gt
-from geartrain.core.checkpoint import CheckpointError, read
+from geartrain.core.checkpoint import CheckpointError, dumps, read
 from runs import NEVER, same, sums
 
 
@@ -128,6 +130,24 @@ def test_terms_whose_data_is_seen_are_not_asked(tmp_path, monkeypatch):
         for question in ("grad", "value_and_grad"):
             monkeypatch.setattr(cls, question, lambda *a: asked.append(a))
     assert gt.resume(path, h, g, max_iter=0).nit == 3 and not asked
+
+
+def test_a_file_cannot_have_other_methods_called(tmp_path):
+    """A tampered file with a right checksum: it may name questions of a term, nothing else."""
+
+    class Bomb(gt.Term):
+        def explode(self, x):
+            raise SystemExit
+
+    path = tmp_path / "run.gtck"
+    h, g = sums()
+    term = Bomb(h.value_and_grad, n=8, L=1.0)
+    gt.minimize(term, g, method="sae", max_iter=2, stop=NEVER, checkpoint=path)
+    saved = read(path)
+    _, args, answer = saved.heard["h"]
+    path.write_bytes(dumps(replace(saved, heard={"h": ("explode", args, answer)})))
+    with pytest.raises(CheckpointError, match="it is not asked for 'explode'"):
+        gt.resume(path, term, g)
 
 
 def test_listening_changes_nothing(tmp_path):

@@ -60,6 +60,8 @@ def _copies(value: Any) -> Any:
 def changed(term: Any, heard: Any) -> str:
     """How the answer of `term` differs from the one that was heard, in words; empty if not."""
     question, args, old = heard
+    if question not in answers(term):  # a file names questions only, never another method
+        return f"it is not asked for {question!r}"
     new = getattr(term, question)(*args)
     if question == "value_and_grad":
         old, new = old[1], new[1]
