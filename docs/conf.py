@@ -21,7 +21,7 @@ extensions = [
     "numpydoc",
 ]
 source_suffix = {".md": "markdown"}
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["dollarmath", "tasklist"]
 myst_heading_anchors = 3
 autosummary_generate = False
 autodoc_typehints = "none"
