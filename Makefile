@@ -10,9 +10,10 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "geartrain needs Python 3.11 or newer; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
 
-# One stamp for each set of extras: $(VENV)/.test, $(VENV)/.lint, ...
+# One stamp for each set of extras: $(VENV)/.test, $(VENV)/.lint, ... Python compiles what it imports;
+# compiling all of it beforehand takes longer than the tests' own imports.
 $(VENV)/.%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --quiet --editable '.[$*]'
+	$(BIN)/python -m pip install --quiet --quiet --no-compile --editable '.[$*]'
 	@touch $@
 
 demo: $(VENV)/.all
