@@ -9,6 +9,8 @@ import ast
 import importlib.util
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -45,42 +47,43 @@ def test_only_the_page_of_clusters_has_blocks_without_output():
     assert [page.name for page in WITH_BLOCKS] == ["distributed.md"]
 
 
-def test_the_page_of_clusters_runs(tmp_path, monkeypatch):
-    """On a cluster in this process, with three files and four nodes of its own."""
-    import distributed
+# Before the blocks of the page: a cluster of this process for the one that they name.
+LOCAL = """
+import distributed, numpy as np
+class Local(distributed.Client):
+    def __init__(self, address):
+        super().__init__(processes=False, n_workers=2, dashboard_address=None)
+distributed.Client = Local
+parts = list(np.load("parts.npy", allow_pickle=False))
+parts = [(p[:, :-1], p[:, -1]) for p in parts]
+files = ["part0.libsvm", "part1.libsvm", "part2.libsvm"]
+"""
+
+
+def test_the_page_of_clusters_runs(tmp_path):
+    """In a process of its own, with three files and four nodes."""
     from sklearn.datasets import dump_svmlight_file
 
     rng = np.random.default_rng(0)
-    parts = []
-    for k in range(4):
-        A = rng.standard_normal((40, 5))
-        y = np.where(A[:, 0] + 0.5 * rng.standard_normal(40) > 0, 1.0, -1.0)
-        parts.append((A, y))
-        dump_svmlight_file(A, y, str(tmp_path / f"part{k}.libsvm"), zero_based=False)
-    monkeypatch.chdir(tmp_path)
-
-    class Local(distributed.Client):
-        def __init__(self, address):
-            super().__init__(processes=False, n_workers=2, dashboard_address=None)
-
-    monkeypatch.setattr(distributed, "Client", Local)
-    names = {"parts": parts}
-    blocks = plain_blocks(ROOT / "docs" / "distributed.md")
-    assert len(blocks) == 2
-    try:
-        exec(blocks[0], names)
-        assert names["res"].success
-        local, over_mpi = blocks[1].split("from mpi4py")
-        exec(local, names)
-        assert names["res"].success
-        # Ranks are the matter of tests/distributed; here the call is held against the signature.
-        nodes = ast.walk(ast.parse("from mpi4py" + over_mpi))
-        (call,) = (node for node in nodes if isinstance(node, ast.Call))
-        given = dict.fromkeys(k.arg for k in call.keywords)
-        inspect.signature(gt.distributed.Gossip).bind(*call.args, **given)
-    finally:
-        if "client" in names:
-            names["client"].close()
+    A = rng.standard_normal((4, 40, 5))
+    y = np.where(A[..., 0] + 0.5 * rng.standard_normal((4, 40)) > 0, 1.0, -1.0)
+    np.save(tmp_path / "parts.npy", np.concatenate([A, y[..., None]], axis=2))
+    for k in range(3):
+        dump_svmlight_file(A[k], y[k], str(tmp_path / f"part{k}.libsvm"), zero_based=False)
+    first, lost, gossip = plain_blocks(ROOT / "docs" / "distributed.md")
+    local, over_mpi = gossip.split("from mpi4py")
+    # The cluster is not lost here: the second block finds a run that has ended.
+    check = "assert res.success, res.message\n"
+    text = [LOCAL, first, check, "new_client = client\n", lost, check, local, check]
+    text += ["client.close()\n"]
+    command = [sys.executable, "-c", "\n".join(text)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    # Ranks are the matter of tests/distributed; here the call is held against the signature.
+    nodes = ast.walk(ast.parse("from mpi4py" + over_mpi))
+    (call,) = (node for node in nodes if isinstance(node, ast.Call))
+    given = dict.fromkeys(k.arg for k in call.keywords)
+    inspect.signature(gt.distributed.Gossip).bind(*call.args, **given)
 
 
 @pytest.mark.parametrize("name", BY_PAGE)
