@@ -4,15 +4,16 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test bench docs lint clean
+.PHONY: demo test bench tables docs lint clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "geartrain needs Python 3.11 or newer; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
 
-# One stamp for each set of extras: $(VENV)/.test, $(VENV)/.lint, ...
+# One stamp for each set of extras: $(VENV)/.test, $(VENV)/.lint, ... Python compiles what it imports;
+# compiling all of it beforehand takes longer than the tests' own imports.
 $(VENV)/.%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --quiet --editable '.[$*]'
+	$(BIN)/python -m pip install --quiet --quiet --no-compile --editable '.[$*]'
 	@touch $@
 
 demo: $(VENV)/.all
@@ -26,8 +27,13 @@ bench: $(VENV)/.all
 	$(BIN)/geartrain bench kernels
 	$(BIN)/geartrain bench frontier --quick --json out/bench/frontier.json
 
+# The tables and pictures of the documentation; QUICK=1 for small ones.
+tables: $(VENV)/.all
+	$(BIN)/python benchmarks/tables.py $(if $(QUICK),--quick)
+
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W -b html docs out/docs
+	$(BIN)/python docs/check_links.py out/docs
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

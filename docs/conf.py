@@ -5,6 +5,9 @@ from pathlib import Path
 
 from geartrain import __version__
 
+sys.path.insert(0, str(Path(__file__).parent))
+import method_pages
+
 project = "geartrain"
 author = "the geartrain developers"
 copyright = "2026, the geartrain developers"
@@ -18,7 +21,8 @@ extensions = [
     "numpydoc",
 ]
 source_suffix = {".md": "markdown"}
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["dollarmath", "tasklist"]
+myst_heading_anchors = 3
 autosummary_generate = False
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
@@ -41,7 +45,12 @@ sphinx_gallery_conf = {
 }
 
 nitpicky = False
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "benchmarks"]
 html_theme = "pydata_sphinx_theme"
 html_title = "geartrain"
 html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
+
+
+def setup(app):
+    """Write the pages of the methods before Sphinx looks for pages."""
+    app.connect("builder-inited", lambda app: method_pages.write(Path(app.srcdir) / "methods"))

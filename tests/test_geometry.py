@@ -5,123 +5,34 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import linalg, sparse
-from scipy.sparse.linalg import LinearOperator, aslinearoperator
+from scipy.sparse.linalg import aslinearoperator
 
 import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
-from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.problem import Constant, Model, Sum
-
-N, ROWS = 12, 30
-RNG = np.random.default_rng(3)
-A = RNG.standard_normal((ROWS, N)) * np.logspace(0, 1, N)
-Y = np.where(RNG.random(ROWS) < 0.5, 1.0, -1.0)
-X0 = RNG.standard_normal(N)
-H = gt.LinearModel(A, Y, loss="logistic", l2=0.1)
-B = RNG.standard_normal((N, N))
-G = gt.Quadratic(B @ B.T + np.eye(N), b=RNG.standard_normal(N))
-D = RNG.uniform(0.5, 8.0, N)
-U = RNG.standard_normal((N, 3))
-C = RNG.standard_normal((N, N))
-SPD = C @ C.T + 2.0 * np.eye(N)
-SPD_INVERSE = np.linalg.inv(SPD)
-
-SPACES = {
-    "diagonal": (gt.Diagonal(D), np.diag(D)),
-    "low rank": (gt.LowRankPlusDiagonal(U, D), np.diag(D) + U @ U.T),
-    "low rank, one number": (gt.LowRankPlusDiagonal(U, 2.0), 2.0 * np.eye(N) + U @ U.T),
-    "array": (gt.Preconditioned(SPD), SPD),
-    "sparse": (gt.Preconditioned(sparse.csr_array(SPD)), SPD),
-    "operator": (
-        gt.Preconditioned(aslinearoperator(SPD), solve=lambda w: SPD_INVERSE @ w),
-        SPD,
-    ),
-}
-METHODS = {
-    "fgm": gt.FGM(),
-    "fgm restarted": gt.Restarted(gt.FGM(mu=0.0), gt.GradientTest()),
-    "ags": gt.AGS(),
-    "ms": gt.MonteiroSvaiterWhole(),
-    "gmco": gt.GMCO(),
-    "lbfgs": gt.LBFGSWhole(),
-    "aeg": gt.AEG(),
-    "sae agm": gt.SAE(),
-    "sae lbfgs": gt.SAE(inner=gt.LBFGS()),
-    "r-sae": gt.RSAE(restart=gt.GradientTest()),
-    "sc-sae agm": gt.SCSAE(),
-    "sc-sae lbfgs": gt.SCSAE(inner=gt.LBFGS()),
-    "afb agm": gt.AFB(sigma=0.3),
-    "afb lbfgs": gt.AFB(inner=gt.LBFGS()),
-}
-
-
-def in_space(h, g, space, **constants):
-    """The counted problem that `minimize` makes."""
-    h, g, ledger = space.term(h, "h"), space.term(g, "g"), Ledger()
-    n = h.n
-    L_h, L_g = constants.get("L_h", h.L), constants.get("L_g", g.L)
-    mu = constants.get("mu", h.mu + g.mu)
-    return Sum(
-        Oracle(h, "h", ledger, n),
-        Oracle(g, "g", ledger, n),
-        Constant(L_h, "given"),
-        Constant(L_g, "given"),
-        Constant(mu, "given"),
-        geometry=space,
-    )
-
-
-class Turned:
-    """A term as a function of w = R x with R'R = M, by hand and in the Euclidean way."""
-
-    def __init__(self, term, R, mu):
-        self.term, self.S, self.n, self.mu = term, np.linalg.inv(R), len(R), mu
-
-    def value(self, w):
-        return self.term.value(self.S @ w)
-
-    def grad(self, w):
-        return self.S.T @ self.term.grad(self.S @ w)
-
-
-def by_hand(h, g, M, like):
-    """The same problem in w = R x, with the constants of `like`."""
-    R = linalg.cholesky(M)
-    parts = Turned(h, R, like.mu_h), Turned(g, R, like.mu_g)
-    ledger = Ledger()
-    problem = Sum(
-        Oracle(parts[0], "h", ledger, len(R)),
-        Oracle(parts[1], "g", ledger, len(R)),
-        like.L_h,
-        like.L_g,
-        like.mu,
-    )
-    return problem, R
-
-
-def walk(method, problem, x0, steps):
-    out = [method.init(problem, x0)]
-    for _ in range(steps):
-        out.append(method.step(problem, out[-1]))
-    return out
-
-
-def assert_same_run(method, held, plain, R, x0, steps=12):
-    """Iterates, gradients, tests and calls agree, step by step."""
-    n = len(R)
-    ours = walk(method, held, held.geometry.enter(x0), steps)
-    theirs = walk(method, plain, R @ x0, steps)
-    for p, q in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(R @ p.point[:n], q.point, rtol=1e-8, atol=1e-8)
-        np.testing.assert_allclose(p.point[n:], R.T @ q.point, rtol=1e-8, atol=1e-8)
-        if q.grad is not None:
-            np.testing.assert_allclose(p.grad[n:], R.T @ q.grad, rtol=1e-7, atol=1e-7)
-            size = held.geometry.norm(p.grad)
-            assert size == pytest.approx(np.linalg.norm(q.grad), rel=1e-6, abs=1e-8)
-        for name in ("A", "L", "ms_ratio", "uphill", "grad_bound"):
-            a, b = getattr(p, name, np.nan), getattr(q, name, np.nan)
-            assert a == pytest.approx(b, rel=1e-5, abs=1e-7, nan_ok=True), name
-    assert held.ledger.calls == plain.ledger.calls
+from geartrain.problem import Model
+from geometries import (
+    GOOD,
+    LABELS,
+    LAM,
+    M_ROWS,
+    METHODS,
+    RNG,
+    ROWS,
+    SMOOTH,
+    SPACES,
+    SPD,
+    X0,
+    A,
+    D,
+    G,
+    H,
+    N,
+    assert_same_run,
+    bordered,
+    by_hand,
+    in_space,
+    loss,
+)
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
@@ -199,129 +110,6 @@ def test_a_difference_stays_non_convex():
     assert not term.convex
     assert term.mu == 0.0
     assert pytest.approx(abs(values).max(), rel=1e-8) == term.L
-
-
-# The kernel ------------------------------------------------------------------------------------
-
-M_ROWS = 40
-T = np.sort(RNG.uniform(0.0, 1.0, M_ROWS))
-SMOOTH = np.exp(-200.0 * (T[:, None] - T) ** 2)
-GOOD = 0.5 * SMOOTH + 0.5 * np.eye(M_ROWS)  # well conditioned
-LABELS = np.where(np.sin(12.0 * T) + 0.3 * RNG.standard_normal(M_ROWS) > 0.0, 1.0, -1.0)
-LAM = 0.03
-
-
-class Counting(LinearOperator):
-    """K that counts its products."""
-
-    def __init__(self, K):
-        super().__init__(np.float64, K.shape)
-        self.K, self.products = K, 0
-
-    def _matvec(self, u):
-        self.products += 1
-        return self.K @ u
-
-    def _adjoint(self):
-        return self
-
-
-def bordered(K, corner=0.0):
-    return linalg.block_diag(K, [[corner]])
-
-
-def loss(K, intercept=False):
-    return gt.LinearModel(K, LABELS, loss="smoothed_hinge", mu=0.3, intercept=intercept)
-
-
-@pytest.mark.parametrize("name", ["fgm", "sae lbfgs", "sc-sae agm", "afb lbfgs", "r-sae"])
-@pytest.mark.parametrize("intercept", [False, True])
-def test_rkhs_is_the_preconditioner_K(name, intercept):
-    """The same iterates as with M = K (bordered by 1), where K can be inverted."""
-    Q = bordered(LAM * GOOD, 0.2) if intercept else LAM * GOOD
-    M = bordered(GOOD, 1.0) if intercept else GOOD
-    h, g = gt.Quadratic(Q), loss(GOOD, intercept)
-    x0 = 0.1 * RNG.standard_normal(len(M))
-    held = in_space(h, g, gt.RKHS(GOOD, intercept=intercept))
-    plain, R = by_hand(h, g, M, held)
-    assert_same_run(METHODS[name], held, plain, R, x0)
-    other = in_space(h, g, gt.Preconditioned(M))
-    assert held.L_h.value == pytest.approx(other.L_h.value, rel=1e-9)
-    assert held.L_g.value == pytest.approx(other.L_g.value, rel=2e-3)
-    assert held.mu_h == pytest.approx(other.mu_h, rel=1e-9)
-
-
-@pytest.mark.parametrize("intercept", [False, True])
-def test_rkhs_representatives_give_the_slopes(intercept):
-    Q = bordered(LAM * SMOOTH, 0.2) if intercept else LAM * SMOOTH
-    space = gt.RKHS(SMOOTH, intercept=intercept)
-    plain = 2.0 * gt.Quadratic(Q) + loss(SMOOTH, intercept)
-    term = space.term(plain, "h")
-    x = 0.1 * RNG.standard_normal(space.n)
-    v = space.enter(x)
-    value, gradient = term.value_and_grad(v)
-    assert value == pytest.approx(plain.value(x), rel=1e-12)
-    assert term.value(v) == pytest.approx(value, rel=1e-14)
-    np.testing.assert_allclose(gradient[space.n :], plain.grad(x), rtol=1e-9, atol=1e-13)
-    np.testing.assert_allclose(space.product(gradient[: space.n]), plain.grad(x), atol=1e-13)
-
-
-def test_rkhs_constants():
-    space = gt.RKHS(SMOOTH)
-    h, g = space.term(LAM * gt.Quadratic(SMOOTH), "h"), space.term(loss(SMOOTH), "g")
-    assert (h.mu, h.L) == pytest.approx((LAM, LAM), rel=1e-12)
-    truth = 0.25 / 0.3 * linalg.eigvalsh(SMOOTH)[-1] / M_ROWS
-    assert truth * (1 - 1e-12) <= g.L <= 1.002 * truth
-    with_one = gt.RKHS(SMOOTH, intercept=True).term(loss(SMOOTH, intercept=True), "g")
-    truth = 0.25 / 0.3 * linalg.eigvalsh(SMOOTH + 1.0)[-1] / M_ROWS
-    assert truth * (1 - 1e-12) <= with_one.L <= 1.002 * truth
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_one_product_with_K_a_gradient_of_the_loss(name):
-    K = Counting(SMOOTH)
-    space = gt.RKHS(K)
-    held = in_space(gt.Quadratic(LAM * SMOOTH), loss(SMOOTH), space)
-    K.products = 0
-    states = walk(METHODS[name], held, space.enter(np.zeros(M_ROWS)), 8)
-    calls = held.ledger.calls
-    assert calls["g.grad"] > 8
-    assert K.products == calls["g.grad"]
-    assert calls["h.grad"] > 0
-    held.monitor(states[-1].point)
-    assert K.products == calls["g.grad"]
-
-
-def test_images_are_carried_without_drift():
-    space = gt.RKHS(SMOOTH)
-    held = in_space(gt.Quadratic(LAM * SMOOTH), loss(SMOOTH), space, mu=0.0)
-    v = walk(gt.FGM(), held, space.enter(np.zeros(M_ROWS)), 3000)[-1].point
-    np.testing.assert_allclose(v[M_ROWS:], SMOOTH @ v[:M_ROWS], atol=1e-10)
-
-
-def test_a_proximal_step_of_the_penalty_is_a_multiple():
-    """The minimiser of lam/2 |v|^2 + alpha/2 |v - u|^2: its gradient vanishes."""
-    space = gt.RKHS(SMOOTH)
-    h = space.term(gt.Quadratic(LAM * SMOOTH), "h")
-    u = space.enter(RNG.standard_normal(M_ROWS))
-    v = h.prox(u, 0.7)
-    np.testing.assert_allclose(h.grad(v) + 0.7 * (v - u), 0.0, atol=1e-14)
-    res = gt.minimize(
-        loss(SMOOTH),
-        gt.Quadratic(LAM * SMOOTH),
-        method="sae",
-        inner="exact",
-        geometry=space,
-        tol=1e-8,
-    )
-    assert res.success
-    assert res.calls["g.prox"] > 0
-    assert np.linalg.norm(SMOOTH @ (LAM * res.x + slopes(res.x))) < 1e-7
-
-
-def slopes(x):
-    term = loss(SMOOTH)
-    return term.loss.derivative(LABELS, SMOOTH @ x) / M_ROWS
 
 
 # The front door --------------------------------------------------------------------------------
@@ -437,12 +225,6 @@ def test_the_euclidean_geometry_is_numpys():
     assert EUCLIDEAN.dot is np.ndarray.dot
     assert EUCLIDEAN.enter(X0) is X0
     assert EUCLIDEAN.term(H, "h") is H
-
-
-def test_a_run_in_a_geometry_is_not_saved(tmp_path):
-    h = gt.Quadratic(np.eye(3), b=np.ones(3))
-    with pytest.raises(TypeError, match="a run in a geometry cannot be saved"):
-        gt.minimize(h, h, geometry=gt.Diagonal(np.ones(3)), checkpoint=tmp_path / "run.gtck")
 
 
 def test_lbfgs_drops_pairs_that_rounding_made_uphill():

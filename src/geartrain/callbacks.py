@@ -27,7 +27,7 @@ _BAR = 20
 
 
 class Progress:
-    """A line that tells how far a run is: a bar, f or |grad f|, calls of each oracle, time left.
+    """A line that tells how far a run is: bar, f or ``|grad f|``, calls of each oracle, time left.
 
     The bar is an estimate: gradients are taken to shrink as quickly as they did so far, and
     budgets to be used up evenly.
@@ -252,7 +252,7 @@ def _number(text: str) -> float:
 
 
 class TensorBoard:
-    """Scalars for TensorBoard: f, |grad f|, seconds and calls by outer iteration.
+    """Scalars for TensorBoard: f, ``|grad f|``, seconds and calls by outer iteration.
 
     Needs tensorboardX, or torch with tensorboard.
 

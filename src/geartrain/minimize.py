@@ -13,6 +13,7 @@ from geartrain.core.checkpoint import CheckpointError, Saver, read
 from geartrain.core.driver import Callback, Run
 from geartrain.core.fingerprint import differences, fingerprint
 from geartrain.core.run_state import RunState
+from geartrain.core.witness import changed, listen
 from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
 from geartrain.methods.registry import make_method
 from geartrain.oracles.ledger import Ledger, Oracle
@@ -88,8 +89,7 @@ def minimize(
     state : optional
         ``res.state`` of an earlier run, to go on from there; its seed is kept.
     checkpoint : path or `geartrain.callbacks.Checkpoint`, optional
-        Save the run there every 30 seconds (or ``every=``) and at its end, for `resume`. Not with
-        `geometry`.
+        Save the run there every 30 seconds (or ``every=``) and at its end, for `resume`.
 
     Returns
     -------
@@ -111,11 +111,12 @@ def minimize(
         _check_term(name, term)
     space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
     x_start = space.enter(_starting_point(x0, h, g, state, space))
+    plain = h, g
     h, g = space.term(h, "h"), space.term(g, "g")
     ledger = Ledger()
+    asked = Oracle(h, "h", ledger, x_start.size), Oracle(g, "g", ledger, x_start.size)
     problem = Sum(
-        Oracle(h, "h", ledger, x_start.size),
-        Oracle(g, "g", ledger, x_start.size),
+        *asked,
         _constant("L_h", L_h, h),
         _constant("L_g", L_g, g),
         _strong_convexity(mu, h, g),
@@ -142,12 +143,12 @@ def minimize(
     if len(places) > 1:
         raise TypeError("give one checkpoint, not several")
     saver = None
-    if places and geometry is not None:
-        raise TypeError("a run in a geometry cannot be saved; leave out checkpoint= or geometry=")
     if places:
         given = {"L_h": L_h, "L_g": L_g, "mu": mu}
         given = {k: None if v is None else float(v) for k, v in given.items()}
-        saver = Saver(places[0], chosen, rule, most, given, fingerprint(h, g, x_start.size))
+        known = fingerprint(*plain, space)
+        heard = listen(asked, plain, space, places[0].heard)
+        saver = Saver(places[0], chosen, rule, most, given, known, heard)
     run = Run(
         problem,
         chosen,
@@ -167,6 +168,8 @@ def resume(
     h: Any,
     g: Any,
     *,
+    geometry: Geometry | None = None,
+    check: bool = True,
     stop: Rule | None = None,
     tol: float | None = None,
     max_iter: int | None = None,
@@ -185,8 +188,13 @@ def resume(
     path : str or path
         The checkpoint.
     h, g : terms
-        The same as before. Their class, dimension and data are compared; of functions and objects
-        that are not geartrain's only what they can be asked is known without asking.
+        The same as before. Their class, dimension and data are compared.
+    geometry : geometry, optional
+        The same as before.
+    check : bool
+        Whether a term that is made of functions or operators, whose data cannot be seen, is asked
+        one question of the earlier run again and the answers are compared. That call is not
+        counted. Say False where it is too expensive, or where answers are random.
     stop, tol : optional
         A new rule or tolerance; by default those of the run.
     max_iter : int, optional
@@ -218,24 +226,33 @@ def resume(
     saved = read(path)
     for name, term in (("h", h), ("g", g)):
         _check_term(name, term)
-    now = fingerprint(h, g, saved.run.best_x.size)
-    if differ := differences(saved.fingerprint, now):
+    space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
+    if differ := differences(saved.fingerprint, fingerprint(h, g, space)):
         raise CheckpointError(f"{path} is a run on another problem: {differ}")
+    for name, term in (("h", h), ("g", g)) if check else ():
+        if name in saved.heard and (how := changed(space.term(term, name), saved.heard[name])):
+            raise CheckpointError(
+                f"{path} is a run on another problem: {name} = {term!r} is not what it was, {how}; "
+                "check=False goes on all the same"
+            )
     if saved.rule is None and stop is None and tol is None:
         raise CheckpointError(f"{path}: the stopping rule was your own; give it again as stop=")
     state = saved.run
     if stop is not None or tol is not None:
         state = replace(state, status=None)
+    place = Checkpoint(path, saved.every)
+    place.heard = saved.heard
     return minimize(
         h,
         g,
+        geometry=geometry,
         state=state,
         stop=saved.rule if tol is None and stop is None else stop,
         tol=1e-6 if tol is None else tol,
         max_iter=max(saved.max_iter - state.iteration, 0) if max_iter is None else max_iter,
         callback=callback,
         progress=progress,
-        checkpoint=Checkpoint(path, saved.every),
+        checkpoint=place,
         **saved.given,
     )
 

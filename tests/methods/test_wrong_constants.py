@@ -25,14 +25,14 @@ def test_wrong_L_h(method, factor, make):
 @pytest.mark.parametrize("method", ["r-sae", "sc-sae", "afb", "fgm", "ags"])
 @pytest.mark.parametrize("mu", [0.0, 1.0])
 def test_wrong_mu(method, mu):
-    """mu = 1 is 100 times too large here."""
+    """mu = 1 is 100 times too large here: slower by a factor, but the answer is right."""
     known = quadratics()
     x0 = np.ones(24)
-    stop = gt.stop.any_of(gt.stop.Gradient(rel=1e-5), gt.stop.Calls({"h.grad": 4000}))
+    stop = gt.stop.any_of(gt.stop.Gradient(rel=1e-5), gt.stop.Calls({"h.grad": 8000}))
     res = gt.minimize(known.h, known.g, x0, method=method, mu=mu, stop=stop)
-    if res.success:
-        small = 1e-5 * np.linalg.norm(known.grad(x0))
-        assert np.linalg.norm(known.grad(res.x)) <= small * (1 + 1e-6)
+    assert res.success, res.message
+    small = 1e-5 * np.linalg.norm(known.grad(x0))
+    assert np.linalg.norm(known.grad(res.x)) <= small * (1 + 1e-6)
 
 
 def test_adaptive_restart_is_used_where_mu_is_unknown():

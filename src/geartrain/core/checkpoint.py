@@ -57,6 +57,7 @@ class Saved:
     given: dict[str, Any]  # constants that were given to `minimize`
     every: float
     fingerprint: dict[str, str]
+    heard: dict[str, Any]  # see `geartrain.core.witness`
 
 
 class Checkpoint:
@@ -85,6 +86,7 @@ class Checkpoint:
     def __init__(self, path: Any, every: float = 30.0) -> None:
         self.path = Path(path)
         self.every = as_nonnegative(every, "every")
+        self.heard: dict[str, Any] = {}  # by the run that is resumed
 
     @classmethod
     def of(cls, given: Any) -> Checkpoint:
@@ -110,7 +112,7 @@ class Saver:
         Where and how often.
     method : method
         Of the run; an error if it cannot be stored.
-    rule, max_iter, given, fingerprint
+    rule, max_iter, given, fingerprint, heard
         As in `Saved`.
     """
 
@@ -122,9 +124,11 @@ class Saver:
         max_iter: int,
         given: dict[str, Any],
         fingerprint: dict[str, str],
+        heard: dict[str, Any],
     ) -> None:
         self.path, self.every = checkpoint.path, checkpoint.every
-        self.max_iter, self.given, self.fingerprint = max_iter, given, fingerprint
+        self.max_iter, self.given = max_iter, given
+        self.fingerprint, self.heard = fingerprint, heard
         try:
             dumps(method)
         except CheckpointError as error:
@@ -148,8 +152,8 @@ class Saver:
         if start < self._due and not now:
             return
         try:
-            what = (run(), self.rule, self.max_iter, self.given, self.every, self.fingerprint)
-            write(self.path, dumps(Saved(*what)))
+            given = (self.rule, self.max_iter, self.given, self.every, self.fingerprint)
+            write(self.path, dumps(Saved(run(), *given, self.heard)))
         except (OSError, CheckpointError) as error:
             if not self._warned:
                 self._warned = True

@@ -15,9 +15,9 @@ from geartrain.oracles.protocols import answers
 _HASHED_ENTRIES = 2**25
 
 
-def fingerprint(h: Any, g: Any, n: int) -> dict[str, str]:
-    """Of f = h + g in n variables."""
-    return {"n": str(n), "h": of_term(h), "g": of_term(g)}
+def fingerprint(h: Any, g: Any, geometry: Any) -> dict[str, str]:
+    """Of f = h + g in an inner product."""
+    return {"h": of_term(h), "g": of_term(g), "geometry": _of_geometry(geometry)}
 
 
 def differences(old: dict[str, str], new: dict[str, str]) -> str:
@@ -30,35 +30,53 @@ def differences(old: dict[str, str], new: dict[str, str]) -> str:
 def of_term(term: Any) -> str:
     """Class, dimension, questions, and a hash of the data that geartrain's own terms hold.
 
-    Of a user's functions and objects nothing more can be said.
+    Of a user's functions and objects nothing more can be said, see `geartrain.core.witness`.
     """
-    digest = hashlib.sha256()
-    _add(digest, term)
+    digest = _Digest(term)
     kind, n = type(term).__name__, getattr(term, "n", None)
     return f"{kind}(n={n}; {', '.join(sorted(answers(term)))}; data {digest.hexdigest()[:16]})"
 
 
-def _add(digest: Any, value: Any) -> None:
-    digest.update(type(value).__name__.encode())
-    if isinstance(value, np.ndarray):
-        digest.update(f"{value.dtype.str}{value.shape}".encode())
-        if value.dtype.kind in "biuf":
-            stride = 1 + value.size // _HASHED_ENTRIES
-            digest.update(np.ascontiguousarray(value.reshape(-1)[::stride]).tobytes())
-    elif value is None or isinstance(value, (bool, int, float, str, np.generic)):
-        digest.update(repr(value).encode())
-    elif isinstance(value, (tuple, list)):
-        for v in value:
-            _add(digest, v)
-    elif sparse.issparse(value):
-        for v in (value.shape, value.data, value.indices, value.indptr):
-            _add(digest, v)
-    elif type(value).__module__.startswith("geartrain."):
-        for name in sorted(vars(value)):
-            # What is computed on demand may be there or not.
-            if name.startswith("_") or isinstance(
-                getattr(type(value), name, None), cached_property
-            ):
-                continue
-            digest.update(name.encode())
-            _add(digest, vars(value)[name])
+def _of_geometry(geometry: Any) -> str:
+    return f"{geometry!r} (data {_Digest(geometry).hexdigest()[:16]})"
+
+
+def is_opaque(value: Any) -> bool:
+    """Whether a part of `value` is a function, an operator or an object of somebody else's."""
+    return _Digest(value, arrays=False).opaque
+
+
+class _Digest:
+    """Of all data inside a value; `opaque` where there is something without data."""
+
+    def __init__(self, value: Any, arrays: bool = True) -> None:
+        self._sha, self._arrays, self.opaque = hashlib.sha256(), arrays, False
+        self.hexdigest = self._sha.hexdigest
+        self._add(value)
+
+    def _add(self, value: Any) -> None:
+        self._sha.update(type(value).__name__.encode())
+        if isinstance(value, np.ndarray):
+            self._sha.update(f"{value.dtype.str}{value.shape}".encode())
+            if self._arrays and value.dtype.kind in "biuf":
+                stride = 1 + value.size // _HASHED_ENTRIES
+                self._sha.update(np.ascontiguousarray(value.reshape(-1)[::stride]).tobytes())
+        elif value is None or isinstance(value, (bool, int, float, str, np.generic)):
+            self._sha.update(repr(value).encode())
+        elif isinstance(value, (tuple, list)):
+            for v in value:
+                self._add(v)
+        elif sparse.issparse(value):
+            self._add((value.shape, value.data, value.indices, value.indptr))
+        elif type(value).__module__.startswith("geartrain."):
+            for name, v in sorted(vars(value).items()):
+                # What is computed on demand may be there or not; methods are no data.
+                if name.startswith("_") or isinstance(
+                    getattr(type(value), name, None), cached_property
+                ):
+                    continue
+                if getattr(v, "__self__", None) is not value:
+                    self._sha.update(name.encode())
+                    self._add(v)
+        else:
+            self.opaque = True

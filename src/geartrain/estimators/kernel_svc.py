@@ -98,7 +98,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         losses ("g.component"), and what "lbfgs" and "sae" make of them: products with the kernel
         matrix ("kernel.product"), those of setting up included, and its rows.
     n_features_in_ : int
-    feature_names_in_ : array (n_features_in_,)
+    feature_names_in_ : array (n_features,)
 
     Examples
     --------

@@ -68,7 +68,7 @@ class LogDensity(DensityMixin, BaseEstimator):
     n_calls_ : dict
         Calls of every oracle over all fits: "h.grad" of c, "g.grad" of the prior, ...
     n_features_in_ : int
-    feature_names_in_ : array (n_features_in_,)
+    feature_names_in_ : array (n_features,)
 
     Examples
     --------

@@ -86,7 +86,7 @@ def ms_ratio(F: Envelope, y: Vector, grad_f: Vector) -> float:
 class GMCO:
     r"""Gradient method for composite optimisation, on F_{L,x} = f + L/2 \|. - x\|^2.
 
-    Algorithm (procedure GMCO of Algorithm 1, and Algorithm 3), for k = 1, 2, ...:
+    Algorithm (procedure GMCO of Algorithm 1 of [1]_, and Algorithm 3), for k = 1, 2, ...:
 
     1. phi_k(v) = <grad h(zeta), v> + g(v) + L/2 \|v - x\|^2 + L_h/2 \|v - zeta\|^2
     2. zeta_+ ~ argmin phi_k by the inner method, started at zeta
@@ -111,6 +111,11 @@ class GMCO:
     ends at \|grad phi(v)\| <= accuracy L_h \|v - zeta\|.
 
     A pair of gradients of h that shows more curvature than L_h raises L_h and leaves a note.
+
+    References
+    ----------
+    .. [1] A. Ivanova et al., Oracle complexity separation in convex optimization, J. Optim. Theory
+       Appl. 193 (2022).
     """
 
     inner: InnerMethod = field(default_factory=AGM)

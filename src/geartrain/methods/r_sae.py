@@ -37,9 +37,14 @@ class RSAE:
 
     Notes
     -----
-    Implements Algorithm 2 of the paper. # Deviation: the paper prints
+    Implements Algorithm 2 of [1]_. # Deviation: [1]_ prints
     \|y^N - x*\| <= \|x^0 - x*\|^2/2 and ln(mu R^2/eps) stages; what its proof gives is
     \|y^N - x*\|^2 <= \|x^0 - x*\|^2/2, hence log2.
+
+    References
+    ----------
+    .. [1] A. Ivanova et al., Oracle complexity separation in convex optimization, J. Optim. Theory
+       Appl. 193 (2022).
     """
 
     mu: float | None = None

@@ -116,10 +116,15 @@ class SCSAE:
 
     Notes
     -----
-    The strongly convex form of Monteiro and Svaiter's method with the model of GMCO: weight
+    The strongly convex form of the method of [1]_ with the model of GMCO: weight
     L_h/2 \|v - y\|^2/2 for convex h, none otherwise. Then the error of the model is at most
     L_h/2 \|v - y\|, respectively L_h \|v - y\|, and an inner residual of the rest of sigma L
     makes the first middle step pass. Inner runs start at y plus the previous displacement.
+
+    References
+    ----------
+    .. [1] R. Monteiro, B. Svaiter, An accelerated hybrid proximal extragradient method for convex
+       optimization, SIAM J. Optim. 23 (2013).
     """
 
     mu: float | None = None

@@ -44,9 +44,14 @@ def from_torch(
         where = torch.get_default_device() if device is None else device
         # A copy: fn must not reach the vector of the method.
         point = torch.tensor(x, dtype=kind, device=where, requires_grad=True)
-        value = fn(point)
-        _check_number("torch", value)
-        (grad,) = torch.autograd.grad(value, point)
+        with torch.enable_grad():  # the caller may have switched it off
+            value = fn(point)
+            _check_number("torch", value)
+            if not value.requires_grad:
+                raise TypeError(
+                    "from_torch: the number does not depend on x, or not differentiably"
+                )
+            (grad,) = torch.autograd.grad(value.reshape(()), point, materialize_grads=True)
         both = torch.cat([value.detach().reshape(1).to(kind), grad.reshape(-1)])
         return _split(both.cpu().numpy())
 

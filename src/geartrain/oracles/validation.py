@@ -37,7 +37,7 @@ def as_matrix(value: Any, name: str, *, operator: bool = False) -> Any:
     """`value` as a finite float64 array or CSR matrix (or, if allowed, a LinearOperator)."""
     if callable(getattr(value, "matvec", None)):  # a LinearOperator, SciPy's or another's
         if operator:
-            return value
+            return _as_operator(value, name)
         raise TypeError(f"{name} must be an array or a sparse matrix, got a LinearOperator")
     if np.iscomplexobj(value):
         raise TypeError(f"{name} must be real, got complex numbers")
@@ -58,6 +58,19 @@ def as_matrix(value: Any, name: str, *, operator: bool = False) -> Any:
     if not np.isfinite(entries).all():
         raise ValueError(f"{name} contains NaN or infinity")
     return matrix
+
+
+def _as_operator(value: Any, name: str) -> Any:
+    """`value` itself if it knows ``@`` and ``.T`` (SciPy, pylops), else as one of SciPy's."""
+    if not hasattr(value, "shape"):
+        raise TypeError(f"{name} is a LinearOperator without a shape")
+    if np.iscomplexobj(value) or np.dtype(getattr(value, "dtype", None) or float).kind == "c":
+        raise TypeError(f"{name} must be real, got a complex LinearOperator")
+    if hasattr(value, "__matmul__") and hasattr(value, "T"):
+        return value
+    from scipy.sparse.linalg import aslinearoperator  # here, because importing it takes a while
+
+    return aslinearoperator(value)
 
 
 def as_nonnegative(value: Any, name: str) -> float:

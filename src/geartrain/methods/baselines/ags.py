@@ -62,7 +62,8 @@ class AGS:
     3. x = u_T, x_bar = (1 - lambda) x_bar + lambda ut_T
 
     Guarantee: f(x_bar_N) - f* <= 15 L R^2/(N (N + 1)). For mu > 0 the method starts again from
-    x_bar every N_0 = ceil(sqrt(60 L/mu)) iterations, which halves \|x_bar - x*\|^2.
+    x_bar every N_0 = ceil(sqrt(60 L/mu)) iterations, which halves \|x_bar - x*\|^2. One
+    gradient of h and T of g an iteration.
 
     Parameters
     ----------

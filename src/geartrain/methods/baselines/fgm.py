@@ -52,8 +52,7 @@ class FGM:
     3. y_{k+1} = x_{k+1} + m_k (x_{k+1} - x_k)
 
     Guarantee: f(x_k) - f* <= min(4/(k + 2)^2, (1 - sqrt q)^{k-1}) 2 L R^2 up to a constant
-    (Nesterov, Lectures on Convex Optimization, 2018, Theorem 2.2.3). One gradient of h and one
-    of g an iteration.
+    ([1]_, Theorem 2.2.3). One gradient of h and one of g an iteration.
 
     Parameters
     ----------
@@ -61,6 +60,10 @@ class FGM:
         Of f; L_h + L_g if not given.
     mu : float, optional
         Strong convexity of f; the problem's if not given.
+
+    References
+    ----------
+    .. [1] Yu. Nesterov, Lectures on Convex Optimization, 2nd ed. (2018).
     """
 
     L: float | None = None

@@ -43,13 +43,20 @@ class LBFGSWholeState(State):
 class LBFGSWhole:
     r"""The inner method L-BFGS on f = h + g: phi with f in the place of g and no quadratic.
 
-    Every evaluation is one gradient of h and one of g: no separation. What ``method="lbfgs"`` is in
-    a geometry, where SciPy's does not work.
+    Algorithm: that of `geartrain.LBFGS`, [1]_. What ``method="lbfgs"`` is in a geometry, where
+    SciPy's does not work.
+
+    Guarantee: as for `geartrain.ScipyLBFGS`. Every evaluation is one gradient of h and one of g: no
+    separation.
 
     Parameters
     ----------
     lbfgs : LBFGS
         With its memory.
+
+    References
+    ----------
+    .. [1] J. Nocedal, S. Wright, Numerical Optimization, 2nd ed. (2006), Algorithm 7.4.
     """
 
     lbfgs: LBFGS = field(default_factory=LBFGS)

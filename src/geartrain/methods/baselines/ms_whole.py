@@ -40,8 +40,11 @@ class WholeState(State):
 class MonteiroSvaiterWhole:
     r"""Lines 3 to 5 of SAE with the envelope minimised by the inner method on all of f.
 
-    f(v) + L/2 \|v - x\|^2 is the model phi with f in the place of g, alpha = L, beta = -L x.
-    Every inner step asks h and g once: no separation. About sqrt(L R^2/eps) sqrt(L_f/L) calls.
+    Algorithm: that of `geartrain.SAE`, but line 4 minimises f(v) + L/2 \|v - x\|^2 as it is: the
+    model phi with f in the place of g, alpha = L, beta = -L x.
+
+    Guarantee: that of [1]_, f(y_N) - f* <= R^2/(2 A_N); about sqrt(L R^2/eps) sqrt(L_f/L) inner
+    steps. Every inner step asks h and g for a gradient: no separation.
 
     Parameters
     ----------
@@ -49,6 +52,11 @@ class MonteiroSvaiterWhole:
         Parameter of the envelope; L_h if not given.
     sigma : float
     inner : inner method
+
+    References
+    ----------
+    .. [1] R. Monteiro, B. Svaiter, An accelerated hybrid proximal extragradient method for convex
+       optimization, SIAM J. Optim. 23 (2013).
     """
 
     L: float | None = None

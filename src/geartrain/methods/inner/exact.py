@@ -21,9 +21,17 @@ class ExactState:
 class Exact:
     r"""The minimiser of phi by one proximal step of g.
 
-    phi(v) = g(v) + alpha/2 \|v + beta/alpha\|^2 + const, hence v = prox(-beta/alpha, alpha).
-    At the minimiser grad g(v) = -beta - alpha v, so no gradient of g is asked for. A
-    `geartrain.Quadratic` factorises Q + alpha I once for a given alpha.
+    Algorithm: phi(v) = g(v) + alpha/2 \|v + beta/alpha\|^2 + const, hence
+    v = prox(-beta/alpha, alpha), [1]_.
+
+    Guarantee: v is the minimiser, after one proximal step of g. There grad g(v) = -beta - alpha v,
+    so no gradient of g is asked for. A `geartrain.Quadratic` factorises Q + alpha I once for a
+    given alpha.
+
+    References
+    ----------
+    .. [1] J.-J. Moreau, Proximite et dualite dans un espace hilbertien, Bull. Soc. Math. France 93
+       (1965).
     """
 
     needs: ClassVar[tuple[str, ...]] = ("prox",)

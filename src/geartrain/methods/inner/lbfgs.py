@@ -38,9 +38,11 @@ class LBFGSState:
 class LBFGS:
     r"""Limited-memory BFGS on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
 
-    The pairs hold the curvature of g alone; that of the quadratic, which is known exactly, is
-    added when they are used, so pairs can be handed from one model to the next. The line search
-    looks at slopes only (phi is convex), so g is asked for gradients and never for values.
+    Algorithm: that of [1]_. The pairs hold the curvature of g alone; that of the quadratic, which
+    is known exactly, is added when they are used, so pairs can be handed from model to model.
+
+    Guarantee: linear convergence, no useful rate; quick in practice. One gradient of g a step,
+    mostly. The line search looks at slopes only (phi is convex), so g is never asked for values.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class _ZerothOrder:
 class CoordinateSearch(_ZerothOrder):
     r"""Accelerated coordinate search on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
 
-    Algorithm: that of `geartrain.NesterovStich` with beta = 1/2, and
+    Algorithm: that of `geartrain.NesterovStich`, [1]_, with beta = 1/2, and
 
         (g(y + t_i e_i) - g(y - t_i e_i))/(2 t_i) + beta_i + alpha y_i
 
@@ -85,6 +85,11 @@ class CoordinateSearch(_ZerothOrder):
     -----
     The difference steps t_i are those of `geartrain.oracles.differences`. ``grad_g`` of the state
     is an estimate, good to about sqrt(n) delta/t.
+
+    References
+    ----------
+    .. [1] Yu. Nesterov, S. Stich, Efficiency of the accelerated coordinate descent method on
+       structured optimization problems, SIAM J. Optim. 27 (2017).
     """
 
     def step(self, phi: Model, state: ZerothOrderState) -> ZerothOrderState:

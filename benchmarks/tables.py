@@ -1,0 +1,101 @@
+"""Run the benchmarks and keep what they print: the tables of the documentation.
+
+``python benchmarks/tables.py`` measures everything again and writes docs/benchmarks/*.txt, each
+with the command, the versions and the machine above its table; names restrict it to some of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import scipy
+
+import geartrain
+
+ROOT = Path(__file__).parent.parent
+COMMANDS = {
+    "separation_law": "python benchmarks/separation_law.py --out out/tables",
+    "frontier": "geartrain bench frontier --json out/tables/frontier.json",
+    "kernels": "geartrain bench kernels",
+    "estimators": "geartrain bench estimators",
+    "distributed": "geartrain bench distributed",
+}
+# Pictures that a command draws besides, and where the documentation looks for them.
+PICTURES = {"separation_law": "separation_law.png", "frontier": "frontier.png"}
+
+
+def measure(name: str, quick: bool) -> None:
+    """One table; the file is written when the command has succeeded."""
+    command = COMMANDS[name] + (" --quick" if quick else "")
+    words = shlex.split(command)
+    words[:1] = (
+        [sys.executable] if words[0] == "python" else [sys.executable, "-m", "geartrain.cli"]
+    )
+    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    head = [
+        f"$ {command}",
+        f"geartrain {geartrain.__version__}, Python {platform.python_version()}, NumPy "
+        f"{np.__version__}, SciPy {scipy.__version__}, {platform.system()} "
+        f"{platform.machine()}, {os.cpu_count()} cores, {date.today()}",
+    ]
+    # Files and pictures are named by their paths on this machine: nobody else's business.
+    lines = [x for x in done.stdout.splitlines() if not x.startswith(("wrote ", "picture: "))]
+    text = "\n".join([*head, "", *lines]).rstrip() + "\n"
+    (ROOT / "docs" / "benchmarks" / f"{name}.txt").write_text(text)
+    if name == "frontier":
+        table = prices(ROOT / "out" / "tables" / "frontier.json")
+        (ROOT / "docs" / "benchmarks" / "prices.txt").write_text(table)
+    if name in PICTURES and not quick:
+        drawn = ROOT / "out" / "tables" / PICTURES[name]
+        (ROOT / "docs" / "img" / PICTURES[name]).write_bytes(drawn.read_bytes())
+
+
+def prices(json_file: Path, target: float = 1e-5) -> str:
+    """Bills over that of L-BFGS at each ratio of prices: geometric means, as a table."""
+    cells: dict[tuple[str, int], dict[str, float]] = {}
+    for row in json.loads(json_file.read_text())["rows"]:
+        if row["target"] == target:
+            cells.setdefault((row["problem"], row["rho"]), {})[row["method"]] = row["bill"]
+    names = dict.fromkeys(m for bills in cells.values() for m in bills)
+    rhos = sorted({rho for _, rho in cells})
+    problems = len({problem for problem, _ in cells})
+    lines = ["| method | solved | " + " | ".join(f"{rho}" for rho in rhos) + " |"]
+    lines.append("| --- " * (len(rhos) + 2) + "|")
+    for name in (n for n in names if not n.startswith("lbfgs")):
+        ratios: dict[int, list[float]] = {rho: [] for rho in rhos}
+        for (_, rho), bills in cells.items():
+            rival = min(b for m, b in bills.items() if m.startswith("lbfgs"))
+            ratio = bills.get(name, math.inf) / rival
+            if math.isfinite(ratio):
+                ratios[rho].append(ratio)
+        means = [f"{math.exp(np.mean(np.log(r))):.2f}" if r else "-" for r in ratios.values()]
+        solved = min(map(len, ratios.values()))
+        lines.append(f"| `{name}` | {solved} of {problems} | " + " | ".join(means) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", default=list(COMMANDS), help="all if not given")
+    parser.add_argument("--quick", action="store_true", help="small ones, in minutes")
+    args = parser.parse_args()
+    (ROOT / "out" / "tables").mkdir(parents=True, exist_ok=True)
+    for name in args.names:
+        if name not in COMMANDS:
+            parser.error(f"unknown table {name!r}; choose from {', '.join(COMMANDS)}")
+        print(f"{name} ...", flush=True)
+        measure(name, args.quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""One page a method, made of the docstrings: nothing is said twice."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from geartrain.geometry import EUCLIDEAN
+from geartrain.methods.registry import INNER, METHODS
+
+OUTER = ("sae-qn", "sae", "r-sae", "sc-sae", "afb", "aeg", "gmco")
+
+PAGE = """# {title}
+
+    {call}
+
+{asks}
+
+```{{eval-rst}}
+{symbols}{classes}
+```
+"""
+
+
+def made_by(name: str) -> list[type]:
+    """The classes behind a name of `METHODS`: with mu known, Euclidean and not."""
+    known = SimpleNamespace(mu=SimpleNamespace(value=1.0), mu_h=1.0, mu_g=0.0)
+    spaces = (EUCLIDEAN, None)
+    found = [type(METHODS[name](_in(known, space), None)) for space in spaces]
+    return list(dict.fromkeys(found))
+
+
+def _in(problem: Any, space: Any) -> Any:
+    return SimpleNamespace(**vars(problem), geometry=space)
+
+
+def pages() -> dict[str, tuple[str, list[type]]]:
+    """File name -> how it is called, and the classes on the page."""
+    out = {name: (f'gt.minimize(h, g, method="{name}")', made_by(name)) for name in METHODS}
+    for name, cls in INNER.items():
+        out[f"inner-{name}"] = (f'gt.minimize(h, g, method="afb", inner="{name}")', [cls])
+    return out
+
+
+def page(name: str, call: str, classes: list[type]) -> str:
+    """The text of one page."""
+    first = classes[0]
+    inner = name.startswith("inner-")
+    asked = ", ".join(f"`{q}`" for q in first.needs)  # type: ignore[attr-defined]
+    asks = f"Asks {'g' if inner else 'h and g'} for: {asked}."
+    if name in OUTER and "inner" in inspect.signature(first).parameters:
+        asks = f"Asks h for: {asked}; g for what the inner method needs."
+    modules = dict.fromkeys(cls.__module__ for cls in classes)
+    tables = [m for m in modules if "===" in (sys.modules[m].__doc__ or "")]
+    return PAGE.format(
+        title=f"{first.__name__} (`{name.removeprefix('inner-')}`{', inner' if inner else ''})",
+        call=call,
+        asks=asks,
+        symbols="".join(f".. automodule:: {m}\n   :no-index:\n\n" for m in tables),
+        classes="".join(f".. autoclass:: geartrain.{cls.__name__}\n\n" for cls in classes),
+    )
+
+
+def write(folder: Path) -> None:
+    """All pages, and the list of them that ``methods.md`` includes."""
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.md"):
+        old.unlink()
+    groups: dict[str, list[str]] = {"Outer methods": [], "Baselines": [], "Inner methods": []}
+    for name, (call, classes) in pages().items():
+        (folder / f"{name}.md").write_text(page(name, call, classes))
+        kind = "Outer methods" if name in OUTER else "Baselines"
+        groups["Inner methods" if name.startswith("inner-") else kind].append(name)
+    (folder / "auto.md").write_text(
+        '# The choice of a method (`auto`)\n\n    gt.minimize(h, g, method="auto")\n\n'
+        "```{eval-rst}\n.. automodule:: geartrain.planner\n   :no-index:\n```\n"
+    )
+    groups["Outer methods"].insert(0, "auto")
+    lists = []
+    for title, names in groups.items():
+        entries = "\n".join(f"methods/{name}" for name in names)
+        lists.append(f"## {title}\n```{{toctree}}\n:maxdepth: 1\n\n{entries}\n```\n")
+    (folder / "list.txt").write_text("\n".join(lists))

@@ -1,0 +1,258 @@
+"""The files of checkpoints: bad ones fail clearly, good ones are what the run was."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import geartrain as gt
+from geartrain.core import checkpoint as module
+from geartrain.core.checkpoint import CheckpointError, dumps, loads, read
+from runs import NEVER, same, sums
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    h, g = sums()
+    path = tmp_path_factory.mktemp("good") / "run.gtck"
+    gt.minimize(h, g, method="sae-qn", stop=NEVER, max_iter=4, checkpoint=path)
+    return path.read_bytes()
+
+
+def refused(path, data, match=""):
+    """Resuming from `data` is refused clearly, and the file stays as it is."""
+    path.write_bytes(data)
+    with pytest.raises(CheckpointError, match=match) as caught:
+        gt.resume(path, *sums())
+    assert str(path) in str(caught.value) and len(str(caught.value)) < 600
+    assert path.read_bytes() == data
+
+
+def signed(body):
+    import hashlib
+
+    return body + hashlib.sha256(body).digest()
+
+
+def test_bad_files(tmp_path, good):
+    path = tmp_path / "run.gtck"
+    refused(path, b"", "not a checkpoint of geartrain")
+    refused(path, b"\x93NUMPY\x01\x00" + bytes(300), "not a checkpoint of geartrain")
+    newer = good.replace(b"geartrain checkpoint 1\n", b"geartrain checkpoint 2\n")
+    refused(path, newer, r"newer geartrain \(format 2, this one reads 1\)")
+    refused(path, good[:-1], "damaged")
+    refused(path, good + b"x", "damaged")
+    refused(path, good[:23], "damaged")
+    head = good.index(b"\n", 30) + 1
+    refused(path, signed(good[: head + 8]), "makes no sense")
+    refused(path, signed(good[:-32] + bytes(8)), "bytes of arrays, expected")
+    evil = good[:-32].replace(b"geartrain.methods.sae_qn:SAEQN", b"subprocess:Popen")
+    refused(path, signed(evil), "'subprocess:Popen', which this geartrain has not")
+    older = good[:-32].replace(b'"iteration"', b'"iterations"')
+    refused(path, signed(older), "written by another version")
+    refused(path, dumps({"run": 1}), "does not hold a run")
+    missing = tmp_path / "missing.gtck"
+    with pytest.raises(FileNotFoundError):
+        gt.resume(missing, *sums())
+
+
+@given(data=st.data())
+@settings(max_examples=300)
+def test_fuzz_of_damaged_files(good, data):
+    """Truncations, flipped bits, overwritten stretches: nothing but the error."""
+    kind = data.draw(st.sampled_from(["cut", "flip", "splice", "random"]))
+    if kind == "cut":
+        bad = good[: data.draw(st.integers(0, len(good) - 1))]
+    elif kind == "flip":
+        at = data.draw(st.integers(0, 8 * len(good) - 1))
+        bad = bytearray(good)
+        bad[at // 8] ^= 1 << at % 8
+        bad = bytes(bad)
+    elif kind == "splice":
+        at = data.draw(st.integers(0, len(good) - 1))
+        new = data.draw(st.binary(min_size=1, max_size=40))
+        bad = good[:at] + new + good[at:]
+    else:
+        bad = data.draw(st.sampled_from([b"", module.MAGIC, module.MAGIC + b"1\n"]))
+        bad += data.draw(st.binary(max_size=200))
+    with pytest.raises(CheckpointError):
+        loads(bad)
+
+
+@given(data=st.data())
+@settings(max_examples=300)
+def test_fuzz_behind_the_checksum(good, data):
+    """A wrong tree with the right checksum: the error, or an object of this package."""
+    body = good[:-32]
+    end = body.index(b"\n", 30)
+    at = data.draw(st.integers(23, end - 1))
+    new = data.draw(st.binary(max_size=3) | st.sampled_from([b"[", b"{}", b"1e999", b'"a"', b"-"]))
+    cut = data.draw(st.integers(0, 30))
+    try:
+        out = loads(signed(body[:at] + new + body[at + cut :]))
+    except CheckpointError:
+        return
+    assert (
+        out is None
+        or isinstance(out, (bool, int, float, str, tuple, list, dict, np.ndarray, np.generic))
+        or type(out).__module__.startswith("geartrain.")
+    )
+
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from([np.float64(0.1), np.int64(-3), np.bool_(True), np.float32(0.1)])
+    | st.sampled_from(
+        [
+            np.arange(6.0).reshape(2, 3),
+            np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+            np.zeros((0, 3)),
+            np.arange(5)[::2],
+            np.array([np.nan, -0.0, np.inf]),
+            np.ones(2, bool),
+            np.array([1.5], dtype=">f8"),
+            np.float32([1.5]),
+        ]
+    )
+)
+TREES = st.recursive(
+    LEAVES,
+    lambda t: (
+        st.lists(t, max_size=3)
+        | st.lists(t, max_size=3).map(tuple)
+        | st.dictionaries(st.text(max_size=3), t, max_size=3)
+        | t.map(lambda v: gt.Restarted(v, gt.GradientTest()))
+    ),
+    max_leaves=8,
+)
+
+
+def identical(a, b):
+    if isinstance(a, (np.ndarray, np.generic)):
+        assert type(a) is type(b) and a.dtype.newbyteorder("=") == b.dtype and a.shape == b.shape
+        assert a.astype(b.dtype).tobytes() == b.tobytes()
+        if a.flags.contiguous or a.flags.f_contiguous:
+            assert a.flags.c_contiguous == b.flags.c_contiguous
+    elif isinstance(a, float):
+        assert (type(b) is float and np.float64(a).tobytes() == np.float64(b).tobytes()) or a != a
+    elif isinstance(a, (list, tuple)):
+        assert type(a) is type(b) and len(a) == len(b)
+        for p, q in zip(a, b, strict=True):
+            identical(p, q)
+    elif isinstance(a, dict):
+        identical(list(a.items()), list(b.items()))
+    elif isinstance(a, gt.Restarted):
+        assert type(b) is gt.Restarted and b.rule == a.rule
+        identical(a.method, b.method)
+    else:
+        assert type(a) is type(b) and a == b
+
+
+@given(TREES)
+@settings(max_examples=200)
+def test_round_trip(value):
+    identical(value, loads(dumps(value)))
+
+
+def test_tables_keep_their_kinds():
+    rows = tuple((float(i), i, np.nan if i else -0.0) for i in range(5))
+    out = loads(dumps(rows))
+    assert [tuple(map(type, r)) for r in out] == [(float, int, float)] * 5
+    identical(rows, out)
+    identical(((2**70, 1),), loads(dumps(((2**70, 1),))))
+
+
+@dataclass(frozen=True)
+class MyMethod(gt.SAE):
+    """A method of the user's own."""
+
+
+def test_a_foreign_method_is_refused_at_the_start(pair, tmp_path):
+    path = tmp_path / "run.gtck"
+    asked = []
+    h = gt.Term(grad=lambda x: asked.append(1) or pair[0].grad(x), n=12, L=1.0)
+    with pytest.raises(CheckpointError, match=r"cannot be saved: .*MyMethod is not a dataclass of"):
+        gt.minimize(h, pair[1], method=MyMethod(), checkpoint=path)
+    with pytest.raises(CheckpointError, match="MyMethod is not a dataclass of geartrain"):
+        gt.minimize(h, pair[1], method=gt.Restarted(MyMethod(), gt.GradientTest()), checkpoint=path)
+    assert not asked and not path.exists()
+
+
+def test_a_file_that_is_no_checkpoint_is_not_overwritten(pair, tmp_path):
+    path = tmp_path / "thesis.tex"
+    path.write_text("years of work")
+    with pytest.raises(CheckpointError, match="exists and is not a checkpoint"):
+        gt.minimize(*pair, method="sae", checkpoint=path)
+    assert path.read_text() == "years of work"
+    for wrong in (3, True, ["run.gtck"]):
+        with pytest.raises(TypeError, match="checkpoint must be a path"):
+            gt.minimize(*pair, checkpoint=wrong)
+    with pytest.raises(TypeError, match="one checkpoint, not several"):
+        gt.minimize(*pair, checkpoint="a", callback=gt.callbacks.Checkpoint("b"))
+    with pytest.raises(ValueError, match="every must be at least 0"):
+        gt.callbacks.Checkpoint("a", every=-1)
+
+
+def test_a_full_disk_does_not_end_the_run(pair, tmp_path, monkeypatch):
+    path = tmp_path / "run.gtck"
+    place = gt.callbacks.Checkpoint(path, every=0)
+    gt.minimize(*pair, method="sae", max_iter=3, checkpoint=place)
+    data = path.read_bytes()
+
+    def full(file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.warns(RuntimeWarning, match="run goes on without: .*No space left") as told:
+        res = gt.minimize(*pair, method="sae", tol=1e-3, checkpoint=place)
+    assert res.success and len(told) == 1
+    assert path.read_bytes() == data and list(tmp_path.iterdir()) == [path]
+    monkeypatch.undo()
+    assert gt.resume(path, *pair, max_iter=1).nit == 4
+
+
+def test_a_folder_that_is_not_there_does_not_end_the_run(pair, tmp_path):
+    with pytest.warns(RuntimeWarning, match="could not be written") as told:
+        res = gt.minimize(*pair, method="sae", checkpoint=tmp_path / "no" / "run.gtck", tol=1e-3)
+    assert res.success and len(told) == 1
+
+
+def test_a_checkpoint_is_written_at_the_start_and_as_often_as_asked(pair, tmp_path, monkeypatch):
+    written = []
+    real = module.write
+    monkeypatch.setattr(module, "write", lambda *a: (written.append(a), real(*a)))
+    monkeypatch.setattr(module, "_SPARE", 0.0)
+    path = tmp_path / "run.gtck"
+    gt.minimize(*pair, method="sae", max_iter=5, stop=NEVER, checkpoint=path)
+    assert [loads(data).run.iteration for _, data in written] == [0, 5]
+    written.clear()
+    place = gt.callbacks.Checkpoint(path, every=0)
+    gt.minimize(*pair, method="sae", max_iter=5, stop=NEVER, callback=[place])
+    assert [loads(data).run.iteration for _, data in written] == [0, 1, 2, 3, 4, 5, 5]
+    assert read(path).every == 0.0 and repr(place).endswith("every=0)")
+
+
+def test_checkpoints_are_not_counted_and_change_nothing(pair, tmp_path):
+    plain = gt.minimize(*pair, method="sae-qn", tol=1e-4)
+    place = gt.callbacks.Checkpoint(tmp_path / "run.gtck", every=0)
+    saved = gt.minimize(*pair, method="sae-qn", tol=1e-4, checkpoint=place)
+    same(plain, saved)
+
+
+def test_what_is_stored_is_the_run(pair, tmp_path):
+    path = tmp_path / "run.gtck"
+    res = gt.minimize(*pair, method="afb", max_iter=5, stop=NEVER, checkpoint=path)
+    stored = read(path).run
+    expected = replace(res.state, seconds=stored.seconds, oracle_seconds=stored.oracle_seconds)
+    identical(stored.rows[-1][1:], expected.rows[-1][1:])
+    assert dumps(replace(stored, rows=())) == dumps(replace(expected, rows=()))

@@ -1,0 +1,176 @@
+"""A resumed run is the uninterrupted one, whatever happened."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from geartrain.core.checkpoint import CheckpointError, read
+from geartrain.core.status import Status
+from geartrain.methods.registry import INNER, METHODS
+from runs import NEVER, failing_after, same, sums
+
+STEPPED = sorted(set(METHODS) - {"lbfgs"})
+
+
+@pytest.mark.parametrize("method", STEPPED)
+def test_resume_is_the_uninterrupted_run(tmp_path, method):
+    h, g = sums()
+    path = tmp_path / "run.gtck"
+    points: list[np.ndarray] = []
+    whole = gt.minimize(h, g, method=method, stop=NEVER, max_iter=9, seed=3, callback=points.append)
+    gt.minimize(h, g, method=method, stop=NEVER, max_iter=4, seed=3, checkpoint=path)
+    resumed: list[np.ndarray] = []
+    second = gt.resume(path, h, g, max_iter=5, callback=resumed.append)
+    same(whole, second)
+    np.testing.assert_array_equal(points[5:], resumed)
+    assert second.plan.startswith("continued")
+    # the finished run was saved, too
+    again = gt.resume(path, h, g)
+    same(whole, again)
+
+
+@pytest.mark.parametrize("inner", sorted(INNER))
+def test_resume_with_every_inner_method(tmp_path, inner):
+    h, g = sums()
+    if inner == "exact":
+        g = gt.Quadratic(np.diag(np.linspace(1.0, 9.0, 8)))
+    path = tmp_path / "run.gtck"
+    options = {"method": "afb", "inner": inner, "stop": NEVER, "seed": 11}
+    whole = gt.minimize(h, g, max_iter=6, **options)
+    gt.minimize(h, g, max_iter=2, checkpoint=path, **options)
+    same(whole, gt.resume(path, h, g, max_iter=4))
+
+
+@pytest.mark.parametrize(
+    "prices", [{"h.grad": 40.0, "g.grad": 1.0}, {"h.grad": 1.0, "g.grad": 9.0}]
+)
+@pytest.mark.parametrize("by", ["checkpoint", "state"])
+def test_resume_of_a_planned_run(pair, tmp_path, prices, by):
+    """The exchange of the terms and the change of the method are part of the run."""
+    path = tmp_path / "run.gtck"
+    whole = gt.minimize(*pair, prices=prices, stop=NEVER, max_iter=12)
+    first = gt.minimize(*pair, prices=prices, stop=NEVER, max_iter=3, checkpoint=path)
+    if by == "checkpoint":
+        second = gt.resume(path, *pair, max_iter=9)
+    else:
+        second = gt.minimize(*pair, state=first.state, stop=NEVER, max_iter=9)
+    if "method changed" in str(whole.history.notes):
+        np.testing.assert_array_equal(whole.history["f"][:4], second.history["f"][:4])
+    else:
+        same(whole, second)
+    assert second.plan == whole.plan
+
+
+@pytest.mark.parametrize("error", [RuntimeError("the simulator broke down"), KeyboardInterrupt()])
+@pytest.mark.parametrize("method", ["sae", "afb", "sae-qn", "fgm"])
+def test_resume_after_an_error_in_an_oracle(pair, tmp_path, method, error):
+    """The half of an iteration that the error cost is not on the bill of the resumed run."""
+    h, g = pair
+    path = tmp_path / "run.gtck"
+    plain = failing_after(h, -1, error)
+    whole = gt.minimize(plain, g, method=method, tol=1e-3)
+    assert whole.success
+    for calls in (2, 5, 9):
+        broken = failing_after(h, calls, error)
+        if isinstance(error, KeyboardInterrupt):
+            first = gt.minimize(broken, g, method=method, tol=1e-3, checkpoint=path)
+            assert first.status is Status.INTERRUPTED
+        else:
+            with pytest.raises(RuntimeError) as caught:
+                gt.minimize(broken, g, method=method, tol=1e-3, checkpoint=path)
+            assert caught.value.partial_result.status is Status.FAILED
+        same(whole, gt.resume(path, broken, g))
+
+
+def test_resume_after_an_oracle_that_fails_at_random(pair, tmp_path):
+    h, g = pair
+    path = tmp_path / "run.gtck"
+    rng = np.random.default_rng(4)
+
+    def grad(x):
+        if rng.random() < 0.2:
+            raise ConnectionError("no answer")
+        return h.grad(x)
+
+    flaky = gt.Term(grad=grad, value=h.value, n=h.n, L=h.L, mu=h.mu)
+    steady = gt.Term(grad=h.grad, value=h.value, n=h.n, L=h.L, mu=h.mu)
+    whole = gt.minimize(steady, g, method="fgm", tol=1e-3)
+    failures, res = 0, None
+    while res is None:
+        try:
+            if path.exists():
+                res = gt.resume(path, flaky, g)
+            else:
+                res = gt.minimize(flaky, g, method="fgm", tol=1e-3, checkpoint=path)
+        except ConnectionError:
+            failures += 1
+    assert failures > 5
+    same(whole, res)
+
+
+def test_a_failing_rule_is_asked_again(pair, tmp_path):
+    """afb asks for the gradient in its stopping rule; an error there loses no iteration."""
+    h, g = pair
+    path = tmp_path / "run.gtck"
+    whole = gt.minimize(failing_after(h, -1, None), g, method="afb", tol=0.02)
+    for calls in range(2, whole.calls["h.grad"] + 1):
+        broken = failing_after(h, calls, OSError("gone"))
+        with pytest.raises(OSError, match="gone"):
+            gt.minimize(broken, g, method="afb", tol=0.02, checkpoint=path)
+        same(whole, gt.resume(path, broken, g))
+
+
+def test_seed_constants_rule_and_limit_are_kept(tmp_path):
+    h, g = sums()
+    path = tmp_path / "run.gtck"
+    options = {"method": "sae", "inner": "katyusha", "L_h": 2.5, "mu": 0.01, "seed": 5}
+    rule = gt.stop.any_of(
+        gt.stop.Value(-1e9), gt.stop.Calls({"h.grad": 60}), gt.stop.Seconds(1e6), NEVER
+    )
+
+    def stop_here(intermediate_result):
+        return intermediate_result.nit == 3
+
+    whole = gt.minimize(h, g, stop=rule, **options)
+    gt.minimize(h, g, stop=rule, checkpoint=path, callback=stop_here, **options)
+    assert repr(read(path).rule) == repr(rule)
+    second = gt.resume(path, h, g)
+    same(whole, second)
+    assert second.status is Status.BUDGET and second.constants == whole.constants
+    limited = gt.minimize(h, g, max_iter=7, stop=NEVER, checkpoint=path, callback=stop_here)
+    assert limited.nit == 3 and gt.resume(path, h, g).nit == 7
+
+
+def test_a_finished_run_goes_on_under_a_new_rule(pair, tmp_path):
+    path = tmp_path / "run.gtck"
+    first = gt.minimize(*pair, method="sae", tol=1e-2, checkpoint=path)
+    assert gt.resume(path, *pair).nit == first.nit
+    better = gt.resume(path, *pair, tol=1e-4)
+    same(better, gt.minimize(*pair, method="sae", tol=1e-4))
+
+
+def test_a_rule_of_the_users_own_is_given_again(pair, tmp_path):
+    class Mine:
+        def check(self, look):
+            return Status.CONVERGED if look.calls["h.grad"] > 20 else None
+
+    path = tmp_path / "run.gtck"
+    gt.minimize(*pair, method="sae", stop=Mine(), max_iter=2, checkpoint=path)
+    with pytest.raises(CheckpointError, match="stopping rule was your own; give it again as stop="):
+        gt.resume(path, *pair)
+    second = gt.resume(path, *pair, stop=Mine(), max_iter=100)
+    same(gt.minimize(*pair, method="sae", stop=Mine()), second)
+
+
+def test_a_method_that_cannot_be_stepped_says_so(pair, tmp_path):
+    path = tmp_path / "run.gtck"
+    first = gt.minimize(*pair, method="lbfgs", tol=1e-4, max_iter=4, checkpoint=path)
+    second = gt.resume(path, *pair, max_iter=100)
+    said = "ScipyLBFGS cannot be stepped: started again from the last point"
+    assert said in second.plan and (4, said) in second.history.notes
+    assert second.success and second.nit > 4
+    assert second.calls["h.grad"] > first.calls["h.grad"]
+    assert gt.resume(path, *pair).nit == second.nit
+    np.testing.assert_array_equal(second.history["f"][:5], first.history["f"])

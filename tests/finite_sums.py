@@ -1,0 +1,49 @@
+"""What the tests of the finite-sum methods share: terms, models and their counts."""
+
+import numpy as np
+from scipy import sparse
+
+import geartrain as gt
+from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain.problem import Constant, Model, Sum
+
+
+def linear(form="dense", m=30, n=8, **options):
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.5)
+    A *= np.exp(rng.standard_normal((m, 1)))
+    y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
+    return gt.LinearModel(sparse.csr_array(A) if form == "csr" else A, y, **options)
+
+
+def by_components(term, component=None, **more):
+    """The same function, of which only components are known."""
+    return gt.Term(
+        component=term.component if component is None else component,
+        n=term.n,
+        n_components=term.m,
+        L_components=term.L_components,
+        **more,
+    )
+
+
+def model(term, alpha=0.05, key=(0, 3)):
+    oracle = Oracle(term, "g", Ledger(), term.n)
+    return Model(oracle, beta=np.linspace(-0.3, 0.2, term.n), alpha=alpha, key=key)
+
+
+def calls(phi):
+    return phi.g.ledger.calls["g.component"], phi.g.ledger.calls["g.grad"]
+
+
+def problem(h, g, mu=0.0, seed=0):
+    ledger = Ledger()
+    L_g = getattr(g, "L", None)
+    return Sum(
+        Oracle(h, "h", ledger, h.n),
+        Oracle(g, "g", ledger, h.n),
+        Constant(h.L, "term"),
+        Constant(L_g, "term"),
+        Constant(mu, "given"),
+        seed=seed,
+    )

@@ -1,0 +1,178 @@
+"""Finite-sum methods on the whole f: as printed, resumed, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import geartrain as gt
+from finite_sums import by_components, linear, model, problem
+from geartrain.methods.inner.finite_sum import finite_sum
+from geartrain.oracles.ledger import NonFiniteAnswer
+from reference import finite_sum as boxes
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.02])
+@pytest.mark.parametrize("form", ["dense", "csr", "components"])
+def test_katyusha_whole_is_the_printed_one(mu, form):
+    term = linear("dense" if form == "components" else form)
+    h = gt.Quadratic(np.diag(np.linspace(0.1, 2.0, term.n)))
+    f = problem(h, by_components(term) if form == "components" else term, mu)
+    method = gt.KatyushaWhole(epoch=12)
+    state = method.init(f, np.ones(term.n))
+    draw = finite_sum(f.g).sampling("importance")
+    drawn = [draw.order(np.random.default_rng((0, s)), 12) for s in range(3)]
+    expected = boxes.katyusha_whole(
+        h.grad, term.component, term.m, draw.p, h.L + draw.L, drawn, mu, np.ones(term.n)
+    )
+    for s, row in enumerate(expected, start=1):
+        state = method.step(f, state)
+        for got, want in zip((state.x_tilde, state.y, state.z), row, strict=True):
+            np.testing.assert_allclose(got, want, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(state.grad, h.grad(state.point) + term.grad(state.point))
+        assert f.ledger.calls["h.grad"] == 1 + 13 * s
+        if form == "components":
+            assert f.ledger.calls["g.component"] == 30 + (12 + 30) * s
+        else:
+            assert (f.ledger.calls["g.component"], f.ledger.calls["g.grad"]) == (12 * s, s + 1)
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.05])
+def test_catalyst_is_the_printed_one(mu):
+    term = linear(l2=0.05)
+    h = gt.Quadratic(np.diag(np.linspace(0.0, 2.0, term.n)))
+    f = problem(h, term, mu)
+    method = gt.Catalyst()
+    state = method.init(f, np.ones(term.n))
+    L = h.L + term.L
+    expected = boxes.catalyst(
+        lambda x: h.grad(x) + term.grad(x), L, mu, L - 2 * mu, np.ones(term.n), 12
+    )
+    steps = 0
+    for k, (x, y, inner) in enumerate(expected, start=1):
+        state = method.step(f, state)
+        np.testing.assert_allclose(state.x, x, atol=1e-11)
+        np.testing.assert_allclose(state.y, y, atol=1e-11)
+        # One gradient of each at a start that is not yet known, one a step.
+        steps += inner + 1
+        assert f.ledger.calls["h.grad"] == f.ledger.calls["g.grad"] == steps
+        assert state.k == k
+
+
+@pytest.mark.parametrize("inner", ["gd", "svrg"])
+def test_catalyst_reaches_the_minimum(inner):
+    from geartrain.methods.baselines.catalyst import SVRG, GradientDescent
+
+    term = linear(l2=0.05, loss="squared")
+    h = gt.Quadratic(np.diag(np.linspace(0.0, 2.0, term.n)))
+    method = gt.Catalyst(inner=SVRG() if inner == "svrg" else GradientDescent())
+    res = gt.minimize(h, term, method=method, tol=1e-8)
+    assert res.success
+    assert np.linalg.norm(h.grad(res.x) + term.grad(res.x)) <= 1e-7
+    if inner == "svrg":  # every component step asks for a gradient of h
+        assert res.calls["h.grad"] >= res.calls["g.component"] > 0
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        gt.SAE(inner=gt.Katyusha()),
+        gt.SAE(inner=gt.LKatyusha()),
+        gt.SAE(inner=gt.Varag()),
+        gt.KatyushaWhole(),
+        gt.Catalyst(),
+    ],
+    ids=lambda m: type(getattr(m, "inner", m)).__name__,
+)
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_resumed_is_uninterrupted(method, form):
+    term = linear(form, l2=0.02)
+    h = gt.Quadratic(np.diag(np.linspace(0.1, 2.0, term.n)))
+    whole = gt.minimize(h, term, method=method, tol=1e-300, max_iter=6, seed=3)
+    part = gt.minimize(h, term, method=method, tol=1e-300, max_iter=2, seed=3)
+    rest = gt.minimize(h, term, state=part.state, tol=1e-300, max_iter=4, seed=3)
+    assert np.array_equal(whole.x, rest.x) and whole.calls == rest.calls
+    again = gt.minimize(h, term, method=method, tol=1e-300, max_iter=6, seed=3)
+    assert np.array_equal(whole.x, again.x) and whole.calls == again.calls
+    if not isinstance(method, gt.Catalyst):
+        other = gt.minimize(h, term, method=method, tol=1e-300, max_iter=6, seed=4)
+        assert not np.array_equal(whole.x, other.x)
+
+
+def test_duplicate_entries_of_a_sparse_row():
+    entries = np.array([1.0, 2.0, 1.5, 0.5])
+    where, rows = np.array([0, 0, 1, 0], dtype=np.int32), np.array([0, 2, 4], dtype=np.int32)
+    A = sparse.csr_array((entries, where, rows), shape=(2, 2))
+    y = np.array([1.0, -1.0])
+    ends = []
+    for matrix in (A, A.toarray()):
+        phi = model(gt.LinearModel(matrix, y))
+        method = gt.Katyusha(sampling="uniform", epoch=9)
+        ends.append(method.step(phi, method.init(phi, np.ones(2), None)))
+    np.testing.assert_allclose(ends[0].z, ends[1].z, atol=1e-13)
+
+
+def test_empty_rows_and_zero_data():
+    A = np.zeros((5, 3))
+    A[1, 2] = 1.0
+    for matrix in (A, sparse.csr_array(A)):
+        phi = model(gt.LinearModel(matrix, [1, -1, 1, 1, -1]), alpha=1e-3)
+        state = gt.Katyusha().init(phi, np.ones(3), None)
+        for _ in range(100):
+            state = gt.Katyusha().step(phi, state)
+        assert np.linalg.norm(phi.grad(state.v, state.grad_g)) < 1e-6
+    phi = model(gt.LinearModel(np.zeros((4, 2)), [1, -1, 1, 1]), alpha=1.0)
+    state = gt.Katyusha().step(phi, gt.Katyusha().init(phi, np.ones(2), None))
+    np.testing.assert_allclose(state.v, -phi.beta)
+
+
+def test_non_finite_components_end_the_run():
+    term = linear()
+
+    def component(x, k):
+        return np.full(term.n, np.nan) if np.abs(x).sum() > 0 else term.component(x, k)
+
+    phi = model(by_components(term, component))
+    state = gt.Katyusha().init(phi, np.zeros(term.n), None)
+    with pytest.raises(NonFiniteAnswer, match=r"g\.component"):
+        gt.Katyusha().step(phi, state)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: gt.Katyusha(epoch=0), "epoch must be at least 1"),
+        (lambda: gt.Katyusha(option="III"), "option must be one of"),
+        (lambda: gt.Katyusha(sampling="even"), "sampling must be"),
+        (lambda: gt.Katyusha(quadratic="no"), "quadratic must be one of"),
+        (lambda: gt.LKatyusha(p=0.0), "p must be in"),
+    ],
+)
+def test_bad_options(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_missing_answers_and_constants():
+    term = linear()
+    h = gt.Quadratic(np.eye(term.n))
+    bare = gt.Term(component=term.component, n=term.n, n_components=term.m)
+    with pytest.raises(ValueError, match="L_components"):
+        gt.minimize(h, bare, method="sae")
+    full = gt.Term(grad=term.grad, n=term.n, L=1.0)
+    for method, inner in (("sae", "katyusha"), ("katyusha", "auto")):
+        with pytest.raises(TypeError, match="one summand"):
+            gt.minimize(h, full, method=method, inner=inner)
+
+
+def test_memory_is_replaceable():
+    """A state whose slopes were forgotten goes on the same way."""
+    term = linear("csr")
+    phi = model(term)
+    method = gt.Katyusha()
+    state = method.step(phi, method.init(phi, np.ones(term.n), None))
+    forgotten = replace(state, memory=finite_sum(phi.g).forgotten())
+    np.testing.assert_allclose(
+        method.step(phi, forgotten).v, method.step(phi, state).v, rtol=0, atol=1e-13
+    )

@@ -1,0 +1,148 @@
+"""The documentation: what it shows runs, what it lists is there, where it links to exists.
+
+Doctests of the pages are collected by pytest itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from geartrain.methods.registry import INNER, METHODS
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+method_pages, check_links = load("method_pages"), load("check_links")
+BY_PAGE = method_pages.pages()
+
+
+def plain_blocks(page):
+    """Blocks of Python that are no doctests."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    return [b for b in blocks if ">>>" not in b]
+
+
+WITH_BLOCKS = [page for page in PAGES if plain_blocks(page)]
+
+
+def test_only_the_page_of_clusters_has_blocks_without_output():
+    assert [page.name for page in WITH_BLOCKS] == ["distributed.md"]
+
+
+# Before the blocks of the page: a cluster of this process for the one that they name.
+LOCAL = """
+import distributed, numpy as np
+class Local(distributed.Client):
+    def __init__(self, address):
+        super().__init__(processes=False, n_workers=2, dashboard_address=None)
+distributed.Client = Local
+parts = list(np.load("parts.npy", allow_pickle=False))
+parts = [(p[:, :-1], p[:, -1]) for p in parts]
+files = ["part0.libsvm", "part1.libsvm", "part2.libsvm"]
+"""
+
+
+def test_the_page_of_clusters_runs(tmp_path):
+    """In a process of its own, with three files and four nodes."""
+    from sklearn.datasets import dump_svmlight_file
+
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((4, 40, 5))
+    y = np.where(A[..., 0] + 0.5 * rng.standard_normal((4, 40)) > 0, 1.0, -1.0)
+    np.save(tmp_path / "parts.npy", np.concatenate([A, y[..., None]], axis=2))
+    for k in range(3):
+        dump_svmlight_file(A[k], y[k], str(tmp_path / f"part{k}.libsvm"), zero_based=False)
+    first, lost, gossip = plain_blocks(ROOT / "docs" / "distributed.md")
+    local, over_mpi = gossip.split("from mpi4py")
+    # The cluster is not lost here: the second block finds a run that has ended.
+    check = "assert res.success, res.message\n"
+    text = [LOCAL, first, check, "new_client = client\n", lost, check, local, check]
+    text += ["client.close()\n"]
+    command = [sys.executable, "-c", "\n".join(text)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    # Ranks are the matter of tests/distributed; here the call is held against the signature.
+    nodes = ast.walk(ast.parse("from mpi4py" + over_mpi))
+    (call,) = (node for node in nodes if isinstance(node, ast.Call))
+    given = dict.fromkeys(k.arg for k in call.keywords)
+    inspect.signature(gt.distributed.Gossip).bind(*call.args, **given)
+
+
+@pytest.mark.parametrize("name", BY_PAGE)
+def test_every_method_has_a_page_with_box_guarantee_calls_and_reference(name):
+    call, classes = BY_PAGE[name]
+    text = method_pages.page(name, call, classes)
+    for cls in classes:
+        assert f".. autoclass:: geartrain.{cls.__name__}\n" in text
+        assert getattr(gt, cls.__name__) is cls
+        doc = inspect.getdoc(cls)
+        for part in ("Algorithm", "Guarantee", "References\n---"):
+            assert part in doc, f"{cls.__name__} has no {part}"
+        guarantee = doc[doc.index("Guarantee") :].partition("\nParameters")[0]
+        assert re.search(
+            r"(gradient|derivative|value|component|summand|call|proximal step)s?\b", guarantee
+        ), f"{cls.__name__} does not say its calls"
+
+
+def test_the_pages_are_those_of_the_registry():
+    assert set(BY_PAGE) == {*METHODS, *(f"inner-{name}" for name in INNER)}
+    assert set(method_pages.OUTER) < set(METHODS)
+    assert method_pages.made_by("lbfgs") == [gt.ScipyLBFGS, gt.LBFGSWhole]
+    readme = (ROOT / "README.md").read_text()
+    for name in {*METHODS, *INNER}:
+        assert f"`{name}`" in readme, f"no row for {name}"
+
+
+def test_a_list_of_all_pages_is_written(tmp_path):
+    method_pages.write(tmp_path / "methods")
+    listed = (tmp_path / "methods" / "list.txt").read_text()
+    found = {path.stem for path in (tmp_path / "methods").glob("*.md")}
+    assert found == {*BY_PAGE, "auto"}
+    assert set(re.findall(r"^methods/(.*)$", listed, re.MULTILINE)) == found
+
+
+def test_broken_links_are_found(tmp_path):
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "a.css").write_text("")
+    (tmp_path / "one.html").write_text(
+        '<h1 id="top">1</h1><a href="two.html#there">x</a><a href="#top">x</a>'
+        '<a href="https://example.org/nowhere">x</a><link href="_static/a.css?v=1">'
+    )
+    (tmp_path / "two.html").write_text('<p id="there">2</p><a href="one.html">x</a>')
+    assert check_links.broken(tmp_path) == []
+    (tmp_path / "two.html").write_text(
+        '<a href="three.html">x</a><a href="one.html#gone">x</a><img src="no.png">'
+    )
+    assert check_links.broken(tmp_path) == [
+        "one.html: two.html#there",
+        "two.html: no.png",
+        "two.html: one.html#gone",
+        "two.html: three.html",
+    ]
+
+
+def test_tables_of_the_benchmarks_are_there():
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    named = re.findall(r"benchmarks/(\w+)\.txt", page)
+    assert len(named) == 5
+    for name in named:
+        text = (ROOT / "docs" / "benchmarks" / f"{name}.txt").read_text()
+        assert text.startswith("$ ") and len(text.splitlines()) > 5
