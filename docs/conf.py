@@ -1,5 +1,8 @@
 """Sphinx configuration."""
 
+import sys
+from pathlib import Path
+
 from geartrain import __version__
 
 project = "geartrain"
@@ -19,6 +22,24 @@ myst_enable_extensions = ["dollarmath"]
 autosummary_generate = False
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
+
+# The gallery: the scripts of examples/, run here.
+sys.path.insert(0, str(Path(__file__).parent))  # gallery_arguments
+extensions.append("sphinx_gallery.gen_gallery")
+source_suffix[".rst"] = "restructuredtext"
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": ".py",  # all of them are run
+    "reset_argv": "gallery_arguments.arguments",
+    "abort_on_example_error": True,
+    "capture_repr": (),
+    "download_all_examples": False,
+    "show_signature": False,
+    "min_reported_time": 1e9,
+    "write_computation_times": False,
+}
+
 nitpicky = False
 exclude_patterns = ["_build"]
 html_theme = "pydata_sphinx_theme"

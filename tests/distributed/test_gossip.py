@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.distributed.gossip import Block, Mixing, OneProcess
+from geartrain.distributed.gossip import Mixing
 from geartrain.distributed.gossip_demo import local_term
 from geartrain.distributed.graphs import NAMES, Graph, make_graph
+from geartrain.distributed.networks import Block, OneProcess
 
 
 @pytest.mark.parametrize("name", NAMES)

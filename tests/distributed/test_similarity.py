@@ -1,7 +1,7 @@
 """Shards on a real cluster: the same numbers as in one process, rounds counted, workers lost."""
 
 import os
-import signal
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from scipy import sparse
 
 import geartrain as gt
 from geartrain.oracles.losses import make_loss
-from shards import N, loaders, make_rows, whole
+from shards import SIZES, N, loaders, make_rows, whole
 
 LOSSES = {
     "logistic": {},
@@ -29,14 +29,11 @@ def mean_loss(loss, params, A, y, weights, x):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("pattern", ["futures", "actors"])
-def test_h_is_f_minus_f_1(client, loss, pattern):
+def test_h_is_f_minus_f_1(client, loss):
     """Uneven shards, CSR, weights: the mean is over all rows."""
     params = LOSSES[loss]
     kinds = {"csr": True, "weighted": True, "real": loss in ("squared", "huber")}
-    h, g = gt.distributed.similarity(
-        client, loaders(**kinds), loss, l2=0.3, pattern=pattern, **params
-    )
+    h, g = gt.distributed.similarity(client, loaders(**kinds), loss, l2=0.3, **params)
     x = np.cos(np.arange(N))
     f, grad_f = mean_loss(loss, params, *whole(**kinds), x)
     f_1, grad_1 = mean_loss(loss, params, *make_rows(0, **kinds), x)
@@ -58,9 +55,8 @@ def test_constant_of_a_weighted_shard(client):
     assert pytest.approx(largest + 0.1, rel=1e-8) == g.L
 
 
-@pytest.mark.parametrize("pattern", ["futures", "actors"])
-def test_result_is_that_of_one_process(client, pattern):
-    h, g = gt.distributed.similarity(client, loaders(), l2=0.1, pattern=pattern)
+def test_result_is_that_of_one_process(client):
+    h, g = gt.distributed.similarity(client, loaders(), l2=0.1)
     res = gt.minimize(h, g, method="sae-qn", tol=1e-12)
     A, y, _ = whole()
     one = gt.LinearModel(A, y)
@@ -82,80 +78,6 @@ def test_aeg_on_the_cluster(client):
     h, g = gt.distributed.similarity(client, loaders(), l2=0.1)
     res = gt.minimize(h, g, method="aeg", mu=0.1, L_h=0.3, tol=1e-6)
     assert res.success and res.calls["h.grad"] == 2 * res.nit
-
-
-class Killer:
-    """Kills one worker process at iteration `when`; keeps the points."""
-
-    def __init__(self, client, when):
-        self.client, self.when, self.points = client, when, []
-
-    def __call__(self, intermediate_result):
-        self.points.append(intermediate_result.x)
-        if len(self.points) == self.when:
-            pid = next(iter(self.client.run(os.getpid).values()))
-            os.kill(pid, signal.SIGKILL)
-
-
-def blocks():
-    """All rows as Dask arrays."""
-    import dask.array as da
-
-    A, y, _ = whole()
-    return da.from_array(A, chunks=(40, N)), da.from_array(y, chunks=40)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "make"), [("futures", loaders), ("futures", blocks), ("actors", loaders)]
-)
-def test_a_worker_killed_in_the_middle(client, pattern, make):
-    """The iterates are those of an undisturbed run, and the history notes it."""
-    points = []
-    for when in (0, 3):
-        h, g = gt.distributed.similarity(client, make(), l2=0.01, pattern=pattern)
-        killer = Killer(client, when)
-        res = gt.minimize(h, g, method="sae-qn", tol=1e-9, callback=killer.__call__)
-        assert res.success
-        points.append(killer.points)
-        lost = [note for _, note in res.history.notes if "loaded again" in note]
-        assert bool(lost) == bool(when)
-    client.wait_for_workers(4, timeout=30)
-    assert len(points[0]) == len(points[1]) > 4
-    for undisturbed, disturbed in zip(*points, strict=True):
-        np.testing.assert_allclose(disturbed, undisturbed, rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.filterwarnings("ignore")  # a dying cluster has much to say
-@pytest.mark.parametrize("pattern", ["futures", "actors"])
-def test_a_cluster_that_is_gone(client, pattern):
-    """A clear error with what was computed; a new cluster goes on from there."""
-    from distributed import Client, LocalCluster
-
-    small = LocalCluster(n_workers=1, processes=False, dashboard_address=":0")
-    try:
-        with Client(small, set_as_default=False) as other:
-            h, g = gt.distributed.similarity(
-                other, loaders(), l2=0.01, timeout="2s", pattern=pattern
-            )
-            steps = []
-
-            def stop_cluster(x):
-                steps.append(x)
-                if len(steps) == 3:
-                    small.close()
-
-            with pytest.raises(gt.distributed.ClusterLost, match="does not answer") as info:
-                gt.minimize(h, g, method="sae-qn", tol=1e-9, callback=stop_cluster)
-    finally:
-        small.close()
-    partial = info.value.partial_result
-    assert partial.status == 7 and partial.nit == 2
-    np.testing.assert_array_equal(partial.x, steps[-1])
-    h, g = gt.distributed.similarity(client, loaders(), l2=0.01)
-    resumed = gt.minimize(h, g, state=partial.state, tol=1e-9)
-    fresh = gt.minimize(h, g, method="sae-qn", tol=1e-9)
-    np.testing.assert_allclose(resumed.x, fresh.x, atol=1e-9)
-    assert resumed.calls["h.grad"] == fresh.calls["h.grad"]
 
 
 def test_float32_on_the_wire(client):
@@ -227,6 +149,32 @@ def test_dask_collections(client):
     np.testing.assert_allclose(h.value_and_grad(x)[1] + g.grad(x), grad_f, atol=1e-13)
 
 
+def elsewhere(client_pid, j):
+    """Rows of shard j for any process but the client's."""
+    assert os.getpid() != client_pid
+    return make_rows(j)
+
+
+def test_the_client_holds_one_shard(client):
+    """Workers read all shards; of the others the client knows weights, sizes and fingerprints."""
+    h, g = gt.distributed.similarity(client, [partial(elsewhere, os.getpid(), j) for j in range(4)])
+    assert g.m == h.first.m == SIZES[0]
+    assert h.m == sum(SIZES[:4])
+    assert [type(shard) for shard in h.shards] == [str] * 3
+    assert sum(np.size(v) for v in vars(h._rounds).values()) < 20
+
+
+def test_an_address_and_nothing(client):
+    """Both make a client of their own; nothing starts a cluster, too."""
+    x = np.cos(np.arange(N))
+    expected = gt.distributed.similarity(client, loaders())[0].value_and_grad(x)[1]
+    for given in (client.scheduler.address, None):
+        h, _ = gt.distributed.similarity(given, loaders())
+        assert h.client is not client
+        np.testing.assert_allclose(h.value_and_grad(x)[1], expected, atol=1e-14)
+        h.client.close() if given else h.client.shutdown()
+
+
 def test_bad_input(client):
     similarity = gt.distributed.similarity
     with pytest.raises(ValueError, match="at least two shards"):
@@ -235,8 +183,6 @@ def test_bad_input(client):
         similarity(client, [make_rows(0), make_rows(1)])
     with pytest.raises(TypeError, match="shards must be"):
         similarity(client, 3)
-    with pytest.raises(ValueError, match="unknown pattern"):
-        similarity(client, loaders(), pattern="tree")
     with pytest.raises(ValueError, match="labels -1 and"):
         similarity(client, [lambda: (np.eye(2), [0.0, 1.0])] * 2)
     with pytest.raises(ValueError, match="has 3 features, expected 2"):
@@ -251,6 +197,8 @@ def test_bad_input(client):
 def test_logistic_regression(client):
     """The same objective as scikit-learn's, and its answers."""
     import dask.array as da
+    import dask.dataframe as dd
+    import pandas as pd
     from sklearn.base import clone
     from sklearn.linear_model import LogisticRegression
 
@@ -269,6 +217,9 @@ def test_logistic_regression(client):
     assert ours.n_rounds_ == ours.result_.calls["h.grad"] > 0
     assert ours.score(A, y) == theirs.score(A, y)
     assert clone(ours).client is client
+    frame = dd.from_pandas(pd.DataFrame(A).assign(y=1 * (y == "yes"), w=weights), npartitions=3)
+    again = clone(ours).fit(frame[list(range(N))], frame["y"], frame["w"])
+    np.testing.assert_allclose(again.coef_, theirs.coef_, atol=1e-6)
     with pytest.raises(ValueError, match="two classes"):
         ours.fit(arrays[0], da.zeros(y.size, chunks=50))
 

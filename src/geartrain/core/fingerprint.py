@@ -17,7 +17,7 @@ _HASHED_ENTRIES = 2**25
 
 def fingerprint(h: Any, g: Any, n: int) -> dict[str, str]:
     """Of f = h + g in n variables."""
-    return {"n": str(n), "h": _of_term(h), "g": _of_term(g)}
+    return {"n": str(n), "h": of_term(h), "g": of_term(g)}
 
 
 def differences(old: dict[str, str], new: dict[str, str]) -> str:
@@ -27,7 +27,7 @@ def differences(old: dict[str, str], new: dict[str, str]) -> str:
     )
 
 
-def _of_term(term: Any) -> str:
+def of_term(term: Any) -> str:
     """Class, dimension, questions, and a hash of the data that geartrain's own terms hold.
 
     Of a user's functions and objects nothing more can be said.

@@ -18,17 +18,15 @@ from typing import Any
 
 import dask
 import numpy as np
-from distributed import Client, Future
+from distributed import Client
 
-from geartrain.distributed.rounds import ActorRounds, FutureRounds, Rounds
+from geartrain.distributed.rounds import Rounds, workers_of
 from geartrain.distributed.shards import Reading, Rows, Source, make_model, read, weight_of
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import Loss, make_loss
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.validation import as_whole
-
-_PATTERNS: dict[str, Any] = {"futures": FutureRounds, "actors": ActorRounds}
 
 
 class Difference(Algebra):
@@ -45,52 +43,62 @@ class Difference(Algebra):
         f_1.
     wire : dtype
         Of x and the gradients on the way.
-    client : Client
-        Of the cluster.
 
     Attributes
     ----------
+    client : Client
+        Of the cluster.
     rounds_done : int
-        Rounds so far, counted or not.
+        Rounds so far, counted or not. One that a lost worker made to be repeated is one.
     m : int
         Rows of all shards.
+    shards : list of str
+        Fingerprints of the shards on the cluster: `geartrain.resume` compares them.
     """
 
     convex = False
     L = None
     mu = 0.0
 
-    def __init__(self, rounds: Rounds, first: LinearModel, wire: Any, client: Client) -> None:
-        self.rounds, self.first, self.client = rounds, first, client
-        self.wire = np.dtype(wire)
-        self.n = first.n
-        seen = rounds.describe()
-        self.weight_1 = weight_of(first)
-        self.weight = self.weight_1 + sum(weight for weight, *_ in seen)
-        self.m = first.m + sum(rows for _, rows, _ in seen)
-        self.rounds_done = 0
+    def __init__(self, rounds: Rounds, first: LinearModel, wire: Any) -> None:
+        # Private: the cluster is no part of the problem, which a new cluster may take over.
+        self._rounds, self._rounds_done = rounds, 0
         self._last: tuple[Vector, float, Vector] | None = None
+        self._wire = np.dtype(wire)
+        self.first, self.n = first, first.n
+        self.shards = [shard.fingerprint for shard in rounds.shards]
+        self.weight_1 = weight_of(first)
+        self.weight = self.weight_1 + sum(shard.weight for shard in rounds.shards)
+        self.m = first.m + sum(shard.rows for shard in rounds.shards)
+
+    @property
+    def client(self) -> Client:
+        """Of the cluster."""
+        return self._rounds.client
+
+    @property
+    def rounds_done(self) -> int:
+        """Rounds so far."""
+        return self._rounds_done
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
         """One round, unless x is the last point asked."""
         if self._last is not None and np.array_equal(self._last[0], x):
             return self._last[1], self._last[2].copy()
-        pending = self.rounds.start(np.asarray(x, dtype=self.wire))
+        pending = self._rounds.start(np.asarray(x, dtype=self._wire))
         # While the workers compute: h = sum_{j > 1} (W_j/W) f_j + (W_1/W - 1) f_1.
-        value, grad = self.first.value_and_grad(x)
+        f_1, grad_1 = self.first.value_and_grad(x)
         own = self.weight_1 / self.weight - 1.0
-        value, grad = own * value, own * grad
-        for total, gradient, _ in self.rounds.finish(pending, np.asarray(x, dtype=self.wire)):
-            value += total / self.weight
-            grad += gradient / self.weight
-        self.rounds_done += 1
+        total, gradient, _ = self._rounds.finish(pending)
+        value = own * f_1 + total / self.weight
+        grad = own * grad_1 + gradient / self.weight
+        self._rounds_done += 1
         self._last = (np.array(x), value, grad.copy())
         return value, grad
 
     def pop_notes(self) -> list[str]:
         """What happened since it was last asked, for the history."""
-        notes = list(self.rounds.notes)
-        self.rounds.notes.clear()
+        notes, self._rounds.notes = self._rounds.notes, []
         return notes
 
     def __repr__(self) -> str:
@@ -107,7 +115,6 @@ def similarity(
     n_features: int | None = None,
     label: str = "y",
     weight: str | None = None,
-    pattern: str = "futures",
     wire: Any = np.float64,
     timeout: str = "60s",
     **loss_params: float,
@@ -137,13 +144,11 @@ def similarity(
         Of LIBSVM files; that of the first shard if not given.
     label, weight : str
         Columns or keys of dataframes, Parquet and npz files.
-    pattern : {"futures", "actors"}
-        "futures" is repaired by the scheduler when a worker is lost; "actors" has a third of the
-        latency and is repaired by the client.
     wire : dtype
         float32 halves what is sent, and limits the accuracy to about 1e-6.
     timeout : str
-        How long a round may take before the cluster is called lost.
+        How long to wait for a cluster that does not answer, or for workers where none is left,
+        before it is called lost. Workers compute and load as long as they like.
     **loss_params
         As in `geartrain.LinearModel`.
 
@@ -152,19 +157,24 @@ def similarity(
     h, g : terms
         For ``gt.minimize(h, g, method="sae-qn")``; ``calls["h.grad"]`` are the rounds.
     """
-    if pattern not in _PATTERNS:
-        raise ValueError(f"unknown pattern {pattern!r}; choose one of {', '.join(_PATTERNS)}")
     features = None if n_features is None else as_whole(n_features, "n_features", 1)
     how = Reading(make_loss(loss, **loss_params), intercept, features, label, weight)
-    connected = client if isinstance(client, Client) else Client(client)
+    connected = _connected(client)
     sources = _sources(shards, connected)
     if len(sources) < 2:
         raise ValueError(f"at least two shards are needed, got {len(sources)}")
+    workers_of(connected)
     rows = connected.submit(read, sources[0], how, pure=False).result()
     g = make_model(rows, how, l2)
     how = replace(how, n_features=g.n_features)
-    rounds = _PATTERNS[pattern](connected, how, sources[1:], timeout)
-    return Difference(rounds, make_model(rows, how), wire, connected), g
+    rounds = Rounds(connected, how, sources[1:], timeout)
+    return Difference(rounds, make_model(rows, how), wire), g
+
+
+def _connected(client: Any) -> Client:
+    if client is None:  # a worker uses one thread
+        return Client(threads_per_worker=1, dashboard_address=":0")
+    return client if isinstance(client, Client) else Client(client)
 
 
 def _sources(shards: Any, client: Client) -> list[Source]:
@@ -175,7 +185,7 @@ def _sources(shards: Any, client: Client) -> list[Source]:
         return client.compute(_blocks(*shards))
     if isinstance(shards, (list, tuple)):
         for shard in shards:
-            if not (callable(shard) or isinstance(shard, (str, Path, Future))):
+            if not (callable(shard) or isinstance(shard, (str, Path))):
                 raise TypeError(
                     "a shard must be a file or a function that loads it, so that a worker can do "
                     f"so again, got {type(shard).__name__}; wrap data as a Dask array instead"

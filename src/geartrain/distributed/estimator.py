@@ -33,8 +33,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         Relative gradient norm at which the fit ends.
     max_iter : int, optional
         Limit of iterations.
-    pattern : {"futures", "actors"}
-        See `geartrain.distributed.similarity`.
 
     Attributes
     ----------
@@ -56,14 +54,12 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         fit_intercept: bool = True,
         tol: float = 1e-6,
         max_iter: int | None = None,
-        pattern: str = "futures",
     ) -> None:
         self.client = client
         self.C = C
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
-        self.pattern = pattern
 
     def __sklearn_clone__(self) -> LogisticRegression:
         # A client cannot be copied; clones share it.
@@ -99,7 +95,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             "logistic",
             l2=1.0 / (self.C * float(total)),
             intercept=self.fit_intercept,
-            pattern=self.pattern,
         )
         self.result_ = minimize(h, g, method="sae-qn", tol=self.tol, max_iter=self.max_iter)
         x = self.result_.x

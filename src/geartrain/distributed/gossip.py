@@ -15,14 +15,15 @@ M           ``mixing``     W, or a Chebyshev polynomial of it: K exchanges a cal
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from geartrain.core.driver import Run
 from geartrain.core.result import Result
 from geartrain.distributed.graphs import Graph, make_graph
+from geartrain.distributed.networks import Block, BlockOracle, Network, OneProcess, OverMPI
 from geartrain.methods.registry import make_method
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.ledger import Ledger, Oracle
@@ -34,110 +35,6 @@ from geartrain.stop import Gradient, Rule
 DEFAULT_MAX_ITER = 100_000
 # Methods that use vectors by sums, multiples and inner products alone.
 OVER_MPI = ("sae", "r-sae", "sc-sae", "afb", "aeg", "fgm")
-
-
-class Network(Protocol):
-    """The nodes that this process plays, and how they reach the others."""
-
-    def exchange(self, x: Vector) -> Vector:
-        """W x on the blocks of this process: one message each way along every edge."""
-
-    def total(self, number: float) -> float:
-        """Sum over all processes."""
-
-
-class OneProcess:
-    """All nodes in this process."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-
-    def exchange(self, x: Vector) -> Vector:
-        """W x."""
-        return (self.graph.W @ x.reshape(self.graph.n_nodes, -1)).ravel()
-
-    def total(self, number: float) -> float:
-        """The number itself."""
-        return number
-
-
-class OverMPI:
-    """One rank a node."""
-
-    def __init__(self, graph: Graph, comm: Any) -> None:
-        self.comm, self.row = comm, graph.W[comm.rank]
-        self.neighbours = graph.neighbours(comm.rank)
-        self.sum = np.empty(1)
-
-    def exchange(self, x: Vector) -> Vector:
-        """W x, the block of this rank."""
-        from mpi4py import MPI
-
-        own = np.ascontiguousarray(x)
-        blocks = {j: np.empty_like(own) for j in self.neighbours}
-        requests = [self.comm.Irecv(blocks[j], source=j) for j in self.neighbours]
-        requests += [self.comm.Isend(own, dest=j) for j in self.neighbours]
-        MPI.Request.Waitall(requests)
-        out = self.row[self.comm.rank] * own
-        for j in self.neighbours:
-            out += self.row[j] * blocks[j]
-        return out
-
-    def total(self, number: float) -> float:
-        """Sum over all ranks, the same on all of them."""
-        # A buffer: numbers that are pickled take ten times as long.
-        self.comm.Allreduce(np.array([number]), self.sum)
-        return float(self.sum[0])
-
-
-class Block(np.ndarray):
-    """The part of a vector that this rank holds: inner products are sums over all ranks.
-
-    With it the methods run on every rank as they are, and take the same decisions everywhere.
-    """
-
-    network: Network | None
-
-    def __array_finalize__(self, other: Any) -> None:
-        self.network = getattr(other, "network", None)
-
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if func is np.dot:
-            return self.dot(args[1] if args[0] is self else args[0])
-        return super().__array_function__(func, types, args, kwargs)
-
-    def dot(self, other: Any, out: None = None) -> Any:  # type: ignore[override]
-        """The inner product of the whole vectors."""
-        if self.network is None or self.ndim != 1 or np.ndim(other) != 1:
-            raise TypeError("vectors in blocks have inner products only")
-        return self.network.total(float(np.asarray(self) @ np.asarray(other)))
-
-    def __matmul__(self, other: Any) -> Any:
-        return self.dot(other)
-
-    @classmethod
-    def of(cls, x: Vector, network: Network) -> Block:
-        """X as a block."""
-        block = x.view(cls)
-        block.network = network
-        return block
-
-
-class BlockOracle(Oracle):
-    """An oracle whose answers are blocks; what one rank refuses, all ranks refuse."""
-
-    def __init__(self, term: Any, name: str, ledger: Ledger, n: int, network: Network) -> None:
-        self.network = network
-        super().__init__(term, name, ledger, n)
-
-    def _vector(self, kind: str, fn: Callable[..., Any]) -> Callable[..., Vector]:
-        def together(*args: Any) -> Vector:
-            out = np.asarray(fn(*args))
-            refused = self.network.total(0.0 if np.isfinite(out).all() else 1.0)
-            return np.full_like(out, np.nan) if refused else out
-
-        ask = super()._vector(kind, together)
-        return lambda *args: Block.of(ask(*args), self.network)
 
 
 class LocalTerms(Algebra):

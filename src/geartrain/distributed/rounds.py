@@ -1,214 +1,227 @@
-"""One round of a cluster: x goes out once a worker, sums of values and gradients come back.
+"""Rounds of a Dask cluster: x goes out once a worker, sums of values and gradients come back.
 
-- `FutureRounds`: one future a worker holds its shards, made by a task that loads them. When a
-  worker is lost the scheduler runs that task again elsewhere. The robust default.
-- `ActorRounds`: one actor a worker. A third of the latency; lost actors are made again here.
+One future a worker holds its shards, so that the scheduler loads them again elsewhere when the
+worker is lost. A round goes past the scheduler, from the client to the workers over connections
+that are kept: that has the lowest latency of what Dask offers. A connection that breaks tells of
+a lost worker at once; then the client waits for the scheduler to load the group again, and asks it
+again. Nothing relies on scattered data, which is lost with its worker.
 
-Nothing relies on scattered data, which is lost with its worker. Sums are added up on the client in
-the order of the groups, so the result does not depend on who answers first.
+Up to `FAN_OUT` groups are asked by the client. More of them make a tree of that fan-out, in which
+workers ask workers. Sums are added in the order of the tree, which knows groups and not workers:
+the result depends neither on who answers first nor on who was lost.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import CancelledError
-from typing import Any, Protocol
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from concurrent.futures import Future as Pending
+from time import monotonic
+from typing import Any
 
 from dask.utils import parse_timedelta
-from distributed import Client, wait
-from distributed.client import FutureCancelledError
-from distributed.scheduler import KilledWorker
+from distributed import Client
 
-from geartrain.distributed.shards import Group, Reading, Source
+from geartrain.distributed.shards import About, Group, Reading, Source
+from geartrain.distributed.workers import CONNECT, Answer, Answering, Node, add, ask, request
 from geartrain.oracles.protocols import Vector
 
-# What a lost worker, scheduler or connection looks like from the client.
-_LOST = (OSError, TimeoutError, CancelledError, FutureCancelledError, KilledWorker)
-# How long an actor may be silent before its worker is looked for, and how often it is made again.
-_SILENCE = 1.0
-_TRIES = 3
-
-Sums = tuple[float, Vector, str]
+FAN_OUT = 8  # benchmarks/round_model.py
+# Seconds between two questions to the scheduler about a lost group, and how often a group may be
+# loaded again within one round.
+_PAUSE = 0.02
+_TRIES = 5
+# Seconds until a worker that is said to be there is tried again.
+_GRACE = 0.5
 
 
 class ClusterLost(RuntimeError):
     """The cluster does not answer any more."""
 
 
-class Rounds(Protocol):
-    """A way to ask all groups."""
-
-    notes: list[str]
-
-    def describe(self) -> list[tuple[float, int, str]]:
-        """Weight, rows and token of every group; waits until all shards are loaded."""
-
-    def start(self, x: Vector) -> list[Any]:
-        """Send x out."""
-
-    def finish(self, pending: list[Any], x: Vector) -> list[Sums]:
-        """The sums of every group, in their order."""
-
-
-def spread(sources: list[Source], workers: list[str]) -> list[tuple[str, list[Source]]]:
-    """Shards dealt out to the workers in turn."""
-    hands = [(worker, sources[i :: len(workers)]) for i, worker in enumerate(workers)]
-    return [(worker, hand) for worker, hand in hands if hand]
-
-
-def _load(how: Reading, *sources: Source) -> Group:
-    return Group(how, sources)
-
-
-def _sums(group: Group, x: Vector) -> Sums:
-    return group.sums(x)
-
-
-def _describe(group: Group) -> tuple[float, int, str]:
-    return group.describe()
-
-
-class FutureRounds:
-    """Rounds over futures that the scheduler makes again when their worker is lost."""
-
-    def __init__(self, client: Client, how: Reading, sources: list[Source], timeout: str) -> None:
-        self.client, self.timeout = client, parse_timedelta(timeout)
-        self.notes: list[str] = []
-        self.groups = [
-            client.submit(_load, how, *hand, pure=False, workers=[worker], allow_other_workers=True)
-            for worker, hand in spread(sources, _workers(client))
-        ]
-        self.tokens: list[str] = []
-
-    def describe(self) -> list[tuple[float, int, str]]:
-        """Weight, rows and token of every group; waits until all shards are loaded."""
-        # Loading may take as long as it likes.
-        seen = self.client.gather(self.client.map(_describe, self.groups, pure=False))
-        self.tokens = [token for *_, token in seen]
-        return seen
-
-    def start(self, x: Vector) -> list[Any]:
-        """Send x out."""
-        try:
-            return self.client.map(_sums, self.groups, [x] * len(self.groups), pure=False)
-        except Exception as error:
-            if self.client.status == "running":
-                raise
-            raise ClusterLost(_lost(self.client)) from error
-
-    def finish(self, pending: list[Any], x: Vector) -> list[Sums]:
-        """The sums of every group, in their order."""
-        try:
-            wait(pending, timeout=self.timeout)
-            sums = self.client.gather(pending)
-        except _LOST as error:
-            if self.client.status == "running":
-                self.client.cancel(pending)
-            raise ClusterLost(_lost(self.client)) from error
-        for i, (*_, token) in enumerate(sums):
-            if token != self.tokens[i]:
-                self.notes.append(f"a worker was lost: group {i} of the shards was loaded again")
-                self.tokens[i] = token
-        return sums
-
-
-class ActorRounds:
-    """Rounds over actors; an actor that is lost is made again on another worker."""
-
-    def __init__(self, client: Client, how: Reading, sources: list[Source], timeout: str) -> None:
-        self.client, self.timeout, self.how = client, parse_timedelta(timeout), how
-        self.notes: list[str] = []
-        self.hands = spread(sources, _workers(client))
-        made = [self._make(i) for i in range(len(self.hands))]
-        self.actors = [self._bound(future) for future in made]
-
-    def _make(self, i: int) -> Any:
-        worker, hand = self.hands[i]
-        return self.client.submit(
-            _load,
-            self.how,
-            *hand,
-            actor=True,
-            pure=False,
-            workers=[worker],
-            allow_other_workers=True,
-        )
-
-    def _bound(self, future: Any, timeout: float | None = None) -> Any:
-        """The actor, on the client that made it: by itself it takes the default one."""
-        actor = future.result(timeout=timeout)
-        actor._worker, actor._client, actor._future = None, self.client, future
-        return actor
-
-    def describe(self) -> list[tuple[float, int, str]]:
-        """Weight, rows and token of every group; waits until all shards are loaded."""
-        return [actor.describe().result() for actor in self.actors]
-
-    def start(self, x: Vector) -> list[Any]:
-        """Send x out."""
-        return [self._ask(i, x) for i in range(len(self.actors))]
-
-    def _ask(self, i: int, x: Vector) -> Any:
-        """None where the client knows already that the actor is lost."""
-        try:
-            return self.actors[i].sums(x)
-        except RuntimeError:
-            return None
-
-    def finish(self, pending: list[Any], x: Vector) -> list[Sums]:
-        """The sums of every group, in their order."""
-        sums = []
-        for i, answer in enumerate(pending):
-            for _ in range(_TRIES):
-                try:
-                    sums.append(self._wait(i, answer))
-                    break
-                except _LOST as error:
-                    answer = self._again(i, x, error)
-            else:
-                raise ClusterLost(_lost(self.client))
-        return sums
-
-    def _wait(self, i: int, answer: Any) -> Sums:
-        """The answer; an OSError as soon as its worker is known to be gone."""
-        if answer is None:
-            raise OSError("the actor's worker was lost")
-        waited = 0.0
-        while True:
-            try:
-                return answer.result(timeout=_SILENCE)
-            except TimeoutError:
-                waited += _SILENCE
-                if waited >= self.timeout or not self._alive(i):
-                    raise
-
-    def _alive(self, i: int) -> bool:
-        """Whether the scheduler knows the worker of an actor."""
-        if self.client.status != "running":
-            return False
-        # client.nthreads(), which would wait forever for a scheduler that is gone.
-        scheduler: Any = self.client.scheduler
-        known = self.client.sync(scheduler.ncores, callback_timeout=self.timeout)
-        return self.actors[i]._address in known
-
-    def _again(self, i: int, x: Vector, error: BaseException) -> Any:
-        try:
-            self.actors[i] = self._bound(self._make(i), self.timeout)
-        except Exception as second:
-            raise ClusterLost(_lost(self.client)) from second
-        self.notes.append(f"a worker was lost: group {i} of the shards was loaded again")
-        return self._ask(i, x)
-
-
-def _workers(client: Client) -> list[str]:
+def workers_of(client: Client) -> list[str]:
+    """Addresses; an error if there are none, where Dask would wait."""
     workers = list(client.nthreads())
     if not workers:
         raise ClusterLost("the cluster has no workers; add some, or wait with wait_for_workers")
     return workers
 
 
-def _lost(client: Client) -> str:
-    return (
-        f"the cluster does not answer (client {client.status}); what was computed is in "
-        "error.partial_result, and gt.minimize(h, g, state=error.partial_result.state) goes on "
-        "with h and g of a new cluster"
-    )
+def _load(how: Reading, *sources: Source) -> Group:
+    return Group(how, sources)
+
+
+def _about(group: Group) -> list[About]:
+    return group.about
+
+
+class Rounds:
+    """The groups of shards on a cluster.
+
+    Parameters
+    ----------
+    client : Client
+        Of the cluster.
+    how : Reading
+        How sources become models.
+    sources : list
+        The shards, dealt out to the workers in turn.
+    timeout : str
+        How long to wait for workers where none is left, or for a scheduler that is silent.
+
+    Attributes
+    ----------
+    shards : list of About
+        In the order of the sources.
+    notes : list of str
+        What was lost and loaded again.
+    """
+
+    def __init__(self, client: Client, how: Reading, sources: list[Source], timeout: str) -> None:
+        self.client, self.timeout = client, parse_timedelta(timeout)
+        self.notes: list[str] = []
+        workers = workers_of(client)[: len(sources)]
+        client.register_plugin(Answering())
+        n = len(workers)
+        self.groups = [
+            client.submit(
+                _load, how, *sources[i::n], pure=False, workers=[w], allow_other_workers=True
+            )
+            for i, w in enumerate(workers)
+        ]
+        for group in self.groups:
+            if error := group.exception():  # waits: loading may take as long as it likes
+                raise error
+        self.addresses = [""] * n
+        client.sync(self._locate, range(n))
+        self.direct = client.sync(self._reachable, self.addresses[0])
+        places = zip(self.groups, self.addresses, strict=True)
+        hands = client.gather(
+            [
+                client.submit(_about, g, pure=False, workers=[w], allow_other_workers=True)
+                for g, w in places
+            ]
+        )
+        self.shards = [hands[j % n][j // n] for j in range(len(sources))]
+
+    # Asking ------------------------------------------------------------------------------
+
+    def start(self, x: Vector) -> Pending[Answer]:
+        """Send x out."""
+        self._check()
+        return asyncio.run_coroutine_threadsafe(self._round(x), self.client.loop.asyncio_loop)
+
+    def finish(self, pending: Pending[Answer]) -> Answer:
+        """The sums over all groups."""
+        while True:
+            try:
+                return pending.result(1.0)
+            except TimeoutError:
+                if not pending.done():
+                    self._check()  # a client that is closed never answers
+                    continue
+                raise
+            except BaseException:
+                pending.cancel()  # Ctrl-C
+                raise
+
+    def _check(self) -> None:
+        if self.client.status not in ("running", "connecting"):
+            raise ClusterLost(f"the cluster is gone (client {self.client.status}); {_GO_ON}")
+
+    async def _round(self, x: Vector) -> Answer:
+        answers: dict[int, Answer] = {}
+        top = range(min(FAN_OUT, len(self.groups)))
+        for _ in range(_TRIES):
+            missing = [i for i in top if i not in answers]
+            asked = await asyncio.gather(*(self._ask(self._node(i), x) for i in missing))
+            answers |= {i: a for i, a in zip(missing, asked, strict=True) if not a.lost}
+            lost = [number for answer in asked for number in answer.lost]
+            if not lost:
+                return add([answers[i] for i in top])
+            await self._locate(lost)
+            self.notes += [
+                f"a worker was lost: group {i} of the shards is now at {self.addresses[i]}, and "
+                "the round was repeated"
+                for i in lost
+            ]
+        raise ClusterLost(f"groups of shards were lost {_TRIES} times in one round; {_GO_ON}")
+
+    def _node(self, i: int) -> Node:
+        """Group i and all that are asked through it."""
+        first = FAN_OUT * (i + 1)
+        below = range(first, min(first + FAN_OUT, len(self.groups)))
+        return Node(i, self.groups[i].key, self.addresses[i], tuple(map(self._node, below)))
+
+    async def _ask(self, node: Node, x: Vector) -> Answer:
+        if self.direct:
+            return await ask(self.client.rpc, node, x)
+        message = self.client.scheduler.proxy(worker=node.address, msg=request(node, x))
+        asked = asyncio.ensure_future(message)
+        # The scheduler would try to reach a worker for long that it knows to be gone.
+        while not (await asyncio.wait({asked}, timeout=_GRACE))[0]:
+            if node.address not in (await self._places([]))[1]:
+                asked.cancel()
+                return Answer(0.0, None, (node.number,))
+        try:
+            return Answer(**asked.result())
+        except OSError:
+            return Answer(0.0, None, (node.number,))
+
+    async def _reachable(self, address: str) -> bool:
+        """Whether the client can connect to a worker; behind a gateway it cannot."""
+        with contextlib.suppress(OSError):
+            comm = await self.client.rpc.connect(address, timeout=CONNECT)
+            self.client.rpc.reuse(address, comm)
+            return True
+        return False
+
+    # Finding -----------------------------------------------------------------------------
+
+    async def _locate(self, lost: Iterable[int]) -> None:
+        """Wait until the scheduler has a worker for each of these groups that can be asked."""
+        left, start, hope = set(lost), monotonic(), monotonic()
+        while True:
+            self._check()
+            holders, workers = await self._places([self.groups[i].key for i in left])
+            for i in sorted(left):
+                group = self.groups[i]
+                if group.status in ("error", "cancelled"):
+                    error = await group._exception()
+                    raise ClusterLost(f"group {i} cannot be loaded again; {_GO_ON}") from error
+                found = next(iter(holders.get(group.key, ())), "")
+                # The scheduler may not know of the loss yet.
+                old = found and found == self.addresses[i]
+                if old and (monotonic() - start < _GRACE or not await self._alive(found, workers)):
+                    continue
+                if found:
+                    self.addresses[i] = found
+                    left.discard(i)
+            if not left:
+                return
+            if workers and not any(holders.values()):
+                hope = monotonic()  # a worker is loading, which may take as long as it likes
+            if monotonic() - hope > self.timeout:
+                what = "does not answer" if workers else "has no workers"
+                raise ClusterLost(f"the cluster {what}; {_GO_ON}")
+            await asyncio.sleep(_PAUSE)
+
+    async def _places(self, keys: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+        """Who holds what, and all workers; nothing where the scheduler is silent."""
+        scheduler: Any = self.client.scheduler
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await scheduler.who_has(keys=keys), list(await scheduler.ncores())
+        except OSError:
+            return {}, []
+
+    async def _alive(self, address: str, workers: list[str]) -> bool:
+        return await self._reachable(address) if self.direct else address in workers
+
+
+_GO_ON = (
+    "what was computed is in error.partial_result; with h and g of a new cluster, "
+    "gt.minimize(h, g, state=error.partial_result.state) goes on, and gt.resume(path, h, g) if the "
+    "run was saved by checkpoint=path"
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from geartrain.core.fingerprint import of_term
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import Loss
 from geartrain.oracles.protocols import Vector
@@ -151,28 +151,27 @@ def weight_of(model: LinearModel) -> float:
     return model.total if isinstance(model, WeightedModel) else float(model.m)
 
 
-class Group:
-    """The shards of one worker: loaded once, asked every round.
+class About(NamedTuple):
+    """What the client knows of a shard."""
 
-    `token` is another one whenever the shards are loaded again.
-    """
+    weight: float
+    rows: int
+    fingerprint: str
+
+
+class Group:
+    """The shards of one worker: loaded once, asked every round."""
 
     def __init__(self, how: Reading, sources: Sequence[Source]) -> None:
         self.models = [make_model(read(source, how), how) for source in sources]
-        self.token = uuid.uuid4().hex
+        self.about = [About(weight_of(m), m.m, of_term(m)) for m in self.models]
 
-    def describe(self) -> tuple[float, int, str]:
-        """Total weight, number of rows, token."""
-        weight = sum(weight_of(model) for model in self.models)
-        return weight, sum(model.m for model in self.models), self.token
-
-    def sums(self, x: Vector) -> tuple[float, Vector, str]:
+    def sums(self, x: Vector) -> tuple[float, Vector]:
         """Weighted sums of the losses and of their gradients, in the precision of x."""
         at = x.astype(np.float64, copy=False)
         total, gradient = 0.0, np.zeros(at.size)
-        for model in self.models:
-            weight = weight_of(model)
+        for model, about in zip(self.models, self.about, strict=True):
             value, grad = model.value_and_grad(at)
-            total += weight * value
-            gradient += weight * grad
-        return total, gradient.astype(x.dtype, copy=False), self.token
+            total += about.weight * value
+            gradient += about.weight * grad
+        return total, gradient.astype(x.dtype, copy=False)
