@@ -1,5 +1,7 @@
 """Geometries: a method in the inner product of M is the same method in w = M^{1/2} x."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import linalg, sparse
@@ -8,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
 from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.problem import Constant, Sum
+from geartrain.problem import Constant, Model, Sum
 
 N, ROWS = 12, 30
 RNG = np.random.default_rng(3)
@@ -441,3 +443,15 @@ def test_a_run_in_a_geometry_is_not_saved(tmp_path):
     h = gt.Quadratic(np.eye(3), b=np.ones(3))
     with pytest.raises(TypeError, match="a run in a geometry cannot be saved"):
         gt.minimize(h, h, geometry=gt.Diagonal(np.ones(3)), checkpoint=tmp_path / "run.gtck")
+
+
+def test_lbfgs_drops_pairs_that_rounding_made_uphill():
+    phi = Model(gt.Quadratic(np.diag([1.0, 3.0])), np.array([1.0, 1.0]), 1.0, 3.0)
+    method = gt.LBFGS()
+    start = method.init(phi, np.zeros(2), None)
+    s = np.array([1.0, 0.0])
+    spoilt = replace(start, pairs=((s, -s),), curved=((s, -s, -1.0),))
+    again = method.step(phi, spoilt)
+    assert again.pairs == again.curved == () and not again.failed
+    np.testing.assert_array_equal(again.v, start.v)
+    assert method.step(phi, again).v.any()  # and goes on without them

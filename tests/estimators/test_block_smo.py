@@ -1,13 +1,17 @@
 """The compiled loops against plain NumPy, and the solver against its own optimality conditions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 
-from geartrain.estimators.block_smo import block_smo
-from geartrain.estimators.kernel_matrix import Kernel, TrainingKernel
+from geartrain.estimators.block_smo import NO_HALVES, NO_POINTS, block_smo, working_set
+from geartrain.estimators.exact import exact_gradient
+from geartrain.estimators.kernel_matrix import EXP_ERROR, Kernel, TrainingKernel
 from geartrain.estimators.problem import BinaryProblem, best_intercept, feasible
 from geartrain.kernels import smo
 
@@ -22,6 +26,12 @@ def make(m=300, n=4, C=5.0, seed=0, memory=1e9, tol=1e-3, **options):
         report=lambda line: None, **options,
     )  # fmt: skip
     return problem, rbf_kernel(X, gamma=0.3)
+
+
+def solve_block(K, *rest):
+    """The compiled loop on a block whose rows are all known."""
+    known = np.ones(len(K), np.bool_)
+    return smo.solve_block(K.astype(np.float32), known, NO_POINTS, NO_HALVES, *rest)
 
 
 def smo_steps(K, f, b, lo, hi, steps):
@@ -48,7 +58,7 @@ def test_solve_block_is_second_order_smo(steps):
     lo, hi = np.minimum(5 * problem.y, 0), np.maximum(5 * problem.y, 0)
     b = np.zeros(60)
     expected_b = smo_steps(K, f, b, lo, hi, steps)
-    assert smo.solve_block(K.astype(np.float32), f, b, lo, hi, 1e-9, steps) == steps
+    assert solve_block(K, f, b, lo, hi, 1e-9, steps) == steps
     np.testing.assert_allclose(b, expected_b, atol=2e-5)
     assert abs(b.sum()) < 1e-12
 
@@ -57,12 +67,12 @@ def test_solve_block_stops_at_its_tolerance():
     problem, K = make(80)
     f, b = problem.y.copy(), np.zeros(80)
     lo, hi = np.minimum(5 * problem.y, 0), np.maximum(5 * problem.y, 0)
-    steps = smo.solve_block(K.astype(np.float32), f, b, lo, hi, 1e-2, 10**6)
+    steps = solve_block(K, f, b, lo, hi, 1e-2, 10**6)
     F = problem.y - K @ b
     assert F[b < hi].max() - F[b > lo].min() <= 1e-2 + 1e-4
     np.testing.assert_allclose(f, F, atol=1e-4)
     b_before = np.zeros(80)
-    smo.solve_block(K.astype(np.float32), problem.y.copy(), b_before, lo, hi, 1e-2, steps - 1)
+    solve_block(K, problem.y.copy(), b_before, lo, hi, 1e-2, steps - 1)
     F = problem.y - K @ b_before
     assert F[b_before < hi].max() - F[b_before > lo].min() > 1e-2 - 1e-4
 
@@ -75,7 +85,7 @@ def test_working_set_takes_the_worst_violators_and_free_points():
     top, bottom = smo.extremes(F, beta, lo, hi)
     assert top == F[beta < hi].max() and bottom == F[beta > lo].min()
     last = np.arange(100)
-    W = smo.working_set(F, beta, lo, hi, last, 20, top, bottom)
+    W = working_set(F, beta, lo, hi, last, 20, top, bottom)
     kept = [k for k in last if beta[k] == 0.3][:10]
     others = np.setdiff1d(np.arange(m), kept)
     half = (20 - len(kept)) // 2
@@ -84,7 +94,7 @@ def test_working_set_takes_the_worst_violators_and_free_points():
     rest = np.setdiff1d(others, grow)
     shrink = rest[beta[rest] > lo[rest]]
     shrink = shrink[np.argsort(F[shrink])][:half]
-    assert set(W) == {*kept, *grow, *shrink}
+    assert list(W) == sorted({*kept, *grow, *shrink})
 
 
 @pytest.mark.parametrize(
@@ -97,6 +107,108 @@ def test_gaussian(kernel, dtype, accuracy):
     kernel(G, np.array([1.5], dtype), np.full(s.size, 0.5, dtype))
     np.testing.assert_allclose(G[0, :-2], np.exp(s[:-2]), rtol=accuracy)
     assert G[0, -2] == 1.0 and 0.0 <= G[0, -1] < 1e-37
+
+
+def test_float32_exponential():
+    s = np.concatenate([np.linspace(-80.0, 0.0, 40_001), -np.logspace(-12, 1, 1000)])
+    s = s.astype(np.float32)
+    G = s[None, :].copy()
+    smo.gaussian_f4(G, np.zeros(1, np.float32), np.zeros(s.size, np.float32))
+    exact = np.exp(s.astype(np.float64))
+    # 4 u |s| of the exponent is in the bound of `TrainingKernel.error` by itself.
+    assert (abs(G[0] / exact - 1) <= EXP_ERROR + 4 * 2.0**-24 * abs(s)).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 70),
+    st.floats(-3, 3),
+    st.floats(-3, 1),
+    st.floats(-100, 100),
+)
+def test_float32_rows_keep_their_bound(seed, n, scale, gamma, shift):
+    rng = np.random.default_rng(seed)
+    X = shift + 10.0**scale * rng.standard_normal((60, n)) * rng.uniform(0.1, 3.0, n)
+    kernel = TrainingKernel(Kernel("rbf", 10.0**gamma), X, 1e9)
+    if not np.isfinite(kernel.error):
+        return
+    every = np.arange(60)
+    rows = np.empty((60, 60), np.float32)
+    kernel.fill(every, rows)
+    on_demand = np.empty((60, 60), np.float32)
+    for i in every:
+        smo._gaussian_row(kernel.coordinates, kernel.halves, i, on_demand)
+    # Exact: differences, not products.
+    K = np.exp(-(10.0**gamma) * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    for K4 in (rows, on_demand):
+        assert (abs(K4 - K) <= kernel.error * K4 + 1.2e-38).all()
+
+
+def test_rows_on_demand_are_counted_and_those_of_the_kernel():
+    problem, K = make(300, C=0.5)
+    kernel = problem.kernel
+    solution = block_smo(problem)
+    held = np.flatnonzero(kernel.slot >= 0)
+    assert solution.calls["kernel.row"] == held.size == kernel.n_rows < 300
+    assert np.isin(np.flatnonzero(solution.coefficients), held).all()
+    np.testing.assert_allclose(kernel.rows[held], K[held], rtol=kernel.error)
+
+
+def test_small_and_large_problems_are_solved_alike(monkeypatch):
+    one_block = block_smo(make(500)[0])
+    monkeypatch.setattr("geartrain.estimators.kernel_matrix.SMALL", 0)
+    blocks = block_smo(make(500)[0])
+    assert blocks.n_iter > one_block.n_iter == 1
+    assert abs(one_block.objective - blocks.objective) <= one_block.gap + blocks.gap
+
+
+@pytest.mark.parametrize("small", [640, 0])
+def test_gradient_is_exact_near_the_margin_and_bounded_beyond(small, monkeypatch):
+    monkeypatch.setattr("geartrain.estimators.kernel_matrix.SMALL", small)
+    problem, K = make(500, C=30.0)
+    y = problem.y
+    lo, hi = np.minimum(30 * y, 0), np.maximum(30 * y, 0)
+    beta = block_smo(problem).coefficients
+    true = y - K @ beta
+    exact = exact_gradient(replace(problem, tol=0.3), beta, true, lo, hi)
+    far = np.setdiff1d(np.arange(500), exact.near)
+    assert far.size > 100 and exact.near.size > exact.S.size
+    assert not beta[far].any() and set(exact.S) == set(np.flatnonzero(beta))
+    np.testing.assert_allclose(exact.F[exact.near], true[exact.near], atol=1e-11)
+    pessimism = (y * (exact.F - true))[far]
+    room = problem.kernel.error * (K @ abs(beta))[far]
+    assert (pessimism >= -1e-12).all() and (pessimism <= 2.001 * room).all()
+    # The hinge of the far points is zero even so.
+    b = best_intercept(exact.F, y, problem.C)
+    assert (y * (exact.F - b))[far].max() < 0
+
+
+def test_kernels_without_a_bound_are_computed_exactly_everywhere():
+    problem, _ = make(200)
+    for name in ("linear", "poly"):
+        kernel = TrainingKernel(Kernel(name, 0.3), problem.kernel.X, 1e9)
+        assert kernel.error == np.inf
+        other = replace(problem, kernel=kernel)
+        beta = np.where(np.arange(200) % 3, 0.0, problem.y)
+        F = problem.y - kernel.exact(np.arange(200), np.arange(200)) @ beta
+        bounds = np.minimum(5 * problem.y, 0), np.maximum(5 * problem.y, 0)
+        exact = exact_gradient(other, beta, np.zeros(200), *bounds)
+        assert exact.near.size == 200
+        np.testing.assert_allclose(exact.F, F, rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["rbf", "linear", "poly"])
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix])
+def test_half_of_the_entries_make_the_whole_product(name, form, monkeypatch):
+    monkeypatch.setattr("geartrain.estimators.kernel_matrix.ENTRIES", 1000)
+    rng = np.random.default_rng(0)
+    X, c = rng.standard_normal((130, 5)), rng.standard_normal(130)
+    kernel = TrainingKernel(Kernel(name, 0.3), form(X), 1e9)
+    every = np.arange(130)
+    wanted = Kernel(name, 0.3).matrix(X, X) @ c
+    np.testing.assert_allclose(kernel.exact_product(every, every, c), wanted, rtol=1e-11)
+    np.testing.assert_allclose(kernel.exact_product(every, every.copy(), c), wanted, rtol=1e-11)
 
 
 @pytest.mark.parametrize("memory", [1e9, 4 * 600 * 400])
@@ -122,7 +234,8 @@ def test_optimality_conditions_recomputed(memory):
 
 def test_float32_does_not_limit_the_accuracy(monkeypatch):
     loose, _ = make(400, C=100.0)
-    monkeypatch.setattr("geartrain.estimators.block_smo.POLISH_MAX", 0)
+    for limit in ("POLISH_MAX", "NEEDED_MAX"):
+        monkeypatch.setattr(f"geartrain.estimators.exact.{limit}", 0)
     tight, K = make(400, C=100.0, tol=1e-6)
     first, second = block_smo(loose), block_smo(tight)
     assert second.converged and second.gap < 1e-2 * first.gap
@@ -132,10 +245,28 @@ def test_float32_does_not_limit_the_accuracy(monkeypatch):
     assert second.objective - second.gap <= first.objective <= second.objective + first.gap
 
 
+@pytest.mark.parametrize("small", [640, 0])
+def test_a_tolerance_below_rounding_ends(small, monkeypatch):
+    monkeypatch.setattr("geartrain.estimators.kernel_matrix.SMALL", small)
+    solution = block_smo(make(400, C=100.0, tol=1e-15)[0])
+    assert not solution.converged and solution.gap < 1e-9 * solution.objective
+
+
+def test_newton_steps_help_large_problems_that_want_more_than_float32(monkeypatch):
+    monkeypatch.setattr("geartrain.estimators.exact.ENTRIES", 0)  # K[near, S] is not stored
+    problem, K = make(800, C=10.0, tol=1e-10)
+    solution = block_smo(problem)
+    beta, hi = solution.coefficients, np.maximum(10 * problem.y, 0)
+    F = problem.y - K @ beta
+    assert solution.converged and F[beta < hi].max() - F[beta > hi - 10].min() <= 1.1e-10
+    monkeypatch.setattr("geartrain.estimators.exact.NEEDED_MAX", 0)
+    assert not block_smo(make(800, C=10.0, tol=1e-10)[0]).converged
+
+
 def test_polish_is_exact_where_the_free_points_are_the_right_ones(monkeypatch):
-    problem, _ = make(400, C=100.0)
-    polished = block_smo(problem)
-    monkeypatch.setattr("geartrain.estimators.block_smo.POLISH_MAX", 0)
+    monkeypatch.setattr("geartrain.estimators.exact.POLISH_MAX", 400)
+    polished = block_smo(make(400, C=100.0)[0])
+    monkeypatch.setattr("geartrain.estimators.exact.POLISH_MAX", 0)
     plain = block_smo(make(400, C=100.0)[0])
     assert polished.gap < 1e-12 * polished.objective < 1e-4 * plain.gap
     assert polished.calls == plain.calls

@@ -1,9 +1,11 @@
 """KernelSVC against SVC and against its own definition."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.optimize import minimize
+from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
@@ -96,17 +98,20 @@ def test_weights_are_factors_of_C(moons):
         KernelSVC().fit(X, y, sample_weight=(y == 1).astype(float))
 
 
-def test_warm_start_saves_steps(moons):
-    X, y = moons
+def test_warm_start_saves_steps():
+    X, y = make_moons(1000, noise=0.3, random_state=0)
     cold = KernelSVC(C=10.0).fit(X, y)
     warm = KernelSVC(C=9.0, warm_start=True).fit(X, y).set_params(C=10.0).fit(X, y)
-    assert warm.n_calls_["smo.step"] < 0.7 * cold.n_calls_["smo.step"]
+    for kind, share in (("smo.step", 0.9), ("kernel.row", 0.7)):
+        assert warm.n_calls_[kind] < share * cold.n_calls_[kind]
+    again = clone(warm).set_params(tol=1e-4).fit(X, y).set_params(tol=1e-3).fit(X, y)
+    assert again.n_calls_["smo.step"] == 0 and again.objective_ - again.gap_ <= cold.objective_
     assert abs(warm.objective_ - cold.objective_) <= warm.gap_ + cold.gap_ + 1e-9
     warm.fit(X[:100], y[:100])  # another size: from scratch
 
 
-def test_limit_of_blocks_warns_and_still_certifies(moons):
-    X, y = moons
+def test_limit_of_blocks_warns_and_still_certifies():
+    X, y = make_moons(1000, noise=0.3, random_state=0)
     with pytest.warns(ConvergenceWarning, match="gap_"):
         model = KernelSVC(C=100.0, max_iter=1).fit(X, y)
     best = KernelSVC(C=100.0).fit(X, y)
@@ -137,8 +142,51 @@ def test_smoothed_hinge_against_scipy(moons, mu):
                     options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-8}).fun  # fmt: skip
     assert best - 1e-6 * best <= model.objective_ <= best * (1 + 1e-6)
     assert 0 <= model.gap_ <= 1e-3 * best and model.objective_ - model.gap_ <= best
-    # One product a step, one at the start; rows are computed once.
-    assert model.n_calls_ == {"kernel.product": model.n_iter_[0] + 1, "kernel.row": 120}
+    # One product a gradient; one for the tolerance and three to see that the terms are those of K.
+    calls = model.n_calls_
+    assert calls["kernel.product"] == calls["g.grad"] + 4 and calls["kernel.row"] == 120
+    assert calls["h.grad"] == calls["g.grad"] > model.n_iter_[0] and calls["g.component"] == 0
+
+
+def test_solvers_of_the_smoothed_hinge_reach_the_same_optimum(moons):
+    X, y = moons[0][:200], moons[1][:200]
+    options = {"C": 1.0, "gamma": 1.0, "loss": "smoothed_hinge", "mu": 0.1, "tol": 1e-6}
+    models = [KernelSVC(solver=name, **options).fit(X, y) for name in SOLVERS["smoothed_hinge"]]
+    values = [model.objective_ for model in models]
+    assert max(values) <= min(values) * (1 + 1e-8)
+    assert all(-1e-10 <= model.gap_ <= 1e-4 * values[0] for model in models)
+    for model in models[1:]:
+        np.testing.assert_allclose(
+            model.decision_function(X), models[0].decision_function(X), atol=1e-3
+        )
+    lbfgs, sae, katyusha = (model.n_calls_ for model in models)
+    # SAE asks the penalty a few times an iteration, whatever its inner method asks the losses.
+    assert sae["h.grad"] <= 3 * models[1].n_iter_[0] + 1 < sae["g.grad"]
+    assert sae["kernel.product"] == sae["g.grad"] + 4
+    assert katyusha["g.component"] > 200 and "kernel.product" not in katyusha
+    assert lbfgs["g.component"] == 0
+
+
+def test_weights_in_the_smoothed_problem(moons):
+    X, y = moons[0][:100], moons[1][:100]
+    weights = np.where(np.arange(100) < 50, 2.0, 1.0)
+    options = {"gamma": 1.0, "loss": "smoothed_hinge", "tol": 1e-6}
+    twice = np.concatenate([np.arange(100), np.arange(50)])
+    doubled = KernelSVC(**options).fit(X[twice], y[twice])
+    for solver in ("lbfgs", "sae"):
+        model = KernelSVC(solver=solver, **options).fit(X, y, sample_weight=weights)
+        assert model.objective_ == pytest.approx(doubled.objective_, rel=1e-8)
+    with pytest.raises(ValueError, match="equal weight"):
+        KernelSVC(solver="katyusha", **options).fit(X, y, sample_weight=weights)
+
+
+def test_katyusha_says_what_to_do_where_K_does_not_fit(moons):
+    with pytest.raises(ValueError, match=r"6 MB; raise memory_limit or use solver='sae'"):
+        KernelSVC(loss="smoothed_hinge", solver="katyusha", memory_limit=5.0).fit(*moons)
+    model = KernelSVC(loss="smoothed_hinge", memory_limit=1.0).fit(*moons)
+    whole = KernelSVC(loss="smoothed_hinge").fit(*moons)
+    assert model.objective_ == pytest.approx(whole.objective_, rel=1e-7)
+    assert model.n_calls_["kernel.row"] > 600 == whole.n_calls_["kernel.row"]
 
 
 def test_what_smoothing_changes_is_bounded(moons):
@@ -156,10 +204,10 @@ def test_what_smoothing_changes_is_bounded(moons):
 
 def test_solvers_by_name(moons, monkeypatch):
     X, y = moons
-    with pytest.raises(ValueError, match="'block_smo' or 'auto'"):
+    with pytest.raises(ValueError, match="'smo' or 'auto'"):
         KernelSVC(solver="lbfgs").fit(X, y)
     seen = []
-    own = {"mine": lambda problem: seen.append(problem) or SOLVERS["hinge"]["block_smo"](problem)}
+    own = {"mine": lambda problem: seen.append(problem) or SOLVERS["hinge"]["smo"](problem)}
     monkeypatch.setitem(SOLVERS, "hinge", {**SOLVERS["hinge"], **own})
     KernelSVC(solver="mine").fit(X, y)
     assert len(seen) == 1
@@ -174,3 +222,23 @@ def test_digits_at_the_default_tolerance_are_no_worse_than_svc():
         f = theirs.decision_function(X)
         size = theirs.dual_coef_[0] @ (f - theirs.intercept_)[theirs.support_]
         assert ours.objective_ <= 0.5 * size + C * np.maximum(0, 1 - y * f).sum()
+
+
+def test_plain_arrays_are_checked_as_well(moons):
+    X, y = moons
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = KernelSVC().fit(frame, y)
+    named = model.decision_function(frame)
+    assert list(model.feature_names_in_) == ["a", "b"]
+    model.fit(X, y)  # no names now
+    assert not hasattr(model, "feature_names_in_") and model.n_features_in_ == 2
+    np.testing.assert_array_equal(model.decision_function(X), named)
+    for bad in (np.nan, np.inf):
+        spoilt = X.copy()
+        spoilt[3, 1] = bad
+        with pytest.raises(ValueError, match="Input X contains"):
+            KernelSVC().fit(spoilt, y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        KernelSVC().fit(X, y[:-1])
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        KernelSVC().fit(X, np.where(np.arange(y.size) == 5, np.nan, y))

@@ -1,9 +1,10 @@
-"""Arrays: their type, and the check of sample weights that both estimators share."""
+"""Arrays: their type and their checks."""
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 Array = NDArray[Any]  # of floats, of indices, of one or two dimensions
 
@@ -14,3 +15,26 @@ def sample_weights(given: Any, X: Any) -> Array:
     if (weights < 0).any():
         raise ValueError("Negative values in data passed to `sample_weight`")
     return weights
+
+
+def points_and_labels(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Array]:
+    """X in float64 and y as scikit-learn checks them; what it would only look at is not copied.
+
+    Its checks take longer than a small fit, so plain arrays that pass them all are seen here.
+    """
+    plain = (
+        type(X) is type(y) is np.ndarray
+        and X.dtype == np.float64
+        and X.flags.c_contiguous
+        and X.ndim == 2
+        and X.size > 0
+        and y.shape == X.shape[:1]
+        and y.dtype.kind in "biuf"
+        and bool(np.isfinite(X.sum()) and np.isfinite(y.sum()))
+    )
+    if not plain:
+        return validate_data(estimator, X, y, dtype=np.float64, order="C", **options)
+    estimator.n_features_in_ = X.shape[1]
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    return X, y

@@ -14,13 +14,18 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.extmath import row_norms
 
 from geartrain.estimators.arrays import Array
 
 BLOCK = 128  # rows of K in one matrix product
 ROWS_SHARE = 0.8  # of the memory limit is for cached rows; the rest for blocks and copies
 ENTRIES = 1 << 18  # of a float64 block: 2 MB stay in the cache
+ROUND = 2.0**-24  # of float32
+EXP_ERROR = 1e-6  # relative, of `gaussian_f4`
+OVERFLOW = "the kernel overflows in float32; scale the features"
+SMALL = 640  # up to so many points K is one block
+FEW = 1 << 16  # numbers in all points: they stay in the cache
 KERNELS = ("rbf", "linear", "poly", "precomputed")
 
 
@@ -37,14 +42,14 @@ class Kernel:
         """K between the rows of A and those of B, float64."""
         if callable(self.name):
             return np.asarray(self.name(A, B), dtype=np.float64)
-        G = safe_sparse_dot(A, B.T, dense_output=True)
-        return self._from_products(G, *(self._halves(points) for points in (A, B)))
+        a = self._halves(A)
+        return self._from_products(_products(A, B), a, a if B is A else self._halves(B))
 
     def _halves(self, points: Any) -> Array:
         """|a|^2 times gamma for every point, which only the Gaussian asks for."""
         if self.name != "rbf":
             return np.empty(points.shape[0])
-        return self.gamma * row_norms(points, squared=True)
+        return self.gamma * square_norms(points)
 
     def _from_products(self, G: Array, a: Array, b: Array) -> Array:
         """K from the matrix G of inner products, which may be overwritten."""
@@ -73,6 +78,32 @@ class Kernel:
             out[rows] = self._from_products(part, a[rows], b) @ coefficients
         return out
 
+    def expand_symmetric(self, points: Any, coefficients: Array) -> Array:
+        """``matrix(points, points) @ coefficients`` by half of the entries."""
+        m = points.shape[0]
+        out = np.zeros(m)
+        halves = self._halves(points)
+        for rows in blocks(m, max(1, ENTRIES // max(1, m))):
+            here, later = rows.stop - rows.start, slice(rows.start, None)
+            G = _products(points[rows], points[later])
+            K = self._from_products(G, halves[rows], halves[later])
+            out[rows] += K @ coefficients[later]
+            out[rows.stop :] += coefficients[rows] @ K[:, here:]
+        return out
+
+
+def square_norms(points: Any) -> Array:
+    """|a|^2 of every row."""
+    if sparse.issparse(points):
+        return row_norms(points, squared=True)
+    return np.einsum("ij,ij->i", points, points)
+
+
+def _products(A: Any, B: Any) -> Array:
+    """<a, b> for all rows a of A and b of B, as an array."""
+    G = A @ B.T
+    return G.toarray() if sparse.issparse(G) else np.asarray(G)
+
 
 def blocks(m: int, size: int) -> Iterator[slice]:
     """Slices of at most `size` that cover range(m)."""
@@ -97,11 +128,14 @@ class TrainingKernel:
         The cached rows, float32.
     n_rows : int
         Rows computed so far.
+    n_products : int
+        Products with K so far.
     """
 
     def __init__(self, kernel: Kernel, X: Any, memory_limit: float) -> None:
         self.kernel = kernel
         self.X = X
+        self.memory_limit = memory_limit
         self.m = int(X.shape[0])
         self.capacity = int(min(self.m, ROWS_SHARE * memory_limit // (4 * self.m)))
         if self.capacity < min(self.m, 2 * BLOCK):
@@ -111,7 +145,8 @@ class TrainingKernel:
                 f"{min(self.m, 2 * BLOCK)} kernel rows needs {need:.1f} MB; raise memory_limit "
                 "or fit a subset of the samples"
             )
-        self.n_rows = 0
+        self.small = self.m <= min(SMALL, self.capacity)  # row i is in slot i
+        self.n_rows = self.n_products = 0
         self.slot = np.full(self.m, -1)  # where a row is kept
         self._owner = np.full(self.capacity, -1)
         self._last_use = np.zeros(self.capacity, np.int64)
@@ -129,26 +164,41 @@ class TrainingKernel:
 
         Dense points are centred: the Gaussian does not see it, and less is cancelled.
         """
+        if callable(self.kernel.name) or self.kernel.name == "precomputed":
+            return None, np.empty(0, np.float32)
         if self.kernel.name != "rbf":
             return self.X.astype(np.float32), np.empty(0, np.float32)
-        factor = np.sqrt(2.0 * self.kernel.gamma)
-        if sparse.issparse(self.X):
-            points = (self.X * factor).astype(np.float32)
-        else:
-            points = ((self.X - self.X.mean(axis=0)) * factor).astype(np.float32)
-        return points, np.asarray(0.5 * row_norms(points, squared=True), np.float32)
+        points = self.X.copy() if sparse.issparse(self.X) else self.X - self.X.mean(axis=0)
+        points *= np.sqrt(2.0 * self.kernel.gamma)
+        half = (0.5 * square_norms(points)).astype(np.float32)
+        if not np.isfinite(half).all():
+            raise ValueError(OVERFLOW)
+        return points.astype(np.float32), half
+
+    @cached_property
+    def error(self) -> float:
+        """Bound of |float32 row - K|/K, entry by entry; infinite where none is known.
+
+        With R the norm of the longest scaled point and u = 2^-24, the exponent is off by at most
+        (n + 16) u R^2: n from the product, 8 from rounding the points and their norms, 4 from the
+        differences and 4 from the factor 1/ln 2. Entries below 2^-126 are taken for that.
+        """
+        if self.kernel.name != "rbf" or sparse.issparse(self.X):
+            return np.inf
+        square = 2.0 * float(self.halves.max(initial=0.0))
+        exponent = min((self.X.shape[1] + 16) * ROUND * square, 1.0)
+        error = float(np.expm1(exponent)) + EXP_ERROR
+        return error / (1.0 - error) if error < 0.5 else np.inf
 
     def fill(self, W: Array, out: Array) -> None:
         """``out <- K[W]`` in float32."""
         self.n_rows += W.size
+        points, half = self._scaled
         if self.kernel.name == "precomputed":
             out[:] = self.X[W]
-            return
-        if callable(self.kernel.name):
+        elif callable(self.kernel.name):
             out[:] = self.kernel.matrix(self.X[W], self.X)
-            return
-        points, half = self._scaled
-        if sparse.issparse(points):
+        elif sparse.issparse(points):
             out[:] = (points @ points[W].toarray().T).T
         else:
             np.dot(points[W], points.T, out=out)
@@ -160,11 +210,45 @@ class TrainingKernel:
             out *= np.float32(self.kernel.gamma)
             out += np.float32(self.kernel.coef0)
             np.power(out, self.kernel.degree, out=out)
+        if self.kernel.name != "rbf" and not np.isfinite(out).all():
+            raise ValueError(OVERFLOW)
+
+    @cached_property
+    def coordinates(self) -> Array:
+        """The scaled points one coordinate after the other, if they are few; else empty.
+
+        From these a compiled loop makes a row as quickly as a matrix product does. Zeros bring the
+        number of coordinates to a multiple of four.
+        """
+        points, _ = self._scaled
+        if self.kernel.name != "rbf" or sparse.issparse(points) or points.size > FEW:
+            return np.empty((0, self.m), np.float32)
+        out = np.zeros((-(-points.shape[1] // 4) * 4, self.m), np.float32)
+        out[: points.shape[1]] = points.T
+        return out
+
+    @property
+    def halves(self) -> Array:
+        """Half the squared norms of the scaled points."""
+        return self._scaled[1]
+
+    def adopt(self, known: Array) -> None:
+        """Rows of K that were computed in place by others: row i is in slot i."""
+        fresh = np.flatnonzero(known & (self.slot < 0))
+        self.n_rows += fresh.size
+        self.slot[fresh] = fresh
 
     def cached(self, W: Array) -> Array:
         """Slots of the rows W in `rows`; the missing ones are computed."""
         self._clock += 1
         missing = W[self.slot[W] < 0]
+        if self.small:
+            if missing.size:
+                fresh_rows = np.empty((missing.size, self.m), np.float32)
+                self.fill(missing, fresh_rows)
+                self.rows[missing] = fresh_rows
+                self.slot[missing] = missing
+            return W
         held = self.slot[W]
         self._last_use[held[held >= 0]] = self._clock
         fresh = min(missing.size, self.capacity - self._filled)
@@ -191,28 +275,45 @@ class TrainingKernel:
         self._owner[slots] = ids
         self._last_use[slots] = self._clock
 
-    def columns(self, S: Array, coefficients: Array) -> Array:
-        """``K[:, S] @ coefficients`` in float64, nothing of it from the cache."""
+    def exact(self, P: Array, S: Array) -> Array:
+        """``K[P, S]`` in float64."""
         if self.kernel.name == "precomputed":
-            return self.X[:, S] @ coefficients
-        return self.kernel.expand(self.X, self.X[S], coefficients)
+            return self.X[np.ix_(P, S)]
+        points = self.X[S]  # of A A' NumPy computes half
+        return self.kernel.matrix(points if P is S else self.X[P], points)
 
-    def column_matrix(self, S: Array) -> Array:
-        """``K[:, S]`` in float64."""
+    def exact_product(self, P: Array, S: Array, coefficients: Array) -> Array:
+        """``K[P, S] @ coefficients`` in float64, by half of the entries if P is S."""
         if self.kernel.name == "precomputed":
-            return self.X[:, S]
-        return self.kernel.matrix(self.X, self.X[S])
+            return self.X[np.ix_(P, S)] @ coefficients
+        if P is S and not callable(self.kernel.name):
+            return self.kernel.expand_symmetric(self.X[S], coefficients)
+        return self.kernel.expand(self.X[P], self.X[S], coefficients)
+
+    def diagonal(self) -> Array:
+        """K_ii in float64."""
+        if self.kernel.name == "rbf":
+            return np.ones(self.m)
+        out = np.empty(self.m)
+        for part in blocks(self.m, BLOCK):
+            ids = np.arange(part.start, part.stop)
+            out[part] = self.exact(ids, ids).diagonal()
+        return out
 
     def product(self, v: Array) -> Array:
-        """``K v`` from float32 rows: cached as far as they fit, computed again beyond."""
-        out = np.empty(self.m)
-        v4 = v.astype(np.float32)
-        kept = np.arange(min(self.capacity, self.m))
-        slots = self.cached(kept)
-        out[kept] = (self.rows[: kept.size] @ v4)[slots]
-        buffer = np.empty((BLOCK, self.m), np.float32)
+        """``K v``, the sum of v_i times row i: float32 rows, float64 sums.
+
+        Rows are cached as far as they fit and computed again beyond.
+        """
+        from geartrain.kernels.smo import subtract_rows
+
+        self.n_products += 1
+        out = np.zeros(self.m)
+        kept = np.arange(self.capacity)
+        subtract_rows(out, self.rows, self.cached(kept), -v[kept])
+        buffer = np.empty((min(BLOCK, self.m - kept.size), self.m), np.float32)
         for part in blocks(self.m - kept.size, BLOCK):
             ids = np.arange(kept.size + part.start, kept.size + part.stop)
             self.fill(ids, buffer[: ids.size])
-            out[ids] = buffer[: ids.size] @ v4
+            subtract_rows(out, buffer, np.arange(ids.size), -v[ids])
         return out

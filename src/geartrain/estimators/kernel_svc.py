@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -17,18 +18,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from geartrain.estimators.arrays import Array, sample_weights
+from geartrain.estimators.arrays import Array, points_and_labels, sample_weights
 from geartrain.estimators.block_smo import block_smo
 from geartrain.estimators.kernel_matrix import KERNELS, Kernel, TrainingKernel
 from geartrain.estimators.problem import BinaryProblem, Solution
-from geartrain.estimators.rkhs_lbfgs import rkhs_lbfgs
+from geartrain.estimators.smoothed import katyusha, lbfgs, sae
 
 Solver = Callable[[BinaryProblem], Solution]
 
 # The solvers of every loss by name; the first is "auto".
 SOLVERS: dict[str, dict[str, Solver]] = {
-    "hinge": {"block_smo": block_smo},
-    "smoothed_hinge": {"lbfgs": rkhs_lbfgs},
+    "hinge": {"smo": block_smo},
+    "smoothed_hinge": {"lbfgs": lbfgs, "sae": sae, "katyusha": katyusha},
 }
 
 
@@ -58,10 +59,12 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
     mu : float
         Smoothing of "smoothed_hinge".
     solver : str
-        "auto", or one of the loss: "block_smo" for the hinge, "lbfgs" for the smoothed hinge.
+        "auto", which is the first of the loss. For the hinge "smo", block SMO. For the smoothed
+        hinge the library's methods in the geometry of the kernel's space: "lbfgs", "sae" with
+        L-BFGS inside, "katyusha", which is SAE with Katyusha inside and stores K.
     tol : float
-        "block_smo": largest violation of the optimality conditions, as in SVC.
-        "lbfgs": norm of the gradient relative to that at zero.
+        "smo": largest violation of the optimality conditions, as in SVC.
+        The others: norm of the gradient in the kernel's space relative to that at zero.
     class_weight : dict, "balanced" or None
         Factors of C by class.
     memory_limit : float
@@ -70,7 +73,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
     warm_start : bool
         Start from the last solution if the number of samples and the classes are the same.
     max_iter : int
-        Limit of blocks ("block_smo") or iterations ("lbfgs").
+        Limit of blocks ("smo") or iterations.
     verbose : bool
         Show progress on stderr.
 
@@ -90,8 +93,10 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         Duality gap: `objective_` exceeds the minimum by at most this.
     n_iter_ : array (1 or n_classes,)
     n_calls_ : dict
-        Kernel rows computed ("kernel.row"), two-variable steps ("smo.step"), products with the
-        kernel matrix ("kernel.product").
+        "smo": kernel rows in float32 ("kernel.row") and two-variable steps ("smo.step"). The
+        others: gradients of the penalty ("h.grad") and the losses ("g.grad"), summands of the
+        losses ("g.component"), and what "lbfgs" and "sae" make of them: products with the kernel
+        matrix ("kernel.product"), those of setting up included, and its rows.
     n_features_in_ : int
     feature_names_in_ : array (n_features_in_,)
 
@@ -162,6 +167,11 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = self.kernel in ("rbf", "linear", "poly")
         return tags
 
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        return super()._get_param_names()
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSVC:
         """Fit the model.
@@ -181,7 +191,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             The model itself.
         """
         solve = self._solver()
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", **self._accepted())
+        X, y = points_and_labels(self, X, y, **self._accepted())
         if y.dtype.kind == "f" and (y != np.floor(y)).any():
             check_classification_targets(y)  # slow, and only this kind of labels can fail
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
@@ -267,7 +277,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         same = self._known_classes is not None and np.array_equal(
             self._known_classes, self.classes_
         )
-        return self._coefficients if same and self._coefficients.shape[1] == m else None
+        return self.C * self._coefficients if same and self._coefficients.shape[1] == m else None
 
     def _keep(self, X: Any, solutions: list[Solution]) -> None:
         coefficients = np.array([solution.coefficients for solution in solutions])

@@ -65,4 +65,6 @@ def feasible(beta: Array, lo: Array, hi: Array) -> Array:
     above, below = beta[beta > 0.0].sum(), -beta[beta < 0.0].sum()
     if min(above, below) <= 0.0:
         return np.zeros_like(beta)
+    if abs(above - below) <= 1e-13 * above:
+        return beta  # what is at a bound stays there
     return np.where(beta > 0.0, beta * min(1.0, below / above), beta * min(1.0, above / below))

@@ -5,14 +5,15 @@ symbol     name         meaning
 =========  ===========  =============================================================
 x          ``x``        coefficients; the function is K x plus an intercept
 v          ``v``        K x
-b          ``b``        intercept, eliminated: the best one for the given v
+b          ``b``        intercept
 s          ``s``        minus the slopes of the loss in the margins, in (0, 1)
 a          ``a``        y s/m; x = a/lambda at the optimum
 =========  ===========  =============================================================
 
 In the inner product <x, x'>_K = x'K x' the gradient of the objective has the coefficients
-lambda x - a, and f is as well conditioned as it can be; an iteration is one product with K. The
-dual value at s is a lower bound of f*, because the intercept makes <y, s> = 0.
+lambda x - a, and f is as well conditioned as it can be; a gradient is one product with K. After the
+run the intercept is made the best one for v, so that <y, s> = 0, and the dual value at s is a lower
+bound of f*.
 """
 
 from __future__ import annotations
@@ -23,10 +24,16 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
+from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
+from geartrain.methods.inner.lbfgs import LBFGS
+from geartrain.minimize import minimize
+from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.quadratic import Quadratic
+from geartrain.rkhs import RKHS
 
 _PAIRS = 40
-_ARMIJO = 1e-4
+_ACCURACIES = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12)  # of the gradient, relative
 
 
 @dataclass(frozen=True)
@@ -36,16 +43,7 @@ class Reference:
     x: Vector  # coefficients and intercept
     f: float
     gap: float  # f - dual value >= f - f*
-    products: int  # with K
-
-
-@dataclass(frozen=True)
-class _Pair:
-    s: Vector
-    Ks: Vector
-    y: Vector
-    Ky: Vector
-    rho: float  # 1/<s, y>_K
+    products: int  # with K, of the run
 
 
 def solve(
@@ -64,7 +62,7 @@ def solve(
     tol : float
         Stop when the duality gap is at most this.
     max_iter : int
-        Limit of iterations.
+        Limit of iterations for each accuracy of the gradient.
 
     Returns
     -------
@@ -72,55 +70,23 @@ def solve(
         With the gap that was reached.
     """
     m = y.size
-    x, v, b = np.zeros(m), np.zeros(m), 0.0
-    b, s, f = _evaluate(y, x, v, b, lam, mu)
-    a = y * s / m
-    Ka = K @ a
-    r, Kr = -a, -Ka
-    pairs: list[_Pair] = []
-    products = 1
-    while (gap := f - _dual(s, a, Ka, lam, mu)) > tol and products <= max_iter:
-        d, Kd = _direction(r, Kr, pairs, lam)
-        slope, t = float(d @ Kr), 1.0
-        # K (x + t d) = v + t K d: trial points cost no product.
-        while True:
-            b_next, s, f_next = _evaluate(y, x + t * d, v + t * Kd, b, lam, mu)
-            if f_next <= f + _ARMIJO * t * slope or t < 1e-10:
-                break
-            t *= 0.5
-        x, v, b, f = x + t * d, v + t * Kd, b_next, f_next
+    bordered = np.zeros((m + 1, m + 1))
+    bordered[:-1, :-1] = lam * K
+    h, g = Quadratic(bordered), LinearModel(K, y, loss="smoothed_hinge", mu=mu, intercept=True)
+    method, space = LBFGSWhole(LBFGS(memory=_PAIRS)), RKHS(K, intercept=True)
+    state = None
+    for accuracy in _ACCURACIES:
+        result = minimize(
+            h, g, method=method, geometry=space, tol=accuracy, max_iter=max_iter, state=state
+        )
+        state = result.state
+        x = result.x[:-1]
+        b, s, f = _evaluate(y, x, K @ x, float(result.x[-1]), lam, mu)
         a = y * s / m
-        Ka = K @ a
-        products += 1
-        r_next, Kr_next = lam * x - a, lam * v - Ka
-        curved = t * float(d @ (Kr_next - Kr))
-        if curved > 0.0:
-            pairs = [
-                *pairs[1 - _PAIRS :],
-                _Pair(t * d, t * Kd, r_next - r, Kr_next - Kr, 1.0 / curved),
-            ]
-        r, Kr = r_next, Kr_next
-    return Reference(np.append(x, b), f, gap, products)
-
-
-def _direction(r: Vector, Kr: Vector, pairs: list[_Pair], lam: float) -> tuple[Vector, Vector]:
-    """The two loops of L-BFGS with <., .>_K, on coefficients and on their products with K."""
-    q, Kq = r.copy(), Kr.copy()
-    shares = []
-    for p in reversed(pairs):
-        share = p.rho * float(p.s @ Kq)
-        shares.append(share)
-        q -= share * p.y
-        Kq -= share * p.Ky
-    last = pairs[-1] if pairs else None
-    scale = 1.0 / lam if last is None else 1.0 / (last.rho * float(last.y @ last.Ky))
-    q *= scale
-    Kq *= scale
-    for p, share in zip(pairs, reversed(shares), strict=True):
-        change = share - p.rho * float(p.y @ Kq)
-        q += change * p.s
-        Kq += change * p.Ks
-    return -q, -Kq
+        gap = f - _dual(s, a, K @ a, lam, mu)
+        if gap <= tol:
+            break
+    return Reference(np.append(x, b), f, gap, result.calls["g.grad"])
 
 
 def _evaluate(

@@ -78,6 +78,8 @@ class LBFGS:
         grad_phi = phi.grad(state.v, state.grad_g)
         d, first = _direction(phi, state.curved, grad_phi)
         slope0 = float(dot(grad_phi, d))
+        if not slope0 < 0.0:  # rounding: no descent by these pairs, or at all
+            return replace(state, pairs=(), curved=(), failed=not state.curved)
         t, low, high = first, (0.0, slope0), None
         for _ in range(30):
             v = state.v + t * d
