@@ -96,7 +96,7 @@ class Proximal:
     inner: LBFGS
     accuracy: float = 0.45
     safety: float = 2.0
-    first: float = 1.0
+    first: float = 0.1
     cautious: bool = False
 
     def __call__(self, F: Envelope, p: Known) -> Trial:
