@@ -27,7 +27,7 @@ from geartrain.problem import Sum
 # Below this ratio of prices L-BFGS on the sum is cheaper as a rule.
 SEPARATE_FROM = 5.0
 # SAE-QN is given up where g's part of the bill exceeds this multiple of h's ...
-OUT_OF_HAND = 12.0
+OUT_OF_HAND = 4.0
 # ... looked at from so many gradients of h on.
 PATIENCE = 5
 

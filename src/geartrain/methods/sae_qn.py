@@ -13,14 +13,14 @@ p, v       ``at``        the last point where the gradients are known
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from geartrain.core.loop import State
 from geartrain.methods.gmco import ms_ratio
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.secant import Pairs
-from geartrain.methods.trials import Known, Proximal, TrialMaker, difference_trials
+from geartrain.methods.trials import Difference, Known, Proximal, TrialMaker
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import EPS, Envelope, Sum, norm
 
@@ -47,7 +47,6 @@ class SAEQNState(State):
     since: int = 0  # iterations since the last restart
     uphill: float = -math.inf  # <grad f(y_k), y_k - y_{k-1}>
     struggled: bool = False  # the first trial did not pass at once
-    way: int = 0  # which maker of trial points is in use
     stalled: bool = False
 
     @property
@@ -77,10 +76,11 @@ class SAEQN:
     1. a = (1/L + sqrt(1/L^2 + 4 A/L))/2, x = (A y + a z)/(A + a)
     2. from p = y: a trial point v that almost minimises F_{L,x} = f + L/2 \|. - x\|^2 by what the
        gradients seen so far tell about h (`geartrain.methods.trials`). Its gradient is one call of
-       h, a new pair for the model, and the next p.
+       h, a new pair for the model, and, for a convex h, the next p.
     3. the Monteiro-Svaiter test \|grad F_{L,x}(v)\| <= sigma L \|v - x\|. Where it fails, larger
        L, with their own a and x, are tried for the same v, which costs no call; if none passes, L
-       grows and 2 is repeated.
+       grows and 2 is repeated. For an h that may be non-convex, a v that is lower than y is taken
+       all the same, and the method restarts there (A = 0, y = z = v).
     4. y_+ = v, z_+ = z - a grad f(y_+), A_+ = A + a. Restart (A = 0, z = y) where
        <grad f(y_+), y_+ - y> > 0.
 
@@ -96,9 +96,9 @@ class SAEQN:
         Number of pairs kept.
     inner : LBFGS
         The inner method. Its pairs are kept from one inner run to the next.
-    trial : trial maker or several, optional
-        How trial points are made (`geartrain.methods.trials`); of several, the next is taken when
-        a point fails. By default `Proximal` for a convex h, `difference_trials` otherwise.
+    trial : trial maker, optional
+        How trial points are made (`geartrain.methods.trials`); by default `Proximal` for a convex
+        h, `Difference` otherwise.
 
     Notes
     -----
@@ -115,7 +115,7 @@ class SAEQN:
     sigma: float = 0.9
     memory: int = 30
     inner: LBFGS = field(default_factory=lambda: LBFGS(max_steps=500))
-    trial: TrialMaker | tuple[TrialMaker, ...] | None = None
+    trial: TrialMaker | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
 
@@ -123,26 +123,21 @@ class SAEQN:
         if not 0.0 < self.sigma <= 1.0:
             raise ValueError(f"sigma must be in (0, 1], got {self.sigma:g}")
 
-    def _makers(self, problem: Sum) -> tuple[TrialMaker, ...]:
-        if isinstance(self.trial, tuple):
-            return self.trial
+    def _maker(self, problem: Sum) -> TrialMaker:
         if self.trial is not None:
-            return (self.trial,)
-        if problem.h_is_convex:
-            return (Proximal(self.inner),)
-        return difference_trials(self.inner)
+            return self.trial
+        return Proximal(self.inner) if problem.h_is_convex else Difference(self.inner)
 
     def init(self, problem: Sum, x0: Vector) -> SAEQNState:
         """Both gradients at x0, and one more of g for a first guess of L."""
         grad_h, grad_g = problem.h.grad(x0), problem.g.grad(x0)
         at = Known(x0, grad_h, grad_g, Pairs.none(x0.size, self.memory), ())
-        L = self._makers(problem)[0].first * _curvature_of_g(problem, at)
+        L = self._maker(problem).first * _curvature_of_g(problem, at)
         return SAEQNState(k=0, A=0.0, at=at, z=x0, x=x0, L=L, L_next=L)
 
     def step(self, problem: Sum, state: SAEQNState) -> SAEQNState:
         """One outer iteration."""
-        makers = self._makers(problem)
-        make = makers[state.way]
+        make = self._maker(problem)
         A, y, z, since = state.A, state.y, state.z, state.since
         if (since > 1 and state.uphill > 0.0) or (make.cautious and state.struggled):
             A, z, since = 0.0, y, 0
@@ -156,14 +151,18 @@ class SAEQN:
             pairs = at.pairs.add(s, grad_h - at.grad_h, trial.grad_g - at.grad_g)
             at = Known(trial.v, grad_h, trial.grad_g, pairs, trial.inner_pairs)
             trials += 1
-            wanted = make.safety * _error(F, at, trial.predicted) / self.sigma
-            if trial.exhausted:
-                wanted = max(wanted, 2.0 * L)
+            needed = _error(F, at, trial.predicted) / self.sigma
+            wanted = max(make.safety * needed, 2.0 * L if trial.exhausted else 0.0)
             # 3.
             L_passed, ratio = self._test(problem, A, y, z, at, L)
             if ratio <= self.sigma or trials == _TRIALS or _is_rounding(F, at):
                 break
-            if trials > 1:
+            if make.cautious and _lower(at, state.at):
+                return self._restarted(state, at, F, min(wanted, _GROW * L), ratio, trials)
+            if make.cautious:
+                # back to y, with the new pair
+                at = replace(state.at, pairs=at.pairs, inner_pairs=at.inner_pairs)
+            if make.cautious or trials > 1:
                 L = min(max(wanted, 2.0 * L), _GROW * L)
         # 4.
         a, x = _line_3(A, y, z, L_passed)
@@ -180,8 +179,23 @@ class SAEQN:
             since=since + 1,
             uphill=float(at.grad @ (at.v - y)),
             struggled=trials > 1 or L_passed > L,
-            way=min(state.way + (trials > 1), len(makers) - 1),
             stalled=ratio > self.sigma,
+        )
+
+    def _restarted(
+        self, state: SAEQNState, at: Known, F: Envelope, L_next: float, ratio: float, trials: int
+    ) -> SAEQNState:
+        """Line 4 where the test failed: y_+ = z_+ = v, A_+ = 0."""
+        return SAEQNState(
+            k=state.k + 1,
+            A=0.0,
+            at=at,
+            z=at.v,
+            x=F.x,
+            L=F.L,
+            L_next=max(L_next, _SHRINK * F.L),
+            ms_ratio=ratio,
+            middle_steps=trials,
         )
 
     def _test(
@@ -219,6 +233,13 @@ def _curvature_of_g(problem: Sum, at: Known) -> float:
     bent = problem.g.grad(at.v - (length / size) * at.grad)
     seen = norm(bent - at.grad_g) / length
     return seen if seen > 0.0 else size / max(norm(at.v), 1.0)
+
+
+def _lower(v: Known, y: Known) -> bool:
+    """Whether f(v) < f(y) by the trapezoidal rule, or the gradient has halved."""
+    step = v.v - y.v
+    drop = 0.5 * float((v.grad + y.grad) @ step)
+    return drop < 0.05 * float(y.grad @ step) or norm(v.grad) <= 0.5 * norm(y.grad)
 
 
 def _is_rounding(F: Envelope, at: Known) -> bool:

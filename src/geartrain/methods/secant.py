@@ -36,6 +36,10 @@ class Pairs:
         empty = np.zeros((0, n))
         return Pairs(empty, empty, empty, memory)
 
+    def newest(self, k: int) -> Pairs:
+        """The last k pairs."""
+        return Pairs(self.S[-k:], self.Y_h[-k:], self.Y_g[-k:], self.memory)
+
     def add(self, s: Vector, y_h: Vector, y_g: Vector) -> Pairs:
         """With one more pair, and the oldest forgotten."""
         length = float(np.linalg.norm(s))

@@ -1,14 +1,14 @@
 r"""Trial points for SAE-QN: where F_{L,x} is small, by what was learned about h.
 
-Both ways start at p, the last point where the gradients are known, and ask h for nothing.
+Both ways start from p, where the gradients are known, and ask h for nothing.
 
-- `Proximal`: the minimiser of <grad h(p), v> + 1/2 <v - p, B(v - p)> + g(v) + L/2 \|v - x\|^2 with
-  B from `geartrain.methods.secant.clipped_sr1`.
-- `BFGSTrial`: a BFGS step on F_{L,x} with the Hessian of g + L/2 \|.\|^2 as initial matrix.
-
-For a convex h the first. For an h that may be non-convex, such as a difference f - f_1, clipping
-loses half of what was learned, and without it the model is not convex; the BFGS matrix of f is.
-There the first is taken while h is so small beside g that its points pass, then the second.
+- `Proximal`, for a convex h: the minimiser of
+  <grad h(p), v> + 1/2 <v - p, B(v - p)> + g(v) + L/2 \|v - x\|^2 with B from
+  `geartrain.methods.secant.clipped_sr1`.
+- `Difference`, for an h that may be non-convex, such as f - f_1. There clipping loses half of what
+  was learned, and without it the model is not convex. So what was learned is used where it is sure:
+  first to find the best point w on the span of the last steps (`geartrain.methods.span`). From w, a
+  proximal step with h linear while h is small beside g, a BFGS step otherwise.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from geartrain.core.loop import AcceptRule, InnerRun, solve_model
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.lbfgs import Pairs as InnerPairs
 from geartrain.methods.secant import LowRank, Pairs, clipped_sr1, two_loops
+from geartrain.methods.span import lowest_on_span, refreshed
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Envelope, Model, norm
 
@@ -66,7 +67,7 @@ class TrialMaker(Protocol):
 
     @property
     def cautious(self) -> bool:
-        """Whether a trial that did not pass at once ends the momentum."""
+        """Whether a lower point that fails the test is taken, with the momentum ended."""
 
     def __call__(self, F: Envelope, p: Known) -> Trial:
         """A trial point from p."""
@@ -95,7 +96,7 @@ class Proximal:
     inner: LBFGS
     accuracy: float = 0.45
     safety: float = 2.0
-    first: float = 1.0
+    first: float = 0.1
     cautious: bool = False
 
     def __call__(self, F: Envelope, p: Known) -> Trial:
@@ -112,42 +113,56 @@ class Proximal:
 
 
 @dataclass(frozen=True)
-class BFGSTrial:
-    r"""The two loops of L-BFGS over the pairs of F_{L,x}, g + L/2 \|.\|^2 between them.
+class Difference:
+    r"""The best point w on the span of the last `last` steps, then a step off it.
 
-    Between the loops stands the minimiser of <q, v> + D_g(v, p) + L/2 \|v - p\|^2, D_g the Bregman
-    distance of g, to a residual of accuracy \|q\|.
+    h counts as small beside g while \|y_h\| <= `small` \|y_g\| for all pairs kept. Then v minimises
+    <grad h(w), v> + g(v) + L/2 \|v - x\|^2 to a residual of accuracy L \|v - x\|. Otherwise v - w
+    is the step of the two loops of L-BFGS over the pairs of F_{L,x}, with the minimiser of
+    <q, v> + D_g(v, w) + L/2 \|v - w\|^2 between them, D_g the Bregman distance of g, to a residual
+    of bfgs_accuracy \|q\|.
     """
 
     inner: LBFGS
-    accuracy: float = 0.125
-    safety: float = 0.5
-    first: float = 0.1
+    accuracy: float = 0.3
+    bfgs_accuracy: float = 0.125
+    safety: float = 0.25
+    first: float = 0.01
     cautious: bool = True
+    last: int = 3
+    kept: int = 10
+    small: float = 0.7
 
     def __call__(self, F: Envelope, p: Known) -> Trial:
         """A trial point from p."""
+        recent = refreshed(F.f.g, p, p.pairs.newest(self.last))
+        w = lowest_on_span(F, p, recent)
+        pairs = p.pairs.newest(self.kept)
+        sizes_h, sizes_g = (np.linalg.norm(Y, axis=1) for Y in (pairs.Y_h, pairs.Y_g))
+        return self._proximal(F, w) if np.all(sizes_h <= self.small * sizes_g) else self._bfgs(F, w)
+
+    def _proximal(self, F: Envelope, w: Known) -> Trial:
+        L, x = F.L, F.x
+        phi = Model(F.f.g, w.grad_h - L * x, L, F.f.L_g.value)
+        run = _solve(
+            self.inner, phi, w, lambda v, grad_g, r: norm(r) <= self.accuracy * L * norm(v - x)
+        )
+        predicted = phi.grad(run.v, run.grad_g)
+        return Trial(run.v, run.grad_g, predicted, run.state.pairs, _exhausted(run))
+
+    def _bfgs(self, F: Envelope, w: Known) -> Trial:
         L, g = F.L, F.f.g
         runs: list[InnerRun] = []
 
         def initial(q: Vector) -> Vector:
-            phi = Model(g, q - p.grad_g - L * p.v, L, F.f.L_g.value)
-            allowed = self.accuracy * norm(q)
-            runs.append(_solve(self.inner, phi, p, lambda v, grad_g, r: norm(r) <= allowed))
-            return runs[0].v - p.v
+            phi = Model(g, q - w.grad_g - L * w.v, L, F.f.L_g.value)
+            allowed = self.bfgs_accuracy * norm(q)
+            runs.append(_solve(self.inner, phi, w, lambda v, grad_g, r: norm(r) <= allowed))
+            return runs[0].v - w.v
 
-        d = two_loops(p.pairs, L, F.grad(p.v, p.grad), initial)
-        v = p.v + d
+        v = w.v + two_loops(w.pairs.newest(self.kept), L, F.grad(w.v, w.grad), initial)
         run = runs[0]
-        # With no pairs yet the step is the inner solution, whose gradient is known.
-        grad_g = run.grad_g if np.array_equal(v, run.v) else g.grad(v)
-        return Trial(v, grad_g, np.zeros_like(v), run.state.pairs, _exhausted(run))
-
-
-def difference_trials(inner: LBFGS) -> tuple[TrialMaker, ...]:
-    """For an h that may be non-convex: a bold `Proximal` until it fails, then `BFGSTrial`."""
-    bold = Proximal(inner, accuracy=0.3, safety=0.35, first=0.01, cautious=True)
-    return bold, BFGSTrial(inner)
+        return Trial(v, g.grad(v), np.zeros_like(v), run.state.pairs, _exhausted(run))
 
 
 def _solve(inner: LBFGS, phi: Model, p: Known, accept: AcceptRule) -> InnerRun:
