@@ -19,6 +19,7 @@ Where M is a kernel matrix it is the other way round, see `geartrain.rkhs`.
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
@@ -70,8 +71,8 @@ class Geometry(Protocol):
 class Euclidean:
     """The usual inner product: vectors and terms are held as they are."""
 
-    # NumPy's own, with no Python around it.
-    dot: Callable[[Vector, Vector], float] = staticmethod(np.ndarray.dot)  # type: ignore[assignment]
+    # No Python around it, and subclasses of arrays are asked for their own (ndarray.dot is not).
+    dot: Callable[[Vector, Vector], float] = staticmethod(operator.matmul)
     norm = staticmethod(norm)
 
     def enter(self, x: Vector) -> Vector:

@@ -15,8 +15,8 @@ def main():
     comm = MPI.COMM_WORLD
     assert comm.size == 4
     for k, method in enumerate(OVER_MPI):
-        options = {"graph": NAMES[k % 4], "eps": 1.0, "G": 0.5, "chebyshev": k == 3}
-        run = {"method": method, "max_iter": 4}
+        options = {"graph": NAMES[k % 4], "eps": 0.1, "G": 0.5, "chebyshev": k == 3}
+        run = {"method": method, "max_iter": 12}
         here = Gossip(comm, local_term(comm.rank), **options).minimize(**run)
         whole = Gossip(None, [local_term(i) for i in range(4)], **options).minimize(**run)
         mine = whole.x.reshape(4, -1)[comm.rank]

@@ -43,7 +43,7 @@ class OverMPI:
     def __init__(self, graph: Graph, comm: Any) -> None:
         self.comm, self.row = comm, graph.W[comm.rank]
         self.neighbours = graph.neighbours(comm.rank)
-        self.sum = np.empty(1)
+        self.parts = np.empty(comm.size)
 
     def exchange(self, x: Vector) -> Vector:
         """W x, the block of this rank."""
@@ -61,9 +61,11 @@ class OverMPI:
 
     def total(self, number: float) -> float:
         """Sum over all ranks, the same on all of them."""
-        # A buffer: numbers that are pickled take ten times as long.
-        self.comm.Allreduce(np.array([number]), self.sum)
-        return float(self.sum[0])
+        # Gathered and added here: MPI may round Allreduce differently on every rank, and ranks
+        # that decide differently wait for each other for ever. A buffer, because numbers that are
+        # pickled take ten times as long.
+        self.comm.Allgather(np.array([number]), self.parts)
+        return float(self.parts.sum())
 
 
 class Block(np.ndarray):
