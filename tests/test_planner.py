@@ -1,9 +1,13 @@
 """What "auto" chooses, and that it says so."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import geartrain as gt
+from geartrain import planner
+from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.problem import norm
 from problems import logistic, quadratics
 
@@ -85,6 +89,22 @@ def test_a_bill_that_gets_out_of_hand_changes_the_plan():
     stop = gt.stop.any_of(gt.stop.Gradient(rel=1e-9), gt.stop.Calls({"h.grad": 300}))
     res = gt.minimize(h, g, prices={"h.grad": 6.0, "g.grad": 1.0}, stop=stop)
     assert "gradients of g for one of h" in res.plan
+
+
+@pytest.mark.parametrize("prices", [{"h.grad": 1.0, "g.grad": 1.0}, {"h.grad": 6.0, "g.grad": 1.0}])
+def test_where_lbfgs_stalls_sae_qn_goes_on(prices, monkeypatch):
+    plain = ScipyLBFGS.solve
+
+    def stalls(self, problem, x0, report):
+        seen = itertools.count()
+        plain(self, problem, x0, lambda state: report(state) or next(seen) >= 3)
+
+    monkeypatch.setattr(ScipyLBFGS, "solve", stalls)
+    monkeypatch.setattr(planner, "OUT_OF_HAND", 0.0)  # out of hand at once
+    res = solve(prices)
+    assert "it stalled, sae-qn goes on" in res.plan
+    assert [note for _, note in res.history.notes][-1] == "method changed: L-BFGS stalled"
+    assert len(res.history["f"]) == res.nit + 1
 
 
 def test_terms_without_gradients():

@@ -6,7 +6,8 @@ The bill of a run is N_h p_h + N_g p_g with the prices p of a gradient. What the
   N_h a fraction of N. With prices alike that loses, with p_h >> gamma p_g it wins; on the problems
   of ``geartrain bench frontier`` the two meet between price ratios of 2 and 20.
 - gamma shows only in the run. So the run is watched: where g's part of the bill gets out of hand,
-  the rest is left to L-BFGS, from the point that was reached.
+  the rest is left to L-BFGS, from the point that was reached. Where SciPy's L-BFGS stalls before
+  the stopping rule is met, SAE-QN, whose test is not a comparison of values, goes on.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from geartrain.problem import Sum
 # Below this ratio of prices L-BFGS on the sum is cheaper as a rule.
 SEPARATE_FROM = 5.0
 # SAE-QN is given up where g's part of the bill exceeds this multiple of h's ...
-OUT_OF_HAND = 4.0
+OUT_OF_HAND = 14.0
 # ... looked at from so many gradients of h on.
 PATIENCE = 5
 
@@ -60,10 +61,15 @@ class Plan:
     fallback: Any  # to go on with when the bill gets out of hand, or None
     prices: Prices
     why: str
+    rescue: Any = None  # to go on with where L-BFGS stalls, or None
 
     def without_problem(self) -> Plan:
         """The plan for a state that is kept."""
         return replace(self, problem=None)
+
+    def settled(self) -> Plan:
+        """The plan with no more changes of method."""
+        return replace(self, fallback=None, rescue=None)
 
     def leave(self) -> str:
         """Why `method` should be left now, or nothing."""
@@ -82,8 +88,10 @@ class Plan:
         """The plan in words and numbers, after the run."""
         p, ledger = self.problem, self.problem.ledger
         lines = [self.why]
-        if left:
+        if left and isinstance(self.method, SAEQN):
             lines.append(f"left for SciPy's L-BFGS on the sum: {left}")
+        elif left:
+            lines.append(f"L-BFGS on the sum: {left}")
         price = {name: self.prices.of(name, p) for name in ("h", "g")}
         count = {name: ledger.calls[f"{name}.grad"] for name in ("h", "g")}
         bill = sum(price[name] * count[name] for name in price)
@@ -127,7 +135,7 @@ def make_plan(problem: Sum, inner: Any, given: Mapping[str, float] | None) -> Pl
     fallback = ScipyLBFGS(50) if values else None
     if given is None:
         why = "sae-qn: prices are measured as the run goes"
-        return Plan(problem, SAEQN(), fallback, prices, why)
+        return Plan(problem, SAEQN(), fallback, prices, why, SAEQN())
     p_h, p_g = prices.of("h", problem), prices.of("g", problem)
     if p_g > p_h:
         problem = exchanged(problem)
@@ -135,10 +143,11 @@ def make_plan(problem: Sum, inner: Any, given: Mapping[str, float] | None) -> Pl
     expensive = problem.h.name
     if rho < SEPARATE_FROM and fallback is not None:
         why = f"lbfgs: prices are alike (ratio {rho:.2g}), separation does not pay"
-        return Plan(problem, fallback, None, prices, why)
+        return Plan(problem, fallback, None, prices, why, SAEQN())
     steps = int(min(max(20.0 * rho, 60.0), 500.0))
     why = (
         f"sae-qn: a gradient of {expensive} costs {rho:.4g} times one of the other term; inner "
         f"runs of up to {steps} steps"
     )
-    return Plan(problem, SAEQN(inner=LBFGS(max_steps=steps)), fallback, prices, why)
+    method = SAEQN(inner=LBFGS(max_steps=steps))
+    return Plan(problem, method, fallback, prices, why, method)

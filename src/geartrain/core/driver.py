@@ -33,8 +33,15 @@ class Watch(Protocol):
     def fallback(self) -> Any:
         """What to go on with."""
 
+    @property
+    def rescue(self) -> Any:
+        """What to go on with where a method that cannot be stepped stalls, or None."""
+
     def leave(self) -> str:
         """Why the method should be left now, or nothing."""
+
+    def settled(self) -> Any:
+        """Itself, with no more changes of method."""
 
     def told(self, left: str) -> str:
         """The plan in words and numbers, after the run."""
@@ -221,6 +228,13 @@ class Run:
             return ended is not None
 
         self.method.solve(self.problem, x0 if self.state is None else self.state.point, report)
+        if ended is None and self.watch is not None and self.watch.rescue is not None:
+            stalled = "it stalled, sae-qn goes on"
+            self.left = f"{self.left}; {stalled}" if self.left else stalled
+            self.history.notes.append((self.k, "method changed: L-BFGS stalled"))
+            self.method, self.watch = self.watch.rescue, self.watch.settled()
+            self.state = self.method.init(self.problem, self.best_x)
+            return self._run_steps(x0)
         if ended is None:
             self._set_complete(Status.STALLED)
         return Status.STALLED if ended is None else ended
