@@ -136,7 +136,7 @@ def _cell(problems: Problems, gamma: float | str, C: float) -> dict[str, Any]:
     totals = {"svc_seconds": 0.0, "seconds": 0.0}
     tolerances, excess, gaps, agreements = [], [], [], []
     for X, y in problems:
-        runs = 2 if y.size > 5000 else 3
+        runs = 3 if y.size > 5000 else 5
         svc_seconds = np.inf
         for tol in TOLERANCES:
             (reference, a), (model, seconds) = _in_turn(
