@@ -1,5 +1,6 @@
 """Geometries: a method in the inner product of M is the same method in w = M^{1/2} x."""
 
+import operator
 from dataclasses import replace
 
 import numpy as np
@@ -222,9 +223,20 @@ def test_what_is_wrong_is_said():
 
 def test_the_euclidean_geometry_is_numpys():
     """Nothing stands between the usual methods and NumPy."""
-    assert EUCLIDEAN.dot is np.ndarray.dot
+    assert EUCLIDEAN.dot is operator.matmul
     assert EUCLIDEAN.enter(X0) is X0
     assert EUCLIDEAN.term(H, "h") is H
+
+
+def test_arrays_of_another_class_are_asked_for_their_own_product():
+    """The blocks of `distributed.networks` are summed over all ranks."""
+
+    class Doubled(np.ndarray):
+        def __matmul__(self, other):
+            return 2.0 * (np.asarray(self) @ np.asarray(other))
+
+    u = np.arange(3.0).view(Doubled)
+    assert EUCLIDEAN.dot(u, u) == 10.0
 
 
 def test_lbfgs_drops_pairs_that_rounding_made_uphill():
