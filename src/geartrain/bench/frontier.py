@@ -212,7 +212,9 @@ def draw(rows: list[Row], path: Path) -> None:
                 if r["method"] == name and r["rho"] == rho
             ]
             finite = [v for v in values if math.isfinite(v) and v > 0]
-            means.append(geometric_mean(finite) if len(finite) > len(values) / 2 else math.nan)
+            means.append(geometric_mean(finite) if len(finite) >= len(values) / 2 else math.nan)
+        if all(map(math.isnan, means)):
+            continue
         width = 2.4 if name == "auto" else 1.4
         ax.loglog(RHOS, means, marker="o", ms=4, lw=width, label=name)
     ax.axhline(1.0, color="0.4", lw=1.0, ls="--", label="SciPy L-BFGS (best memory)")
@@ -220,6 +222,6 @@ def draw(rows: list[Row], path: Path) -> None:
     ax.set_ylabel("bill / bill of L-BFGS")
     ax.set_title("to $f - f^* \\leq 10^{-5}\\,(f(x_0) - f^*)$, geometric mean", fontsize=10)
     ax.grid(alpha=0.25, which="both", lw=0.5)
-    ax.legend(fontsize=8, frameon=False)
+    ax.legend(fontsize=8, frameon=False, loc="center right", bbox_to_anchor=(1.0, 0.66))
     ax.spines[["top", "right"]].set_visible(False)
     fig.savefig(path, dpi=160)
