@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from geartrain.core.checkpoint import Saver
 from geartrain.core.history import History
-from geartrain.core.run_state import Certificate, RunState
+from geartrain.core.run_state import Certificate, RunState, Watch
 from geartrain.core.status import Status
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
@@ -24,30 +24,6 @@ if TYPE_CHECKING:  # imported when a run ends: SciPy's part of it takes a while
     from geartrain.core.result import Result
 
 Callback = Callable[..., Any]
-
-
-class Watch(Protocol):
-    """Looks at the bill of a run and may change the method (see `geartrain.planner`)."""
-
-    @property
-    def fallback(self) -> Any:
-        """What to go on with."""
-
-    @property
-    def rescue(self) -> Any:
-        """What to go on with where a method that cannot be stepped stalls, or None."""
-
-    def leave(self) -> str:
-        """Why the method should be left now, or nothing."""
-
-    def settled(self) -> Any:
-        """Itself, with no more changes of method."""
-
-    def told(self, left: str) -> str:
-        """The plan in words and numbers, after the run."""
-
-    def without_problem(self) -> Any:
-        """Itself, for a state that is kept."""
 
 
 class Run:

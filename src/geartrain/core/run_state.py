@@ -3,9 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from geartrain.oracles.protocols import Vector
+
+
+class Watch(Protocol):
+    """Looks at the bill of a run and may change the method (see `geartrain.planner`)."""
+
+    @property
+    def fallback(self) -> Any:
+        """What to go on with."""
+
+    @property
+    def rescue(self) -> Any:
+        """What to go on with where a method that cannot be stepped stalls, or None."""
+
+    def leave(self) -> str:
+        """Why the method should be left now, or nothing."""
+
+    def settled(self) -> Any:
+        """Itself, with no more changes of method."""
+
+    def told(self, left: str) -> str:
+        """The plan in words and numbers, after the run."""
+
+    def without_problem(self) -> Any:
+        """Itself, for a state that is kept."""
 
 
 @dataclass(frozen=True)
