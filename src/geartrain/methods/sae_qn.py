@@ -6,7 +6,7 @@ symbol     name          meaning
 A, a       ``A``, ``a``  as in SAE, with an L of its own every iteration
 x          ``x``         centre of the envelope F_{L,x}
 y, z       same          as in SAE
-p, v       ``at``        the last point where the gradients are known
+v          ``at``        the last point where the gradients are known
 =========  ============  =========================================================
 """
 
@@ -51,7 +51,7 @@ class SAEQNState(State):
 
     @property
     def y(self) -> Vector:
-        """Passes the Monteiro-Svaiter test; the output."""
+        """The output."""
         return self.at.v
 
     @property
@@ -74,19 +74,24 @@ class SAEQN:
     Algorithm, from x_0 = y_0 = z_0, A_0 = 0:
 
     1. a = (1/L + sqrt(1/L^2 + 4 A/L))/2, x = (A y + a z)/(A + a)
-    2. from p = y: a trial point v that almost minimises F_{L,x} = f + L/2 \|. - x\|^2 by what the
+    2. from y: a trial point v that almost minimises F_{L,x} = f + L/2 \|. - x\|^2 by what the
        gradients seen so far tell about h (`geartrain.methods.trials`). Its gradient is one call of
-       h, a new pair for the model, and, for a convex h, the next p.
+       h and a new pair for the model.
     3. the Monteiro-Svaiter test \|grad F_{L,x}(v)\| <= sigma L \|v - x\|. Where it fails, larger
-       L, with their own a and x, are tried for the same v, which costs no call; if none passes, L
-       grows and 2 is repeated. For an h that may be non-convex, a v that is lower than y is taken
-       all the same, and the method restarts there (A = 0, y = z = v).
-    4. y_+ = v, z_+ = z - a grad f(y_+), A_+ = A + a. Restart (A = 0, z = y) where
-       <grad f(y_+), y_+ - y> > 0.
+       L, with their own a and x, are tried for the same v, which costs no call. If it passes:
+       y_+ = v, z_+ = z - a grad f(y_+), A_+ = A + a.
+    4. if none passes but f(v) <= f(y): y_+ = v. That is sure, by convexity, where
+       <grad f(v), v - y> <= 0; then A and z are kept. Where only the trapezoidal rule says so, the
+       method restarts there (A = 0, z = v).
+    5. otherwise L grows and 2 is repeated.
 
-    Guarantee: between restarts f(y_N) - f* <= R^2/(2 A_N) for convex f, whatever the model is
-    worth; the test asks L to exceed the error of the model along the step, not L_h. One gradient of
-    h a trial point, and mostly one trial point an iteration.
+    Restart (A = 0, z = y) also where <grad f(y_+), y_+ - y> > 0, and, for an h that may be
+    non-convex, after an iteration whose first trial point did not pass at once.
+
+    Guarantee: f(y_N) - f* <= R^2/(2 A_N) for convex f, with R from the last restart, whatever the
+    model is worth: 3 is a step of SAE, and 4 lowers A (f(y) - f*) + \|z - x*\|^2/2. The test asks L
+    to exceed the error of the model along the step, not L_h. One gradient of h a trial point, and
+    mostly one trial point an iteration.
 
     Parameters
     ----------
@@ -113,7 +118,7 @@ class SAEQN:
     """
 
     sigma: float = 0.9
-    memory: int = 30
+    memory: int = 60
     inner: LBFGS = field(default_factory=lambda: LBFGS(max_steps=500))
     trial: TrialMaker | None = None
 
@@ -157,14 +162,28 @@ class SAEQN:
             L_passed, ratio = self._test(problem, A, y, z, at, L)
             if ratio <= self.sigma or trials == _TRIALS or _is_rounding(F, at):
                 break
-            if make.cautious and _lower(at, state.at):
-                return self._restarted(state, at, F, min(wanted, _GROW * L), ratio, trials)
-            if make.cautious:
-                # back to y, with the new pair
-                at = replace(state.at, pairs=at.pairs, inner_pairs=at.inner_pairs)
-            if make.cautious or trials > 1:
-                L = min(max(wanted, 2.0 * L), _GROW * L)
-        # 4.
+            # 4.
+            L_next = min(max(wanted, _SHRINK * L), _GROW * L)
+            downhill = float(at.grad @ (at.v - y)) <= 0.0
+            if downhill or _lower(at, state.at):
+                keep = downhill and A > 0.0
+                return SAEQNState(
+                    k=state.k + 1,
+                    A=A if keep else 0.0,
+                    at=at,
+                    z=z if keep else at.v,
+                    x=F.x,
+                    L=L,
+                    L_next=L_next,
+                    ms_ratio=ratio,
+                    middle_steps=trials,
+                    since=since if keep else 0,
+                    struggled=True,
+                )
+            # 5. back to y, with the new pair
+            at = replace(state.at, pairs=at.pairs, inner_pairs=at.inner_pairs)
+            L = max(L_next, 2.0 * L)
+        # 3., passed
         a, x = _line_3(A, y, z, L_passed)
         return SAEQNState(
             k=state.k + 1,
@@ -180,22 +199,6 @@ class SAEQN:
             uphill=float(at.grad @ (at.v - y)),
             struggled=trials > 1 or L_passed > L,
             stalled=ratio > self.sigma,
-        )
-
-    def _restarted(
-        self, state: SAEQNState, at: Known, F: Envelope, L_next: float, ratio: float, trials: int
-    ) -> SAEQNState:
-        """Line 4 where the test failed: y_+ = z_+ = v, A_+ = 0."""
-        return SAEQNState(
-            k=state.k + 1,
-            A=0.0,
-            at=at,
-            z=at.v,
-            x=F.x,
-            L=F.L,
-            L_next=max(L_next, _SHRINK * F.L),
-            ms_ratio=ratio,
-            middle_steps=trials,
         )
 
     def _test(

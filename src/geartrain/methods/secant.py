@@ -5,20 +5,29 @@ y_g = grad g(v) - grad g(p). What is made of the last pairs:
 
 - `clipped_sr1`: limited-memory SR1 for h alone, B = Y_h (S'Y_h)^{-1} Y_h', its negative
   eigenvalues set to zero. For convex h.
-- `two_loops`: the BFGS inverse Hessian of f, with any initial matrix; f is convex where h is not.
+- `bfgs_correction`: what is missing to the Hessian of g to be that of f = h + g along the steps,
+  such that their sum is positive definite. For an h that may be non-convex, with f convex.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from geartrain.oracles.protocols import Vector
+from geartrain.problem import norm
 
 # Pairs are dropped, oldest first, while their small matrix is worse conditioned than this.
 _CONDITION = 1e10
+# A step is left out where less than this part of it is new.
+_NEW = 0.05
+# The curvature of f along a step is taken to be at least this part of that of g.
+FLATTEST = 0.1
+# Between these the curvature of g along a step may have changed since the step was made.
+_FADED, _GROWN = 0.01, 3.0
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,34 @@ class Pairs:
 
         return Pairs(stack(self.S, s), stack(self.Y_h, y_h), stack(self.Y_g, y_g), self.memory)
 
+    def orthonormal(self) -> Pairs:
+        """The same along orthonormal steps: Gram-Schmidt from the newest to the oldest."""
+        n = self.S.shape[1]
+        rows = np.zeros((0, 3 * n))
+        for row in np.hstack([self.S, self.Y_h, self.Y_g])[::-1]:
+            for _ in range(2):  # twice is enough
+                row = row - (rows[:, :n] @ row[:n]) @ rows
+            new = norm(row[:n])
+            if new > _NEW:
+                rows = np.vstack([rows, row / new])
+        return Pairs(rows[:, :n], rows[:, n : 2 * n], rows[:, 2 * n :], self.memory)
+
+    def refreshed(self, g: Any, p: Vector, grad_g: Vector) -> Pairs:
+        """The pairs as they would be at p: one gradient of g each.
+
+        The curvature of g along a step is measured anew; that of h is taken to have changed as
+        much, as it has for a difference f - f_1 of means of one loss.
+        """
+        length = 1e-4 * max(norm(p), 1.0)
+        Y_h, Y_g = self.Y_h.copy(), self.Y_g.copy()
+        for i, s in enumerate(self.S):
+            now = (g.grad(p + length * s) - grad_g) / length
+            before = float(s @ self.Y_g[i])
+            if before > 0.0:
+                Y_h[i] *= min(max(float(s @ now) / before, _FADED), _GROWN)
+            Y_g[i] = now
+        return replace(self, Y_h=Y_h, Y_g=Y_g)
+
 
 @dataclass(frozen=True)
 class LowRank:
@@ -68,46 +105,55 @@ class LowRank:
     def __matmul__(self, v: Vector) -> Vector:
         return (self.w * (self.U @ v)) @ self.U
 
+    def positive_part(self) -> LowRank:
+        """With its negative eigenvalues set to zero."""
+        return _positive_part(self.U, np.diag(self.w))
+
 
 def clipped_sr1(pairs: Pairs) -> LowRank:
     """SR1 with base matrix 0, made positive semidefinite."""
-    S, Y = pairs.S, pairs.Y_h
-    M = S @ Y.T
-    M = 0.5 * (M + M.T)
+    M = _symmetric(pairs.S @ pairs.Y_h.T)
     first = _well_conditioned(M)
-    M, Y = M[first:, first:], Y[first:]
-    if len(Y) == 0:
+    M, Y = M[first:, first:], pairs.Y_h[first:]
+    return _positive_part(Y, np.linalg.inv(M))
+
+
+def bfgs_correction(pairs: Pairs) -> LowRank:
+    r"""C = H_f S'(S H_f S')^{-1} S H_f - H_g S'(S H_g S')^{-1} S H_g, with H_f = H_h + H_g.
+
+    H_g + C is the block BFGS update of H_g along the rows of S [1]_: it agrees with H_f there, and
+    is positive definite as H_g is. Curvature of f along the steps below `FLATTEST` times that of g
+    is not believed and raised to that.
+
+    References
+    ----------
+    .. [1] W. Gao, D. Goldfarb, Block BFGS methods, SIAM J. Optim. 28 (2018).
+    """
+    steps = pairs.orthonormal()
+    M_h, M_g = _symmetric(steps.S @ steps.Y_h.T), _symmetric(steps.S @ steps.Y_g.T)
+    # combinations of the steps with S H_g S' = I and S H_h S' = diag(t)
+    w, V = np.linalg.eigh(M_g)
+    if len(w) == 0 or w[-1] <= 0.0:
         return LowRank.zero(pairs.S.shape[1])
-    # Y' M^{-1} Y by an orthonormal basis of the rows of Y
-    Q, R = np.linalg.qr(Y.T)
-    small = R @ np.linalg.solve(M, R.T)
-    w, V = np.linalg.eigh(0.5 * (small + small.T))
+    R = V / np.sqrt(np.maximum(w, 1e-8 * w[-1]))
+    t, W = np.linalg.eigh(R.T @ M_h @ R)
+    R = R @ W
+    Y_h, Y_g = R.T @ steps.Y_h, R.T @ steps.Y_g
+    along = np.maximum(1.0 + t, FLATTEST)  # S H_f S', as far as it is believed
+    Y_f = Y_h + (along - t)[:, None] * Y_g
+    return LowRank(np.vstack([Y_f, Y_g]), np.concatenate([1.0 / along, -np.ones(len(t))]))
+
+
+def _positive_part(U: Vector, M: NDArray[Any]) -> LowRank:
+    """U' M U with its negative eigenvalues set to zero, by an orthonormal basis of U's rows."""
+    Q, R = np.linalg.qr(U.T)
+    w, V = np.linalg.eigh(_symmetric(R @ M @ R.T))
     positive = w > 0.0
     return LowRank((Q @ V[:, positive]).T, w[positive])
 
 
-def two_loops(
-    pairs: Pairs, L: float, gradient: Vector, initial: Callable[[Vector], Vector]
-) -> Vector:
-    """-H gradient, H the BFGS inverse Hessian of f + L/2 |.|^2 from the pairs.
-
-    `initial` stands for -H_0 between the loops (Nocedal and Wright, Algorithm 7.4); it may be
-    nonlinear.
-    """
-    q = gradient.copy()
-    used: list[tuple[Vector, Vector, float, float]] = []
-    for s, y_h, y_g in zip(pairs.S[::-1], pairs.Y_h[::-1], pairs.Y_g[::-1], strict=True):
-        y = y_h + y_g + L * s
-        sy = float(s @ y)
-        if sy <= 1e-10 * float(np.linalg.norm(y)):
-            continue
-        a = float(s @ q) / sy
-        q -= a * y
-        used.append((s, y, sy, a))
-    d = initial(q)
-    for s, y, sy, a in reversed(used):
-        d -= (a + float(y @ d) / sy) * s
-    return d
+def _symmetric(M: NDArray[Any]) -> Vector:
+    return 0.5 * (M + M.T)
 
 
 def _well_conditioned(M: Vector) -> int:

@@ -1,30 +1,29 @@
 r"""Trial points for SAE-QN: where F_{L,x} is small, by what was learned about h.
 
-Both ways start from p, where the gradients are known, and ask h for nothing.
+Both ways start from p, where the gradients are known, ask h for nothing, and minimise
+<grad h(p), v> + 1/2 <v - p, B(v - p)> + g(v) + L/2 \|v - x\|^2. They differ in the matrix B.
 
-- `Proximal`, for a convex h: the minimiser of
-  <grad h(p), v> + 1/2 <v - p, B(v - p)> + g(v) + L/2 \|v - x\|^2 with B from
-  `geartrain.methods.secant.clipped_sr1`.
+- `Proximal`, for a convex h: `geartrain.methods.secant.clipped_sr1`.
 - `Difference`, for an h that may be non-convex, such as f - f_1. There clipping loses half of what
-  was learned, and without it the model is not convex. So what was learned is used where it is sure:
-  first to find the best point w on the span of the last steps (`geartrain.methods.span`). From w, a
-  proximal step with h linear while h is small beside g, a BFGS step otherwise.
+  was learned, and without it the model is not convex; `geartrain.methods.secant.bfgs_correction`
+  keeps all of it, and the sum with g convex.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-import numpy as np
-
-from geartrain.core.loop import AcceptRule, InnerRun, solve_model
+from geartrain.core.loop import solve_model
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.lbfgs import Pairs as InnerPairs
-from geartrain.methods.secant import LowRank, Pairs, clipped_sr1, two_loops
-from geartrain.methods.span import lowest_on_span, refreshed
+from geartrain.methods.secant import LowRank, Pairs, bfgs_correction, clipped_sr1
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Envelope, Model, norm
+
+# Part of g's curvature along a step that the model of h may take away.
+_BENT = 0.95
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class TrialMaker(Protocol):
 
     @property
     def cautious(self) -> bool:
-        """Whether a lower point that fails the test is taken, with the momentum ended."""
+        """Whether the momentum ends where a trial point did not pass at once."""
 
     def __call__(self, F: Envelope, p: Known) -> Trial:
         """A trial point from p."""
@@ -95,80 +94,60 @@ class Proximal:
 
     inner: LBFGS
     accuracy: float = 0.45
-    safety: float = 2.0
+    safety: float = 0.25
     first: float = 0.1
     cautious: bool = False
 
     def __call__(self, F: Envelope, p: Known) -> Trial:
         """A trial point from p."""
-        L, x, f = F.L, F.x, F.f
-        phi = LearnedModel(f.g, p.grad_h - L * x, L, f.L_g.value, p=p.v, B=clipped_sr1(p.pairs))
-
-        def accept(v: Vector, grad_g: Vector, grad_phi: Vector) -> bool:
-            return norm(grad_phi) <= self.accuracy * L * norm(v - x)
-
-        run = _solve(self.inner, phi, p, accept)
-        predicted = phi.grad(run.v, run.grad_g)
-        return Trial(run.v, run.grad_g, predicted, run.state.pairs, _exhausted(run))
+        return _minimised(F, p, clipped_sr1(p.pairs), self.inner, self.accuracy)
 
 
 @dataclass(frozen=True)
 class Difference:
-    r"""The best point w on the span of the last `last` steps, then a step off it.
+    r"""Minimise as `Proximal` does, with the BFGS correction from the last `last` steps as B.
 
-    h counts as small beside g while \|y_h\| <= `small` \|y_g\| for all pairs kept. Then v minimises
-    <grad h(w), v> + g(v) + L/2 \|v - x\|^2 to a residual of accuracy L \|v - x\|. Otherwise v - w
-    is the step of the two loops of L-BFGS over the pairs of F_{L,x}, with the minimiser of
-    <q, v> + D_g(v, w) + L/2 \|v - w\|^2 between them, D_g the Bregman distance of g, to a residual
-    of bfgs_accuracy \|q\|.
+    g may flatten on the way, and the correction does not; then the model may bend down. Where the
+    inner run shows it, or does not end, the positive part of the correction is used instead.
     """
 
     inner: LBFGS
     accuracy: float = 0.3
-    bfgs_accuracy: float = 0.125
-    safety: float = 0.25
+    safety: float = 0.2
     first: float = 0.01
     cautious: bool = True
-    last: int = 3
-    kept: int = 10
-    small: float = 0.7
+    last: int = 5
 
     def __call__(self, F: Envelope, p: Known) -> Trial:
         """A trial point from p."""
-        recent = refreshed(F.f.g, p, p.pairs.newest(self.last))
-        w = lowest_on_span(F, p, recent)
-        pairs = p.pairs.newest(self.kept)
-        sizes_h, sizes_g = (np.linalg.norm(Y, axis=1) for Y in (pairs.Y_h, pairs.Y_g))
-        return self._proximal(F, w) if np.all(sizes_h <= self.small * sizes_g) else self._bfgs(F, w)
+        C = bfgs_correction(p.pairs.newest(self.last).refreshed(F.f.g, p.v, p.grad_g))
 
-    def _proximal(self, F: Envelope, w: Known) -> Trial:
-        L, x = F.L, F.x
-        phi = Model(F.f.g, w.grad_h - L * x, L, F.f.L_g.value)
-        run = _solve(
-            self.inner, phi, w, lambda v, grad_g, r: norm(r) <= self.accuracy * L * norm(v - x)
-        )
-        predicted = phi.grad(run.v, run.grad_g)
-        return Trial(run.v, run.grad_g, predicted, run.state.pairs, _exhausted(run))
+        def bent(v: Vector, grad_g: Vector) -> bool:
+            s = v - p.v
+            return float(s @ (C @ s)) < -_BENT * float(s @ (grad_g - p.grad_g))
 
-    def _bfgs(self, F: Envelope, w: Known) -> Trial:
-        L, g = F.L, F.f.g
-        runs: list[InnerRun] = []
-
-        def initial(q: Vector) -> Vector:
-            phi = Model(g, q - w.grad_g - L * w.v, L, F.f.L_g.value)
-            allowed = self.bfgs_accuracy * norm(q)
-            runs.append(_solve(self.inner, phi, w, lambda v, grad_g, r: norm(r) <= allowed))
-            return runs[0].v - w.v
-
-        v = w.v + two_loops(w.pairs.newest(self.kept), L, F.grad(w.v, w.grad), initial)
-        run = runs[0]
-        return Trial(v, g.grad(v), np.zeros_like(v), run.state.pairs, _exhausted(run))
+        trial = _minimised(F, p, C, self.inner, self.accuracy, bent)
+        if trial.exhausted or bent(trial.v, trial.grad_g):
+            trial = _minimised(F, p, C.positive_part(), self.inner, self.accuracy)
+        return trial
 
 
-def _solve(inner: LBFGS, phi: Model, p: Known, accept: AcceptRule) -> InnerRun:
-    """An inner run from p that goes on with the pairs of the last one."""
-    return solve_model(replace(inner, start=p.inner_pairs), phi, p.v, accept, grad_g0=p.grad_g)
+def _minimised(
+    F: Envelope,
+    p: Known,
+    B: LowRank,
+    inner: LBFGS,
+    accuracy: float,
+    leave: Callable[[Vector, Vector], bool] = lambda v, grad_g: False,
+) -> Trial:
+    """The minimiser of the learned model, by an inner run from p with the pairs of the last one."""
+    L, x = F.L, F.x
+    phi = LearnedModel(F.f.g, p.grad_h - L * x, L, F.f.L_g.value, p=p.v, B=B)
 
+    def accept(v: Vector, grad_g: Vector, grad_phi: Vector) -> bool:
+        return norm(grad_phi) <= accuracy * L * norm(v - x) or leave(v, grad_g)
 
-def _exhausted(run: InnerRun) -> bool:
-    return not (run.accepted or run.floor)
+    start = replace(inner, start=p.inner_pairs)
+    run = solve_model(start, phi, p.v, accept, grad_g0=p.grad_g)
+    exhausted = not (run.accepted or run.floor)
+    return Trial(run.v, run.grad_g, phi.grad(run.v, run.grad_g), run.state.pairs, exhausted)

@@ -21,6 +21,8 @@ Pairs = tuple[tuple[Vector, Vector], ...]
 # A step t along d is taken when the slope has risen into [-STEEP, FLAT] times |slope at 0|.
 _STEEP = 0.9
 _FLAT = 0.3
+# A slope that falls by more than this part shows that phi is not convex.
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ class LBFGS:
                 curved = (*state.curved, new) if new else state.curved
                 pairs = (*state.pairs, (s, y_g))[-self.memory :]
                 return LBFGSState(v, grad_g, pairs, curved[-self.memory :])
+            if slope < (1.0 + _ROUNDING) * slope0:
+                break  # phi bends down: it is not convex
             if slope < 0.0:
                 low = (t, slope)
             else:
