@@ -181,7 +181,7 @@ class Run:
         while status is None:
             if self.k >= self.max_iter:
                 return Status.MAX_ITER
-            if self.watch is not None and (reason := self.watch.leave()):
+            if self.watch is not None and (reason := self.watch.leave(self.state)):
                 self.left, self.method = reason, self.watch.fallback
                 self.history.notes.append((self.k, f"method changed: {reason}"))
                 return self._run_whole(self.state.point)

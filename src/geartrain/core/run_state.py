@@ -19,7 +19,7 @@ class Watch(Protocol):
     def rescue(self) -> Any:
         """What to go on with where a method that cannot be stepped stalls, or None."""
 
-    def leave(self) -> str:
+    def leave(self, state: Any) -> str:
         """Why the method should be left now, or nothing."""
 
     def settled(self) -> Any:

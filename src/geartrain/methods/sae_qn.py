@@ -47,6 +47,7 @@ class SAEQNState(State):
     since: int = 0  # iterations since the last restart
     uphill: float = -math.inf  # <grad f(y_k), y_k - y_{k-1}>
     struggled: bool = False  # the first trial did not pass at once
+    cut_off: int = 0  # inner runs that were given up, of all iterations
     stalled: bool = False
 
     @property
@@ -128,7 +129,8 @@ class SAEQN:
         if not 0.0 < self.sigma <= 1.0:
             raise ValueError(f"sigma must be in (0, 1], got {self.sigma:g}")
 
-    def _maker(self, problem: Sum) -> TrialMaker:
+    def maker(self, problem: Sum) -> TrialMaker:
+        """What makes the trial points for this problem."""
         if self.trial is not None:
             return self.trial
         return Proximal(self.inner) if problem.h_is_convex else Difference(self.inner)
@@ -137,16 +139,16 @@ class SAEQN:
         """Both gradients at x0, and one more of g for a first guess of L."""
         grad_h, grad_g = problem.h.grad(x0), problem.g.grad(x0)
         at = Known(x0, grad_h, grad_g, Pairs.none(x0.size, self.memory), ())
-        L = self._maker(problem).first * _curvature_of_g(problem, at)
+        L = self.maker(problem).first * _curvature_of_g(problem, at)
         return SAEQNState(k=0, A=0.0, at=at, z=x0, x=x0, L=L, L_next=L)
 
     def step(self, problem: Sum, state: SAEQNState) -> SAEQNState:
         """One outer iteration."""
-        make = self._maker(problem)
+        make = self.maker(problem)
         A, y, z, since = state.A, state.y, state.z, state.since
         if (since > 1 and state.uphill > 0.0) or (make.cautious and state.struggled):
             A, z, since = 0.0, y, 0
-        at, L, trials = state.at, state.L_next, 0
+        at, L, trials, cut_off = state.at, state.L_next, 0, state.cut_off
         while True:
             F = Envelope(problem, L, _line_3(A, y, z, L)[1])
             # 2.
@@ -156,6 +158,7 @@ class SAEQN:
             pairs = at.pairs.add(s, grad_h - at.grad_h, trial.grad_g - at.grad_g)
             at = Known(trial.v, grad_h, trial.grad_g, pairs, trial.inner_pairs)
             trials += 1
+            cut_off += trial.exhausted
             needed = _error(F, at, trial.predicted) / self.sigma
             wanted = max(make.safety * needed, 2.0 * L if trial.exhausted else 0.0)
             # 3.
@@ -179,6 +182,7 @@ class SAEQN:
                     middle_steps=trials,
                     since=since if keep else 0,
                     struggled=True,
+                    cut_off=cut_off,
                 )
             # 5. back to y, with the new pair
             at = replace(state.at, pairs=at.pairs, inner_pairs=at.inner_pairs)
@@ -198,6 +202,7 @@ class SAEQN:
             since=since + 1,
             uphill=float(at.grad @ (at.v - y)),
             struggled=trials > 1 or L_passed > L,
+            cut_off=cut_off,
             stalled=ratio > self.sigma,
         )
 

@@ -61,6 +61,12 @@ class Pairs:
 
         return Pairs(stack(self.S, s), stack(self.Y_h, y_h), stack(self.Y_g, y_g), self.memory)
 
+    def newest_ratio(self) -> float:
+        """|y_h| / |y_g| of the last pair; 0 without one."""
+        if len(self.S) == 0:
+            return 0.0
+        return norm(self.Y_h[-1]) / max(norm(self.Y_g[-1]), np.finfo(float).tiny)
+
     def orthonormal(self) -> Pairs:
         """The same along orthonormal steps: Gram-Schmidt from the newest to the oldest."""
         n = self.S.shape[1]
