@@ -36,7 +36,7 @@ from geartrain.problem import MissingConstant
 TARGETS = (1e-3, 1e-5, 1e-7)
 TIMES = 20.0
 SECONDS = 60.0  # per run of L-BFGS, SAE-QN and auto
-SECONDS_OTHERS = 20.0
+SECONDS_OTHERS = 15.0
 SEED = 0
 CALLS = tuple(f"{name}.{kind}" for name in ("h", "g") for kind in KINDS)
 Row = dict[str, Any]
@@ -73,13 +73,11 @@ def trace(
     out: list[Row] = []
     for target in TARGETS:
         hit = np.flatnonzero(gap <= target)
+        calls: dict[str, float] = dict.fromkeys(CALLS, math.inf)
         if hit.size:
             calls = {key: int(seen[key][hit[0]]) for key in CALLS}
-            N_h, N_g = budget.worth(calls)
-            cut = ""
-        else:
-            calls, N_h, N_g = dict.fromkeys(CALLS, math.inf), math.inf, math.inf
-            cut = budget.why or Status(res.status).name.lower()
+        N_h, N_g = budget.worth(calls)
+        cut = "" if hit.size else budget.why or Status(res.status).name.lower()
         row = {"target": target, "N_h": N_h, "N_g": N_g, "cut": cut, **calls}
         out.append({**row, "end_h": end_h, "end_g": end_g})
     return out
@@ -120,9 +118,7 @@ class Measured:
                 return self.enter(rival.name, RHOS, rows)
             except (MissingConstant, MissingOracle) as error:
                 reason = str(error)
-        self.left_out.append(
-            {"problem": self.problem.name, "method": rival.name, "reason": reason}
-        )
+        self.left_out.append({"problem": self.problem.name, "method": rival.name, "reason": reason})
 
     def trace(self, method: Any, budget: Budget, **options: Any) -> list[Row]:
         """One run."""

@@ -123,7 +123,7 @@ def _print_calls(cells: dict[Cell, dict[str, Row]], names: list[str], target: fl
         line = f"{k:2} {name:32}"
         for method in MAIN:
             row = cells[name, target, RHOS[0]].get(method)
-            text = NOT_RUN if row is None else MARKS.get(row["cut"], row["cut"])
+            text = NOT_RUN if row is None else _mark(row)
             if row is not None and math.isfinite(row["N_h"]):
                 text = f"{row['N_h']:.0f} / {row['N_g']:.0f}"
             line += f"{text:>15}"
@@ -142,9 +142,14 @@ def _print_winners(cells: dict[Cell, dict[str, Row]], names: list[str], target: 
             if math.isfinite(best["bill"]):
                 text = f"{best['method']} {_short(best['bill'])} "
                 ratio = auto["bill"] / best["bill"]
-                text += f"{ratio:.2f}" if math.isfinite(ratio) else MARKS.get(auto["cut"], "-")
+                text += f"{ratio:.2f}" if math.isfinite(ratio) else _mark(auto)
             line += f"{text:<26}"
         print(line.rstrip())
+
+
+def _mark(row: Row) -> str:
+    """What ended the run, nothing where the target was reached."""
+    return MARKS.get(row["cut"], str(row["cut"]))
 
 
 def _short(bill: float) -> str:
@@ -154,7 +159,9 @@ def _short(bill: float) -> str:
 def _print_all(cells: dict[Cell, dict[str, Row]], names: list[str]) -> None:
     """Every method on every problem."""
     print(f"\nall methods, until {SHOWN:g}: bill / smallest bill, at the rho where that is least")
-    print("1.0 is the cheapest at some rho; '>4' and 't4' were cut off with at least 4 at every rho")
+    print(
+        "1.0 is the cheapest at some rho; '>4' and 't4' were cut off with at least 4 at every rho"
+    )
     print(f"columns are the problems; {LEGEND}")
     methods = dict.fromkeys(m for by in cells.values() for m in by if m != "auto")
     print(f"{'':22}" + "".join(f"{k:6}" for k in range(1, len(names) + 1)))
@@ -168,8 +175,7 @@ def _nearest(cells: dict[Cell, dict[str, Row]], name: str, method: str) -> str:
     if row is None:
         return NOT_RUN
     least = min(_at_least(by[method]) / cheapest(by)["bill"] for by in at.values())
-    mark = MARKS.get(row["cut"], row["cut"])
-    return mark + (f"{least:.1f}" if least < 9.95 else f"{least:.0f}")
+    return _mark(row) + (f"{least:.1f}" if least < 9.95 else f"{least:.0f}")
 
 
 def _at_least(row: Row) -> float:
@@ -187,7 +193,9 @@ def _print_figures(figures: Row) -> None:
     print(f"  largest        {figures['largest']:.2f} (goal 0.75)")
     wins = ", ".join(f"{name} {count}" for name, count in figures["cheapest_cells"].items())
     print(f"cells (problem, target, rho) where a method is the cheapest: {wins}")
-    print(f"auto / cheapest method: geometric mean {figures['auto_over_cheapest']:.2f} (goal 1.10),")
+    print(
+        f"auto / cheapest method: geometric mean {figures['auto_over_cheapest']:.2f} (goal 1.10),"
+    )
     worst = figures["auto_over_cheapest_worst"]
     print(f"  worst {worst[0]:.2f} (goal 1.5) at {', '.join(worst[1:])}")
     for ratio, name, target, rho in figures["auto_over_cheapest_far"]:

@@ -197,6 +197,6 @@ OTHERS = (
 )
 
 
-def free(rhos: tuple[int, ...] = RHOS) -> dict[int, float]:
+def free() -> dict[int, float]:
     """No limit of the bill."""
-    return dict.fromkeys(rhos, math.inf)
+    return dict.fromkeys(RHOS, math.inf)

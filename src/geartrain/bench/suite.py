@@ -53,11 +53,11 @@ def kernel_svm() -> tuple[Any, Any]:
     return kernel_machine(X, np.where(table.y == np.unique(table.y)[0], 1.0, -1.0))
 
 
-def random_kernel_svm(m: int = 100) -> tuple[Any, Any]:
+def random_kernel_svm(m: int = 60) -> tuple[Any, Any]:
     """The same on random points."""
     rng = np.random.default_rng(2)
     X = rng.uniform(size=(m, 4))
-    return kernel_machine(X, np.where(X @ (1.0, 1.0, -1.0, 0.0) > 0.5, 1.0, -1.0), gamma=1.0)
+    return kernel_machine(X, np.where(X @ (1.0, 1.0, -1.0, 0.0) > 0.5, 1.0, -1.0), 5.0, 0.1, 0.5)
 
 
 def kernel_machine(
