@@ -126,8 +126,8 @@ class Measured:
 
     def budget(self, seconds: float) -> Budget:
         """For one run."""
-        m = tuple(int(getattr(t, "n_components", None) or 1) for t in (self.h, self.g))
-        return Budget(self.h.n, m, self.allowed, seconds)  # type: ignore[arg-type]
+        m_h, m_g = (int(getattr(t, "n_components", None) or 1) for t in (self.h, self.g))
+        return Budget(self.h.n, (m_h, m_g), self.allowed, seconds)
 
     def enter(self, name: str, rhos: tuple[int, ...], rows: list[Row]) -> None:
         """Rows with their bills."""

@@ -237,31 +237,34 @@ def _colour(name: str, seen: dict[str, str]) -> str:
 
 
 def _draw_lines(ax: Any, cells: dict[Cell, dict[str, Row]], names: list[str]) -> None:
-    """Geometric means over the problems; who solved half of them."""
+    """Geometric means over the problems, of the families that solved half of them."""
     colours: dict[str, str] = {}
-    for method in dict.fromkeys(m for by in cells.values() for m in by):
-        if is_scipy(method):
-            continue
+    members: dict[str, set[str]] = {}
+    for method in dict.fromkeys(m for by in cells.values() for m in by if not is_scipy(m)):
+        members.setdefault(family(method), set()).add(method)
+    for head, group in members.items():
         means = []
         for rho in RHOS:
             ratios = []
             for name in names:
                 by = cells[name, SHOWN, rho]
                 lbfgs = min(r["bill"] for m, r in by.items() if is_scipy(m))
-                if method in by and math.isfinite(by[method]["bill"] + lbfgs):
-                    ratios.append(by[method]["bill"] / lbfgs)
+                bill = min((by[m]["bill"] for m in group if m in by), default=math.inf)
+                if math.isfinite(bill + lbfgs):
+                    ratios.append(bill / lbfgs)
             means.append(geometric_mean(ratios) if 2 * len(ratios) >= len(names) else math.nan)
         if all(map(math.isnan, means)):
             continue
-        width = 2.6 if method == "auto" else 1.4
-        style = "-" if family(method) == method else ":"
-        colour = _colour(family(method), colours)
-        ax.loglog(RHOS, means, style, marker="o", ms=4, lw=width, color=colour, label=method)
+        label = head if len(group) == 1 else f"{head}, best inner method"
+        width = 2.6 if head == "auto" else 1.4
+        ax.loglog(RHOS, means, "o-", ms=4, lw=width, color=_colour(head, colours), label=label)
     ax.axhline(1.0, color="0.4", lw=1.0, ls="--", label="SciPy L-BFGS, best memory")
+    ax.set_xticks(RHOS, [str(rho) for rho in RHOS])
+    ax.minorticks_off()
     ax.set_xlabel("price of a gradient of h / price of a gradient of g")
     ax.set_ylabel("bill / bill of L-BFGS, geometric mean")
-    ax.grid(alpha=0.25, which="both", lw=0.5)
-    ax.legend(fontsize=8, frameon=False, ncols=2)
+    ax.grid(alpha=0.25, lw=0.5)
+    ax.legend(fontsize=8, frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
 
 
