@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from geartrain.bench.rivals import LEFT_OUT, RHOS
+from geartrain.bench.rivals import FIRST, LEFT_OUT, OTHERS, RHOS
 from geartrain.bench.suite import Problem
 
 Row = dict[str, Any]
@@ -163,7 +163,8 @@ def _print_all(cells: dict[Cell, dict[str, Row]], names: list[str]) -> None:
         "1.0 is the cheapest at some rho; '>4' and 't4' were cut off with at least 4 at every rho"
     )
     print(f"columns are the problems; {LEGEND}")
-    methods = dict.fromkeys(m for by in cells.values() for m in by if m != "auto")
+    ran = {method for by in cells.values() for method in by}
+    methods = [rival.name for rival in (*FIRST, *OTHERS) if rival.name in ran]
     print(f"{'':22}" + "".join(f"{k:6}" for k in range(1, len(names) + 1)))
     for method in methods:
         print(f"{method:22}" + "".join(f"{_nearest(cells, name, method):>6}" for name in names))
