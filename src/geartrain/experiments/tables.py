@@ -10,6 +10,7 @@ from typing import Any
 from geartrain import theory
 from geartrain.experiments import kernel_svm, log_density
 from geartrain.experiments.store import pandas
+from geartrain.oracles.ledger import in_gradients
 
 SVM_EPS, DENSITY_EPS = 1e-3, 1e-6
 
@@ -30,8 +31,8 @@ def with_costs(table: Any) -> Any:
     return table.assign(
         **{
             "components": table["g.component"] + m * table["g.grad"],
-            "h calls": table["h.grad"] + table["h.coord"] / n,
-            "g calls": table["g.grad"] + table["g.coord"] / n + table["g.component"] / m,
+            "h calls": in_gradients(table, "h", n),
+            "g calls": in_gradients(table, "g", n, m),
         }
     )
 

@@ -31,6 +31,16 @@ def _blas_dot() -> Callable[[Vector, Vector], float]:
     return ddot
 
 
+def in_gradients(calls: Any, name: str, n: int, m: int = 1) -> Any:
+    """What the calls of the term `name` are worth in gradients of it.
+
+    n partial derivatives are one gradient, and m summands are. `calls` is by key such as
+    ``"h.grad"``: a dict, or a table with such columns. Values and proximal steps have no such
+    worth and are not included.
+    """
+    return calls[f"{name}.grad"] + calls[f"{name}.coord"] / n + calls[f"{name}.component"] / m
+
+
 class NonFiniteAnswer(ArithmeticError):
     """An oracle answered with NaN or infinity."""
 
