@@ -7,6 +7,7 @@ import pytest
 
 import geartrain as gt
 from geartrain import planner
+from geartrain.bench.suite import log_density
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.problem import norm
 from problems import logistic, quadratics
@@ -75,10 +76,58 @@ def test_measured_prices(clock):
 
 def test_measured_prices_that_are_alike_change_the_plan(clock):
     known = logistic()
-    res = gt.minimize(timed(known.h, clock, 0.2), timed(known.g, clock, 0.1), X0, tol=1e-6)
+    res = gt.minimize(timed(known.h, clock, 0.15), timed(known.g, clock, 0.1), X0, tol=1e-6)
     assert res.success
     assert "left for SciPy's L-BFGS" in res.plan
     assert any("method changed" in note for _, note in res.history.notes)
+
+
+def shards(alike, seed=5):
+    """h = f - f_1, g = f_1 and a ridge; f_1 half of the data, or of other data."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((2000, 30))
+    y = np.where(A @ rng.standard_normal(30) + 3.0 * rng.standard_normal(2000) > 0, 1.0, -1.0)
+    if not alike:
+        A[:1000] *= np.geomspace(0.1, 1.0, 30)
+    f, f_1 = gt.LinearModel(A, y), gt.LinearModel(A[:1000], y[:1000])
+    return f - f_1, gt.LinearModel(A[:1000], y[:1000], l2=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("alike", "rho", "left"), [(True, 3.0, False), (False, 3.0, True), (False, 20.0, True)]
+)
+def test_a_difference_is_tried_and_left_where_its_parts_disagree(alike, rho, left):
+    h, g = shards(alike)
+    res = gt.minimize(h, g, prices={"h.grad": rho, "g.grad": 1.0}, tol=1e-7)
+    assert res.success
+    assert res.plan.startswith("sae-qn")
+    assert ("h bends more than g along the last step" in res.plan) == left
+    sure = gt.minimize(h, g, prices={"h.grad": 50.0, "g.grad": 1.0}, tol=1e-7)
+    assert "bends more" not in sure.plan
+
+
+def test_below_a_ratio_of_two_nothing_is_tried():
+    h, g = shards(True)
+    res = gt.minimize(h, g, prices={"h.grad": 1.9, "g.grad": 1.0}, tol=1e-7)
+    assert res.plan.startswith("lbfgs: prices are alike")
+
+
+def test_a_convex_h_is_left_at_small_ratios_where_it_bends_more_than_g():
+    known = quadratics(L_g=1.0, L_h=1e3, mu=1e-2)
+    res = solve({"h.grad": 3.0, "g.grad": 1.0}, known)
+    assert "left for SciPy's L-BFGS on the sum: h bends more" in res.plan
+    assert "bends more" not in solve({"h.grad": 6.0, "g.grad": 1.0}, known).plan
+
+
+def test_inner_runs_that_are_cut_off_change_the_plan():
+    """Two, and before g's part of the bill is out of hand."""
+    h, g = log_density(n=100, p=1200)
+    res = gt.minimize(h, g, prices={"h.grad": 6.0, "g.grad": 1.0}, tol=1e-5)
+    assert res.success
+    k, note = res.history.notes[0]
+    assert "gradients of g for one of h" in note
+    n_h, n_g = res.history["h.grad"][k], res.history["g.grad"][k]
+    assert 2 * 120 <= n_g < planner.OUT_OF_HAND * 6.0 * n_h
 
 
 def test_a_bill_that_gets_out_of_hand_changes_the_plan():

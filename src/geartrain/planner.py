@@ -5,7 +5,7 @@ The bill of a run is N_h p_h + N_g p_g with the prices p of a gradient. What the
 - L-BFGS on the sum asks both terms N times. SAE-QN asks h for N_h and g for gamma N_h gradients,
   N_h a fraction of N. With prices alike that loses, with p_h >> gamma p_g it wins; on the problems
   of ``geartrain bench frontier`` the two meet between price ratios of 2 and 20. Between `TRY_FROM`
-  and `SEPARATE_FROM` SAE-QN is tried where h is a difference: it is small if its parts are alike.
+  and `SEPARATE_FROM` SAE-QN is tried, and goes on while h is small beside g.
 - gamma shows only in the run. So the run is watched: where g's part of the bill gets out of hand,
   the rest is left to L-BFGS, from the point that was reached. Where SciPy's L-BFGS stalls before
   the stopping rule is met, SAE-QN, whose test is not a comparison of values, goes on.
@@ -22,17 +22,22 @@ from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.registry import make_method
 from geartrain.methods.sae_qn import SAEQN, SAEQNState
+from geartrain.methods.trials import Difference
 from geartrain.oracles.protocols import answers, can
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
 
 # Below this ratio of prices L-BFGS on the sum is cheaper as a rule ...
 SEPARATE_FROM = 5.0
-# ... but from this one on a small difference h is worth a try.
+# ... but from this one on it is worth a try, as long as the gradient of h changes along a step by
+# less than this part of that of g: for a convex h, and for one that may not be.
 TRY_FROM = 2.0
-# Below this ratio inner runs end early.
-EXACT_FROM = 30.0
+SMALL, SMALL_DIFFERENCE = 1.0, 0.6
+# Inner runs for a difference end early then.
 LOOSE = 0.6
+# A difference whose parts disagree in the first two steps is not small; below this ratio of prices
+# that is reason enough to give up.
+UNLIKE, SURE_FROM = 1.4, 30.0
 # An inner run may cost so many gradients of h; SAE-QN is given up after two that were cut off, ...
 INNER = 20.0
 # ... or where g's part of the bill exceeds this multiple of h's, ...
@@ -86,11 +91,15 @@ class Plan:
         p, ledger = self.problem, self.problem.ledger
         p_h, p_g = self.prices.of(p.h.name, p), self.prices.of(p.g.name, p)
         n_h, n_g = ledger.calls[f"{p.h.name}.grad"], ledger.calls[f"{p.g.name}.grad"]
-        if self.prices.given is None and n_h == 1 and p_h < SEPARATE_FROM * p_g:
+        if self.prices.given is None and n_h == 1 and p_h < TRY_FROM * p_g:
             return f"a gradient of {p.h.name} costs {p_h / p_g:.2g} times one of {p.g.name}"
         if state.cut_off >= 2 or (n_h >= PATIENCE and n_g * p_g > OUT_OF_HAND * n_h * p_h):
             return f"{n_g / n_h:.0f} gradients of {p.g.name} for one of {p.h.name}"
-        if p_h < SEPARATE_FROM * p_g and state.at.pairs.newest_ratio() > 1.0:
+        ratio = state.at.pairs.newest_ratio()
+        small = SMALL if p.h_is_convex else SMALL_DIFFERENCE
+        alike = p_h < SEPARATE_FROM * p_g and ratio > small
+        early = p_h < SURE_FROM * p_g and n_h <= 3 and not p.h_is_convex
+        if alike or (early and ratio > UNLIKE):
             return f"{p.h.name} bends more than {p.g.name} along the last step"
         return ""
 
@@ -151,8 +160,7 @@ def make_plan(problem: Sum, inner: Any, given: Mapping[str, float] | None) -> Pl
         problem = exchanged(problem)
     rho = max(p_h, p_g) / min(p_h, p_g)
     expensive = problem.h.name
-    from_ = SEPARATE_FROM if problem.h_is_convex else TRY_FROM
-    if rho < from_ and fallback is not None:
+    if rho < TRY_FROM and fallback is not None:
         why = f"lbfgs: prices are alike (ratio {rho:.2g}), separation does not pay"
         return Plan(problem, fallback, None, prices, why, SAEQN())
     steps = int(min(max(INNER * rho, 60.0), 500.0))
@@ -161,6 +169,6 @@ def make_plan(problem: Sum, inner: Any, given: Mapping[str, float] | None) -> Pl
         f"runs of up to {steps} steps"
     )
     method = SAEQN(inner=LBFGS(max_steps=steps))
-    if rho < EXACT_FROM:
-        method = replace(method, trial=replace(method.maker(problem), accuracy=LOOSE))
+    if rho < SEPARATE_FROM and not problem.h_is_convex:
+        method = replace(method, trial=Difference(method.inner, accuracy=LOOSE))
     return Plan(problem, method, fallback, prices, why, method)

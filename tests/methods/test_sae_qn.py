@@ -237,7 +237,7 @@ class Poisoned:
         step = np.linalg.solve(B + F.L * np.eye(n), -p.grad - F.L * (p.v - F.x))
         v = p.v + step
         grad_g = F.f.g.grad(v)
-        return Trial(v, grad_g, np.zeros(n), (), False)
+        return Trial(v, grad_g, np.zeros(n), ())
 
 
 @pytest.mark.parametrize("cautious", [False, True])

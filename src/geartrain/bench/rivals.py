@@ -182,8 +182,8 @@ OTHERS = (
     Rival("fgm", "fgm", lambda guard: Restarted(FGM(mu=0.0), GradientTest())),
     Rival("ags", "ags", lambda guard: AGS(), convex=True),
     Rival("acd", "acd", lambda guard: Restarted(ACDWhole(mu=0.0), GradientTest())),
-    # Every component step asks for a gradient of h: of the lengths 10, 30, 100, 300 and m of an
-    # epoch, 10 is the cheapest.
+    # Every component step asks for a gradient of h: of the lengths 10, 30, 100 and 300 of an epoch,
+    # 10 is the cheapest on shards.
     Rival("katyusha", "katyusha", lambda guard: KatyushaWhole(epoch=10)),
     Rival("ms", "ms", lambda guard: MonteiroSvaiterWhole(inner=guard(AGM())), inner="agm"),
     Rival("catalyst", "catalyst", lambda guard: Catalyst()),

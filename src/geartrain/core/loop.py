@@ -128,5 +128,8 @@ def solve_model(
         floor = residual <= phi.floor(v, grad_g)
         if accepted or floor or k >= limit:
             return InnerRun(v, grad_g, residual, k, accepted, floor, state)
-        state = inner.step(phi, state)
+        after = inner.step(phi, state)
         k += 1
+        if after is state:  # it gave up
+            return InnerRun(v, grad_g, residual, k, accepted, floor, state)
+        state = after

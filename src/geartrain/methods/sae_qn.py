@@ -47,7 +47,7 @@ class SAEQNState(State):
     since: int = 0  # iterations since the last restart
     uphill: float = -math.inf  # <grad f(y_k), y_k - y_{k-1}>
     struggled: bool = False  # the first trial did not pass at once
-    cut_off: int = 0  # inner runs that were given up, of all iterations
+    cut_off: int = 0  # inner runs whose steps ran out, in all iterations
     stalled: bool = False
 
     @property
@@ -129,8 +129,7 @@ class SAEQN:
         if not 0.0 < self.sigma <= 1.0:
             raise ValueError(f"sigma must be in (0, 1], got {self.sigma:g}")
 
-    def maker(self, problem: Sum) -> TrialMaker:
-        """What makes the trial points for this problem."""
+    def _maker(self, problem: Sum) -> TrialMaker:
         if self.trial is not None:
             return self.trial
         return Proximal(self.inner) if problem.h_is_convex else Difference(self.inner)
@@ -139,12 +138,12 @@ class SAEQN:
         """Both gradients at x0, and one more of g for a first guess of L."""
         grad_h, grad_g = problem.h.grad(x0), problem.g.grad(x0)
         at = Known(x0, grad_h, grad_g, Pairs.none(x0.size, self.memory), ())
-        L = self.maker(problem).first * _curvature_of_g(problem, at)
+        L = self._maker(problem).first * _curvature_of_g(problem, at)
         return SAEQNState(k=0, A=0.0, at=at, z=x0, x=x0, L=L, L_next=L)
 
     def step(self, problem: Sum, state: SAEQNState) -> SAEQNState:
         """One outer iteration."""
-        make = self.maker(problem)
+        make = self._maker(problem)
         A, y, z, since = state.A, state.y, state.z, state.since
         if (since > 1 and state.uphill > 0.0) or (make.cautious and state.struggled):
             A, z, since = 0.0, y, 0
@@ -158,9 +157,9 @@ class SAEQN:
             pairs = at.pairs.add(s, grad_h - at.grad_h, trial.grad_g - at.grad_g)
             at = Known(trial.v, grad_h, trial.grad_g, pairs, trial.inner_pairs)
             trials += 1
-            cut_off += trial.exhausted
+            cut_off += trial.cut_off
             needed = _error(F, at, trial.predicted) / self.sigma
-            wanted = max(make.safety * needed, 2.0 * L if trial.exhausted else 0.0)
+            wanted = max(make.safety * needed, 0.0 if trial.reached else 2.0 * L)
             # 3.
             L_passed, ratio = self._test(problem, A, y, z, at, L)
             if ratio <= self.sigma or trials == _TRIALS or _is_rounding(F, at):

@@ -50,7 +50,8 @@ class Trial:
     grad_g: Vector  # gradient of g at v
     predicted: Vector  # gradient of F_{L,x} at v, as far as the model knows
     inner_pairs: InnerPairs
-    exhausted: bool  # the inner run was given up
+    reached: bool = True  # the inner run ended as it should
+    cut_off: bool = False  # its steps ran out
 
 
 class TrialMaker(Protocol):
@@ -108,7 +109,8 @@ class Difference:
     r"""Minimise as `Proximal` does, with the BFGS correction from the last `last` steps as B.
 
     g may flatten on the way, and the correction does not; then the model may bend down. Where the
-    inner run shows it, or does not end, the positive part of the correction is used instead.
+    inner run notices in a line search, it ends before; where only its end shows it, the positive
+    part of the correction is used instead.
     """
 
     inner: LBFGS
@@ -127,7 +129,7 @@ class Difference:
             return float(s @ (C @ s)) < -_BENT * float(s @ (grad_g - p.grad_g))
 
         trial = _minimised(F, p, C, self.inner, self.accuracy, bent)
-        if trial.exhausted or bent(trial.v, trial.grad_g):
+        if bent(trial.v, trial.grad_g) or trial.v is p.v:
             trial = _minimised(F, p, C.positive_part(), self.inner, self.accuracy)
         return trial
 
@@ -149,5 +151,12 @@ def _minimised(
 
     start = replace(inner, start=p.inner_pairs)
     run = solve_model(start, phi, p.v, accept, grad_g0=p.grad_g)
-    exhausted = not (run.accepted or run.floor)
-    return Trial(run.v, run.grad_g, phi.grad(run.v, run.grad_g), run.state.pairs, exhausted)
+    reached = run.accepted or run.floor
+    return Trial(
+        v=run.v,
+        grad_g=run.grad_g,
+        predicted=phi.grad(run.v, run.grad_g),
+        inner_pairs=run.state.pairs,
+        reached=reached,
+        cut_off=not (reached or run.state.failed),
+    )
