@@ -80,6 +80,11 @@ class Plan:
         """The plan for a state that is kept."""
         return replace(self, problem=None)
 
+    def stalled(self, left: str) -> tuple[str, str]:
+        """Why `rescue` goes on, and what was said on leaving with that added."""
+        told = "it stalled, sae-qn goes on"
+        return "L-BFGS stalled", f"{left}; {told}" if left else told
+
     def settled(self) -> Plan:
         """The plan with no more changes of method."""
         return replace(self, fallback=None, rescue=None)

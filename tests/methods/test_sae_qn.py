@@ -1,7 +1,6 @@
 """SAE-QN: what the pairs say, the guarantee, the calls, and that a bad model only costs time."""
 
 import itertools
-import math
 import zlib
 from dataclasses import dataclass, replace
 
@@ -9,6 +8,8 @@ import numpy as np
 import pytest
 
 import geartrain as gt
+from geartrain.bench.suite import log_density
+from geartrain.core.status import Status
 from geartrain.methods.secant import Pairs, bfgs_correction, clipped_sr1
 from geartrain.methods.trials import Difference, Known, Proximal, Trial
 from geartrain.problem import Envelope, norm
@@ -170,20 +171,15 @@ def test_guarantee_and_invariants(problem, maker):
     method = gt.SAEQN(trial=maker(gt.LBFGS(max_steps=500)))
     run = states(method, known.sum(), x0, 15)
     assert method.sigma == 0.9
-    R2 = math.inf
     for old, new in itertools.pairwise(run):
         if norm(new.grad) <= 1e-11 * norm(run[0].grad):
             break
         np.testing.assert_allclose(new.at.grad_h, known.h.grad(new.y), atol=1e-10)
         np.testing.assert_allclose(new.at.grad_g, known.g.grad(new.y), atol=1e-9)
-        if new.ms_ratio > method.sigma:  # a lower point that failed the test
+        if new.A == 0.0:  # a lower point that failed the test
+            assert new.ms_ratio > method.sigma
+            assert np.array_equal(new.z, new.y) and new.since == 0
             assert known.f(new.y) < known.f(old.y)
-            if new.A == 0.0:
-                assert np.array_equal(new.z, new.y) and new.since == 0
-            else:
-                assert known.grad(new.y) @ (new.y - old.y) <= 0.0
-                assert new.A == old.A and new.z is old.z and new.since == old.since
-                assert known.f(new.y) - known.f_star <= R2 / (2 * new.A) + 1e-12
             continue
         A, z = (0.0, old.y) if new.since == 1 else (old.A, old.z)
         if new.since == 1:
@@ -223,7 +219,6 @@ class Poisoned:
     """Trial points from a model that is made up."""
 
     kind: str
-    cautious: bool
     safety: float = 2.0
     first: float = 1.0
 
@@ -240,14 +235,13 @@ class Poisoned:
         return Trial(v, grad_g, np.zeros(n), ())
 
 
-@pytest.mark.parametrize("cautious", [False, True])
 @pytest.mark.parametrize("kind", ["random", "huge", "zero"])
-def test_a_poisoned_model_only_costs_time(kind, cautious):
+def test_a_poisoned_model_only_costs_time(kind):
     """The test decides: the answer is right, or the run says that it is not there yet."""
     known = logistic()
     x0 = np.ones(10)
     stop = gt.stop.any_of(gt.stop.Gradient(rel=1e-6), gt.stop.Calls({"h.grad": 5_000}))
-    method = gt.SAEQN(trial=Poisoned(kind, cautious))
+    method = gt.SAEQN(trial=Poisoned(kind))
     res = gt.minimize(known.h, known.g, x0, method=method, stop=stop)
     small = 1e-6 * norm(known.grad(x0))
     assert res.success or res.status == 2
@@ -271,6 +265,16 @@ def test_needs_no_constants(make, scale):
     assert res.success, res.message
     assert norm(known.grad(res.x)) <= 1e-8 * norm(known.grad(x0)) * (1 + 1e-6)
     assert res.calls["h.grad"] <= 60
+
+
+@pytest.mark.parametrize("make", [quadratics, logistic, lambda: log_density(n=100, p=1200)])
+def test_what_rounding_forbids_is_not_tried_for_ever(make):
+    made = make()
+    h, g = made if isinstance(made, tuple) else (made.h, made.g)
+    res = gt.minimize(h, g, np.ones(h.n), method="sae-qn", tol=1e-16)
+    assert res.status == Status.STALLED
+    assert res.calls["h.grad"] <= 120
+    assert res.grad_norm <= 1e-9 * res.history["grad_norm"][0]
 
 
 def test_resumed_is_uninterrupted():

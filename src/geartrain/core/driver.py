@@ -205,9 +205,8 @@ class Run:
 
         self.method.solve(self.problem, x0 if self.state is None else self.state.point, report)
         if ended is None and self.watch is not None and self.watch.rescue is not None:
-            stalled = "it stalled, sae-qn goes on"
-            self.left = f"{self.left}; {stalled}" if self.left else stalled
-            self.history.notes.append((self.k, "method changed: L-BFGS stalled"))
+            reason, self.left = self.watch.stalled(self.left)
+            self.history.notes.append((self.k, f"method changed: {reason}"))
             self.method, self.watch = self.watch.rescue, self.watch.settled()
             self.state = self.method.init(self.problem, self.best_x)
             return self._run_steps(x0)

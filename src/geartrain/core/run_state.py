@@ -22,6 +22,9 @@ class Watch(Protocol):
     def leave(self, state: Any) -> str:
         """Why the method should be left now, or nothing."""
 
+    def stalled(self, left: str) -> tuple[str, str]:
+        """Why `rescue` goes on, and what was said on leaving with that added."""
+
     def settled(self) -> Any:
         """Itself, with no more changes of method."""
 

@@ -81,18 +81,17 @@ class SAEQN:
     3. the Monteiro-Svaiter test \|grad F_{L,x}(v)\| <= sigma L \|v - x\|. Where it fails, larger
        L, with their own a and x, are tried for the same v, which costs no call. If it passes:
        y_+ = v, z_+ = z - a grad f(y_+), A_+ = A + a.
-    4. if none passes but f(v) <= f(y): y_+ = v. That is sure, by convexity, where
-       <grad f(v), v - y> <= 0; then A and z are kept. Where only the trapezoidal rule says so, the
-       method restarts there (A = 0, z = v).
+    4. if none passes but f(v) < f(y), by the trapezoidal rule: y_+ = v, and the method restarts
+       there (A = 0, z = v).
     5. otherwise L grows and 2 is repeated.
 
-    Restart (A = 0, z = y) also where <grad f(y_+), y_+ - y> > 0, and, for an h that may be
-    non-convex, after an iteration whose first trial point did not pass at once.
+    Restart (A = 0, z = y) also where <grad f(y_+), y_+ - y> > 0, and after an iteration whose first
+    trial point did not pass at once.
 
-    Guarantee: f(y_N) - f* <= R^2/(2 A_N) for convex f, with R from the last restart, whatever the
-    model is worth: 3 is a step of SAE, and 4 lowers A (f(y) - f*) + \|z - x*\|^2/2. The test asks L
-    to exceed the error of the model along the step, not L_h. One gradient of h a trial point, and
-    mostly one trial point an iteration.
+    Guarantee: f(y_N) - f* <= R^2/(2 A_N) for convex f, with N and R from the last restart, whatever
+    the model is worth: the test asks L to exceed the error of the model along the step, not L_h.
+    Where every iteration restarts, that is a proximal point method, which is not accelerated. One
+    gradient of h a trial point, and mostly one trial point an iteration.
 
     Parameters
     ----------
@@ -145,7 +144,7 @@ class SAEQN:
         """One outer iteration."""
         make = self._maker(problem)
         A, y, z, since = state.A, state.y, state.z, state.since
-        if (since > 1 and state.uphill > 0.0) or (make.cautious and state.struggled):
+        if (since > 1 and state.uphill > 0.0) or state.struggled:
             A, z, since = 0.0, y, 0
         at, L, trials, cut_off = state.at, state.L_next, 0, state.cut_off
         while True:
@@ -159,34 +158,31 @@ class SAEQN:
             trials += 1
             cut_off += trial.cut_off
             needed = _error(F, at, trial.predicted) / self.sigma
-            wanted = max(make.safety * needed, 0.0 if trial.reached else 2.0 * L)
+            wanted = max(make.safety * needed, 0.0 if trial.reached else 2.0 * L, _floor(at))
             # 3.
             L_passed, ratio = self._test(problem, A, y, z, at, L)
-            if ratio <= self.sigma or trials == _TRIALS or _is_rounding(F, at):
+            lost = _is_rounding(F, at) or norm(at.v - y) <= EPS * norm(y)
+            if ratio <= self.sigma or trials == _TRIALS or lost:
                 break
             # 4.
-            L_next = min(max(wanted, _SHRINK * L), _GROW * L)
-            downhill = float(at.grad @ (at.v - y)) <= 0.0
-            if downhill or _lower(at, state.at):
-                keep = downhill and A > 0.0
+            if _lower(at, state.at):
                 return SAEQNState(
                     k=state.k + 1,
-                    A=A if keep else 0.0,
+                    A=0.0,
                     at=at,
-                    z=z if keep else at.v,
+                    z=at.v,
                     x=F.x,
                     L=L,
-                    L_next=L_next,
+                    L_next=min(max(wanted, _SHRINK * L), _GROW * L),
                     ms_ratio=ratio,
                     middle_steps=trials,
-                    since=since if keep else 0,
-                    struggled=True,
                     cut_off=cut_off,
                 )
             # 5. back to y, with the new pair
             at = replace(state.at, pairs=at.pairs, inner_pairs=at.inner_pairs)
-            L = max(L_next, 2.0 * L)
+            L = min(max(wanted, 2.0 * L), _GROW * L)
         # 3., passed
+        exact = _floor(at) >= L
         a, x = _line_3(A, y, z, L_passed)
         return SAEQNState(
             k=state.k + 1,
@@ -202,7 +198,7 @@ class SAEQN:
             uphill=float(at.grad @ (at.v - y)),
             struggled=trials > 1 or L_passed > L,
             cut_off=cut_off,
-            stalled=ratio > self.sigma,
+            stalled=ratio > self.sigma or (exact and norm(at.grad) >= norm(state.grad)),
         )
 
     def _test(
@@ -228,7 +224,13 @@ def _line_3(A: float, y: Vector, z: Vector, L: float) -> tuple[float, Vector]:
 def _error(F: Envelope, at: Known, predicted: Vector) -> float:
     """|grad F(v) - what the model predicted| / |v - x|: the L that the model needs."""
     distance = norm(at.v - F.x)
-    return norm(F.grad(at.v, at.grad) - predicted) / distance if distance > 0.0 else 0.0
+    return norm(F.grad(at.v, at.grad) - predicted) / distance if distance > 0.0 else F.L
+
+
+def _floor(at: Known) -> float:
+    """Below this L is lost in the rounding of the curvature along the last step."""
+    curvature = at.pairs.Y_h[-1:] + at.pairs.Y_g[-1:]
+    return 2.0 * EPS * norm(curvature.ravel())
 
 
 def _curvature_of_g(problem: Sum, at: Known) -> float:

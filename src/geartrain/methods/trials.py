@@ -65,10 +65,6 @@ class TrialMaker(Protocol):
     def first(self) -> float:
         """The first L is this times the curvature of g along the gradient."""
 
-    @property
-    def cautious(self) -> bool:
-        """Whether the momentum ends where a trial point did not pass at once."""
-
     def __call__(self, F: Envelope, p: Known) -> Trial:
         """A trial point from p."""
 
@@ -95,9 +91,8 @@ class Proximal:
 
     inner: LBFGS
     accuracy: float = 0.45
-    safety: float = 0.25
+    safety: float = 0.5
     first: float = 0.1
-    cautious: bool = False
 
     def __call__(self, F: Envelope, p: Known) -> Trial:
         """A trial point from p."""
@@ -117,7 +112,6 @@ class Difference:
     accuracy: float = 0.3
     safety: float = 0.2
     first: float = 0.01
-    cautious: bool = True
     last: int = 5
 
     def __call__(self, F: Envelope, p: Known) -> Trial:
