@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from geartrain.oracles.differences import central_gradient, difference_steps
-from geartrain.oracles.protocols import MissingOracle, Vector, answers
+from geartrain.oracles.protocols import QUESTIONS, MissingOracle, Vector, answers
 
 _FLOAT64 = np.dtype(np.float64)
 # NumPy's codes of real numbers: floats, integers, booleans.
 _REAL = "fiub"
 
-KINDS = ("grad", "value", "component", "coord", "prox")
+KINDS = ("grad", "value", "component", "coord", "prox", "product")
 
 
 def _blas_dot() -> Callable[[Vector, Vector], float]:
@@ -52,8 +53,8 @@ class Ledger:
 class Oracle:
     """A term as the methods see it: counted, timed, checked.
 
-    The attributes `value`, `grad`, `value_and_grad`, `component`, `coord` and `prox` are
-    callables. A question that the term does not answer itself is put together from those it
+    The attributes `value`, `grad`, `value_and_grad`, `component`, `coord`, `prox`, `products` and
+    `grad_and_products` are callables. A question that the term does not answer itself is put together from those it
     does (see `geartrain.oracles.protocols.can`) and counted as what was really asked.
     """
 
@@ -63,6 +64,8 @@ class Oracle:
     component: Callable[[Vector, int], Vector]
     coord: Callable[[Vector, int], float]
     prox: Callable[[Vector, float], Vector]
+    products: Callable[[Vector, Vector], Vector]
+    grad_and_products: Callable[[Vector, Vector], tuple[Vector, Vector]]
 
     def __init__(self, term: Any, name: str, ledger: Ledger, n: int) -> None:
         self.term = term
@@ -82,6 +85,10 @@ class Oracle:
             self.coord = self._scalar("coord", term.coord)
         if "prox" in known:
             self.prox = self._vector("prox", term.prox)
+        if "products" in known:
+            self.products = partial(self._columns, term.products)
+        if "grad_and_products" in known:
+            self.grad_and_products = self._grad_and_columns
         self._fill_gaps(known)
 
     def bulk(self, kind: str, kernel: Callable[..., Any], *args: Any) -> Any:
@@ -111,6 +118,8 @@ class Oracle:
                 self.grad = self._by_differences
         if "value_and_grad" not in known and {"value", "grad"} <= vars(self).keys():
             self.value_and_grad = lambda x: (self.value(x), self.grad(x))
+        if "grad_and_products" not in known and {"grad", "products"} <= vars(self).keys():
+            self.grad_and_products = lambda x, D: (self.grad(x), self.products(x, D))
 
     def _mean_of_components(self, x: Vector) -> Vector:
         m = int(self.term.n_components)
@@ -191,6 +200,30 @@ class Oracle:
 
         return ask
 
+    def _columns(self, fn: Callable[[Vector, Vector], Any], x: Vector, D: Vector) -> Vector:
+        """The Hessian times D: every column is counted."""
+        start = perf_counter()
+        out = np.asarray(fn(x, D), dtype=np.float64)
+        self.ledger.add(f"{self.name}.product", D.shape[1], perf_counter() - start)
+        if out.shape != D.shape:
+            raise ValueError(
+                f"{self.name}.products answered with shape {out.shape}, expected {D.shape}"
+            )
+        self._refuse(f"{self.name}.product", out)
+        return out
+
+    def _grad_and_columns(self, x: Vector, D: Vector) -> tuple[Vector, Vector]:
+        """One gradient and the columns; the time is the gradient's."""
+        columns: Any = None
+
+        def ask(x: Vector) -> Any:
+            nonlocal columns
+            gradient, columns = self.term.grad_and_products(x, D)
+            return gradient
+
+        gradient = self._vector("grad", ask)(x)
+        return gradient, self._columns(lambda x, D: columns, x, D)
+
     @staticmethod
     def _refuse(key: str, out: Vector) -> None:
         """Raise, unless only the square of a large number overflowed."""
@@ -230,7 +263,7 @@ class Oracle:
         return vector
 
     def __getattr__(self, question: str) -> Any:
-        if question in ("value", "grad", "value_and_grad", "component", "coord", "prox"):
+        if question in QUESTIONS:
             given = ", ".join(sorted(answers(self.__dict__.get("term")))) or "nothing"
             raise MissingOracle(f"{self.name} has no {question!r}; it answers only: {given}")
         raise AttributeError(question)

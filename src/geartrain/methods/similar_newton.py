@@ -1,0 +1,279 @@
+r"""Newton steps with the Hessian of g, put right where h differs from it.
+
+=========  ==============  ==================================================================
+symbol     name            meaning
+=========  ==============  ==================================================================
+p          ``x``           the point; the gradients of h and g are known there
+M          ``g.products``  Hessian of g at p
+D          ``D``           directions sent along with p, orthonormal columns
+H_h D      ``HD_h``        the Hessian of h at p times D: part of the same answer
+W          ``W``           basis of D and of what is kept, orthonormal for M
+V          ``V``           the same span, orthonormal for M + H_h
+=========  ==============  ==================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from geartrain.core.loop import State, solve_model
+from geartrain.methods.inner.lbfgs import LBFGS
+from geartrain.oracles.ledger import Oracle
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import EPS, Model, Sum, norm
+
+# The first point minimises g + _NEAR L/2 |. - x_0|^2, L a curvature of g, to this part of the
+# first gradient.
+_NEAR, _FIRST = 1e-7, 1e-3
+# A direction is left out where less than this part of it is new.
+_NEW = 0.1
+# The curvature of f over that of g is at least this along known directions.
+_LEAST = 0.1
+# Conjugate gradients: relative residual and number of steps.
+_RESIDUAL, _CG_STEPS = 1e-3, 250
+# Bounds of the length of a step, and of the part of a failed step that is tried next.
+_LONGEST, _PART = 1.3, (0.1, 0.5)
+_TRIALS = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarNewtonState(State):
+    """State of `SimilarNewton` after k steps."""
+
+    k: int
+    x: Vector
+    grad_h: Vector
+    grad_g: Vector
+    D: Vector  # (n, columns)
+    HD_h: Vector  # Hessian of h at x times D
+    kept: Vector  # (n, j) directions of before
+    H_kept: Vector  # Hessian of h times these, where they were asked
+    step: Vector  # from the last point, divided by its length
+    change_h: Vector  # of the gradient of h along it, divided by the same
+    trials: int = 0  # points asked in the last step
+    stalled: bool = False
+
+    @property
+    def point(self) -> Vector:
+        """X."""
+        return self.x
+
+    @property
+    def grad(self) -> Vector:
+        """Gradient of f at x."""
+        return self.grad_h + self.grad_g
+
+
+@dataclass(frozen=True)
+class SimilarNewton:
+    r"""Newton's method for a g that is like f, with a few products of h's Hessian a round.
+
+    f = h + g convex with Hessians; h may be non-convex, as f - f_1 is. An answer of h is its
+    gradient and its Hessian times `columns` vectors: where a call is a round of a cluster, they
+    travel together.
+
+    Algorithm, from p = argmin g if x_0 = 0 (h is not asked for it), else p = x_0, and
+    D = M^{-1} (random):
+
+    1. h at p: gradient and H_h D
+    2. W = D, the last step and the last D, made orthonormal for M; the products of h follow, and
+       V = W (W'(M + H_h)W)^{-1/2}
+    3. s = -(V V' + (I - V V'H) M^{-1} (I - H V V')) grad f(p), H V = (M + H_h) V: the block
+       BFGS inverse Hessian [1]_ over M; M^{-1} by conjugate gradients
+    4. t with <grad g(p + t s) - grad g(p), s> = <s, M s>: for f as for g, the change of the slope
+       that the quadratic model promised
+    5. D_+ = M^{-1} H_h W, less its part in the span of W, made orthonormal: one step of subspace
+       iteration towards the directions in which g misjudges f most
+    6. p_+ = p + t s if it is lower. If not, the zero of the slope between the two ends is tried.
+
+    Guarantee: s is a descent direction, so f(p) falls; with columns = n a step is Newton's, locally
+    quadratic. One gradient and `columns` products of h a point, mostly one point a step. Products
+    of g: some fifty a column of D and step; gradients of g: some five a step.
+
+    Parameters
+    ----------
+    columns : int
+        Directions a round. What is sent each way grows from n to (1 + columns) n numbers.
+    inner : LBFGS
+        Minimises g for the first point.
+
+    Notes
+    -----
+    Products of h with the last step and the last D are from where they were asked, not from p.
+
+    References
+    ----------
+    .. [1] R. Gower, D. Goldfarb, P. Richtarik, Stochastic block BFGS: squeezing more curvature out
+       of data, ICML (2016).
+    .. [2] O. Shamir, N. Srebro, T. Zhang, Communication-efficient distributed optimization using an
+       approximate Newton-type method, ICML (2014).
+    """
+
+    columns: int = 16
+    inner: LBFGS = field(default_factory=lambda: LBFGS(max_steps=1000))
+
+    needs: ClassVar[tuple[str, ...]] = ("grad_and_products",)
+
+    def __post_init__(self) -> None:
+        if self.columns < 1:
+            raise ValueError(f"columns must be at least 1, got {self.columns}")
+
+    def init(self, problem: Sum, x0: Vector) -> SimilarNewtonState:
+        """The first point and the first round."""
+        x = x0 if x0.any() else self._lowest_of_g(problem, x0)
+        rng = np.random.default_rng((problem.seed, 0))
+        random = rng.standard_normal((problem.n, min(self.columns, problem.n)))
+        D = np.linalg.qr(_solve(_hessian(problem.g, x), random))[0]
+        grad_h, HD_h = problem.h.grad_and_products(x, D)
+        none = np.zeros((problem.n, 0))
+        return SimilarNewtonState(
+            k=0,
+            x=x,
+            grad_h=grad_h,
+            grad_g=problem.g.grad(x),
+            D=D,
+            HD_h=HD_h,
+            kept=none,
+            H_kept=none,
+            step=np.zeros(problem.n),
+            change_h=np.zeros(problem.n),
+        )
+
+    def _lowest_of_g(self, problem: Sum, x0: Vector) -> Vector:
+        grad_g = problem.g.grad(x0)
+        size = norm(grad_g)
+        if size == 0.0:
+            return x0
+        bent = float(grad_g @ problem.g.products(x0, grad_g[:, None])[:, 0]) / size**2
+        alpha = _NEAR * bent if bent > 0.0 else size
+        phi = Model(problem.g, -alpha * x0, alpha, problem.L_g.value)
+        run = solve_model(
+            self.inner, phi, x0, lambda v, _, r: norm(r) <= _FIRST * size, grad_g0=grad_g
+        )
+        return run.v
+
+    def step(self, problem: Sum, state: SimilarNewtonState) -> SimilarNewtonState:
+        """Lines 2 to 6, and the round at the new point."""
+        x, grad, hessian = state.x, state.grad, _hessian(problem.g, state.x)
+        # 2.
+        W, MW, HW_h = _basis(
+            np.column_stack([state.D, state.step, state.kept]),
+            np.column_stack([state.HD_h, state.change_h, state.H_kept]),
+            hessian,
+        )
+        small = W.T @ HW_h
+        w, U = np.linalg.eigh(np.eye(len(small)) + 0.5 * (small + small.T))
+        scaled = U / np.sqrt(np.maximum(w, _LEAST))
+        V, HV = W @ scaled, (MW + HW_h) @ scaled
+        # 3. and the solves of 5., which share their passes over the data
+        a = V.T @ grad
+        solved = _solve(hessian, np.column_stack([grad - HV @ a, HW_h[:, : state.D.shape[1]]]))
+        u, D = -solved[:, 0], solved[:, 1:]
+        s = u - V @ (HV.T @ u + a)
+        # 5.
+        D = np.linalg.qr(_normed(D - W @ (MW.T @ D)))[0]
+        # 4.
+        t = _length(problem.g, x, s, state.grad_g, float(s @ hessian(s[:, None])[:, 0]))
+        # 6.
+        slope = float(grad @ s)
+        for trial in range(1, _TRIALS + 1):
+            v = x + t * s
+            grad_h, HD_h = problem.h.grad_and_products(v, D)
+            grad_g = problem.g.grad(v)
+            slope_v = float((grad_h + grad_g) @ s)
+            rounding = t * norm(s) <= 10.0 * EPS * norm(x)
+            if _lower(slope, slope_v, norm(grad), norm(grad_h + grad_g)) or rounding:
+                break
+            part = slope / (slope - slope_v) if slope_v > slope else _PART[1]
+            t *= min(max(part, _PART[0]), _PART[1])
+        length = max(t * norm(s), np.finfo(float).tiny)
+        return SimilarNewtonState(
+            k=state.k + 1,
+            x=v,
+            grad_h=grad_h,
+            grad_g=grad_g,
+            D=D,
+            HD_h=HD_h,
+            kept=state.D,
+            H_kept=state.HD_h,
+            step=(v - x) / length,
+            change_h=(grad_h - state.grad_h) / length,
+            trials=trial,
+            stalled=rounding or trial == _TRIALS,
+        )
+
+
+def _hessian(g: Oracle, x: Vector) -> Callable[[Vector], Vector]:
+    """M."""
+    return lambda D: g.products(x, D)
+
+
+def _basis(
+    S: Vector, HS_h: Vector, hessian: Callable[[Vector], Vector]
+) -> tuple[Vector, Vector, Vector]:
+    """W, M W and H_h W: Gram-Schmidt for M over the columns of S, the first ones whole."""
+    n = len(S)
+    rows = np.zeros((0, 3 * n))
+    for row in np.vstack([S, hessian(S), HS_h]).T:
+        size = float(row[:n] @ row[n : 2 * n])
+        for _ in range(2):  # twice is enough
+            row = row - (rows[:, n : 2 * n] @ row[:n]) @ rows
+        new = float(row[:n] @ row[n : 2 * n])
+        if new > _NEW**2 * size:
+            rows = np.vstack([rows, row / math.sqrt(new)])
+    W, MW, HW_h = np.split(rows.T, 3)
+    return W, MW, HW_h
+
+
+def _solve(hessian: Callable[[Vector], Vector], B: Vector) -> Vector:
+    """M^{-1} B by conjugate gradients on all columns, until the first one is solved."""
+    X, R = np.zeros_like(B), B.copy()
+    P, rr = R.copy(), (B * B).sum(axis=0)
+    enough = _RESIDUAL**2 * rr[0]
+    for _ in range(min(_CG_STEPS, 2 * len(B))):
+        if rr[0] <= enough:
+            break
+        MP = hessian(P)
+        bent = (P * MP).sum(axis=0)
+        length = np.divide(rr, bent, out=np.zeros_like(rr), where=bent > 0.0)
+        X += length * P
+        R -= length * MP
+        before, rr = rr, (R * R).sum(axis=0)
+        P = R + np.divide(rr, before, out=np.zeros_like(rr), where=before > 0.0) * P
+    return X
+
+
+def _normed(D: Vector) -> Vector:
+    """Columns of length 1."""
+    return D / np.maximum(np.linalg.norm(D, axis=0), np.finfo(float).tiny)
+
+
+def _length(g: Oracle, x: Vector, s: Vector, grad_g: Vector, promised: float) -> float:
+    """Line 4, to a tenth; at most _LONGEST."""
+
+    def missing(t: float) -> float:
+        return float((g.grad(x + t * s) - grad_g) @ s) - promised
+
+    low, high, t = 0.0, _LONGEST, 1.0
+    at_low = -promised
+    for _ in range(12):
+        at_t = missing(t)
+        if abs(at_t) <= 0.1 * promised or t == _LONGEST:
+            break
+        if at_t < 0.0:
+            low, at_low = t, at_t
+            t = _LONGEST if high == _LONGEST else low + 0.5 * (high - low)
+        else:
+            high = t
+            t = low + max(at_low / (at_low - at_t), 0.1) * (high - low)
+    return t
+
+
+def _lower(slope: float, slope_v: float, size: float, size_v: float) -> bool:
+    """Whether f has fallen along a step, by the trapezoidal rule, or the gradient has halved."""
+    return 0.5 * (slope + slope_v) <= 0.05 * slope or size_v <= 0.5 * size
