@@ -88,10 +88,10 @@ class Difference(Algebra):
         value, rows = self._round(np.asarray(x, dtype=np.float64)[None])
         return value, rows[0]
 
-    def grad_and_products(self, x: Vector, D: Vector) -> tuple[Vector, Vector]:
-        """The gradient, and the Hessian times the columns of D: one round with more to carry."""
-        _, rows = self._round(np.vstack([x, D.T]))
-        return rows[0], rows[1:].T
+    def second_order(self, x: Vector, D: Vector) -> tuple[float, Vector, Vector]:
+        """Value, gradient, and the Hessian times the columns of D: a round with more to carry."""
+        value, rows = self._round(np.vstack([x, D.T]))
+        return value, rows[0], rows[1:].T
 
     def _round(self, asked: Vector) -> tuple[float, Vector]:
         """The value, and for the rows of `asked` the gradient and the Hessian times each."""

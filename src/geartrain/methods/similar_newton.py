@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -30,15 +30,19 @@ from geartrain.problem import EPS, Model, Sum, norm
 # The first point minimises g + _NEAR L/2 |. - x_0|^2, L a curvature of g, to this part of the
 # first gradient.
 _NEAR, _FIRST = 1e-7, 1e-3
+_INNER = LBFGS(max_steps=1000)
 # A direction is left out where less than this part of it is new.
 _NEW = 0.1
+# What is left of a direction is rounding below this part of it.
+_NOTHING = 1e-6
 # The curvature of f over that of g is at least this along known directions.
 _LEAST = 0.1
-# Conjugate gradients: relative residual and number of steps.
-_RESIDUAL, _CG_STEPS = 1e-3, 250
+# Conjugate gradients: relative residual, and steps for a step and for directions.
+_RESIDUAL, _CG_STEPS, _ROUGH = 1e-2, 250, 15
 # Bounds of the length of a step, and of the part of a failed step that is tried next.
 _LONGEST, _PART = 1.3, (0.1, 0.5)
 _TRIALS = 30
+_ARMIJO, _ROUNDING = 1e-4, 1e-10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +51,7 @@ class SimilarNewtonState(State):
 
     k: int
     x: Vector
+    value: float  # f(x)
     grad_h: Vector
     grad_g: Vector
     D: Vector  # (n, columns)
@@ -74,13 +79,13 @@ class SimilarNewton:
     r"""Newton's method for a g that is like f, with a few products of h's Hessian a round.
 
     f = h + g convex with Hessians; h may be non-convex, as f - f_1 is. An answer of h is its
-    gradient and its Hessian times `columns` vectors: where a call is a round of a cluster, they
-    travel together.
+    value, its gradient and its Hessian times `columns` vectors: where a call is a round of a
+    cluster, they travel together.
 
     Algorithm, from p = argmin g if x_0 = 0 (h is not asked for it), else p = x_0, and
     D = M^{-1} (random):
 
-    1. h at p: gradient and H_h D
+    1. h at p: value, gradient and H_h D
     2. W = D, the last step and the last D, made orthonormal for M; the products of h follow, and
        V = W (W'(M + H_h)W)^{-1/2}
     3. s = -(V V' + (I - V V'H) M^{-1} (I - H V V')) grad f(p), H V = (M + H_h) V: the block
@@ -89,18 +94,16 @@ class SimilarNewton:
        that the quadratic model promised
     5. D_+ = M^{-1} H_h W, less its part in the span of W, made orthonormal: one step of subspace
        iteration towards the directions in which g misjudges f most
-    6. p_+ = p + t s if it is lower. If not, the zero of the slope between the two ends is tried.
+    6. p_+ = p + t s if f falls enough there. If not, t becomes the zero of the slope between both.
 
     Guarantee: s is a descent direction, so f(p) falls; with columns = n a step is Newton's, locally
-    quadratic. One gradient and `columns` products of h a point, mostly one point a step. Products
-    of g: some fifty a column of D and step; gradients of g: some five a step.
+    quadratic. One gradient and `columns` products of h a point, mostly one point a step. Of g some
+    gradients a step, fifteen products a column for D_+, and those of conjugate gradients for s.
 
     Parameters
     ----------
     columns : int
         Directions a round. What is sent each way grows from n to (1 + columns) n numbers.
-    inner : LBFGS
-        Minimises g for the first point.
 
     Notes
     -----
@@ -112,12 +115,13 @@ class SimilarNewton:
        of data, ICML (2016).
     .. [2] O. Shamir, N. Srebro, T. Zhang, Communication-efficient distributed optimization using an
        approximate Newton-type method, ICML (2014).
+    .. [3] W. Hager, H. Zhang, A new conjugate gradient method with guaranteed descent and an
+       efficient line search, SIAM J. Optim. 16 (2005).
     """
 
     columns: int = 16
-    inner: LBFGS = field(default_factory=lambda: LBFGS(max_steps=1000))
 
-    needs: ClassVar[tuple[str, ...]] = ("grad_and_products",)
+    needs: ClassVar[tuple[str, ...]] = ("second_order",)
 
     def __post_init__(self) -> None:
         if self.columns < 1:
@@ -128,14 +132,16 @@ class SimilarNewton:
         x = x0 if x0.any() else self._lowest_of_g(problem, x0)
         rng = np.random.default_rng((problem.seed, 0))
         random = rng.standard_normal((problem.n, min(self.columns, problem.n)))
-        D = np.linalg.qr(_solve(_hessian(problem.g, x), random))[0]
-        grad_h, HD_h = problem.h.grad_and_products(x, D)
+        D = np.linalg.qr(_solve(_hessian(problem.g, x), random, _ROUGH))[0]
+        h, grad_h, HD_h = problem.h.second_order(x, D)
+        g, grad_g = problem.g.value_and_grad(x)
         none = np.zeros((problem.n, 0))
         return SimilarNewtonState(
             k=0,
             x=x,
+            value=h + g,
             grad_h=grad_h,
-            grad_g=problem.g.grad(x),
+            grad_g=grad_g,
             D=D,
             HD_h=HD_h,
             kept=none,
@@ -144,7 +150,8 @@ class SimilarNewton:
             change_h=np.zeros(problem.n),
         )
 
-    def _lowest_of_g(self, problem: Sum, x0: Vector) -> Vector:
+    @staticmethod
+    def _lowest_of_g(problem: Sum, x0: Vector) -> Vector:
         grad_g = problem.g.grad(x0)
         size = norm(grad_g)
         if size == 0.0:
@@ -152,9 +159,7 @@ class SimilarNewton:
         bent = float(grad_g @ problem.g.products(x0, grad_g[:, None])[:, 0]) / size**2
         alpha = _NEAR * bent if bent > 0.0 else size
         phi = Model(problem.g, -alpha * x0, alpha, problem.L_g.value)
-        run = solve_model(
-            self.inner, phi, x0, lambda v, _, r: norm(r) <= _FIRST * size, grad_g0=grad_g
-        )
+        run = solve_model(_INNER, phi, x0, lambda v, _, r: norm(r) <= _FIRST * size, grad_g0=grad_g)
         return run.v
 
     def step(self, problem: Sum, state: SimilarNewtonState) -> SimilarNewtonState:
@@ -170,24 +175,25 @@ class SimilarNewton:
         w, U = np.linalg.eigh(np.eye(len(small)) + 0.5 * (small + small.T))
         scaled = U / np.sqrt(np.maximum(w, _LEAST))
         V, HV = W @ scaled, (MW + HW_h) @ scaled
-        # 3. and the solves of 5., which share their passes over the data
+        # 3.
         a = V.T @ grad
-        solved = _solve(hessian, np.column_stack([grad - HV @ a, HW_h[:, : state.D.shape[1]]]))
-        u, D = -solved[:, 0], solved[:, 1:]
+        u = -_solve(hessian, (grad - HV @ a)[:, None], _CG_STEPS)[:, 0]
         s = u - V @ (HV.T @ u + a)
         # 5.
-        D = np.linalg.qr(_normed(D - W @ (MW.T @ D)))[0]
+        D = _off(W, MW, _solve(hessian, HW_h[:, : state.D.shape[1]], _ROUGH))
         # 4.
         t = _length(problem.g, x, s, state.grad_g, float(s @ hessian(s[:, None])[:, 0]))
         # 6.
         slope = float(grad @ s)
-        for trial in range(1, _TRIALS + 1):
+        trials = 0
+        while True:
+            trials += 1
             v = x + t * s
-            grad_h, HD_h = problem.h.grad_and_products(v, D)
-            grad_g = problem.g.grad(v)
+            h, grad_h, HD_h = problem.h.second_order(v, D)
+            g, grad_g = problem.g.value_and_grad(v)
             slope_v = float((grad_h + grad_g) @ s)
-            rounding = t * norm(s) <= 10.0 * EPS * norm(x)
-            if _lower(slope, slope_v, norm(grad), norm(grad_h + grad_g)) or rounding:
+            lower = _lower(state.value, h + g, t * slope, t * slope_v)
+            if lower or t * norm(s) <= 10.0 * EPS * norm(x) or trials == _TRIALS:
                 break
             part = slope / (slope - slope_v) if slope_v > slope else _PART[1]
             t *= min(max(part, _PART[0]), _PART[1])
@@ -195,6 +201,7 @@ class SimilarNewton:
         return SimilarNewtonState(
             k=state.k + 1,
             x=v,
+            value=h + g,
             grad_h=grad_h,
             grad_g=grad_g,
             D=D,
@@ -203,8 +210,8 @@ class SimilarNewton:
             H_kept=state.HD_h,
             step=(v - x) / length,
             change_h=(grad_h - state.grad_h) / length,
-            trials=trial,
-            stalled=rounding or trial == _TRIALS,
+            trials=trials,
+            stalled=not lower,
         )
 
 
@@ -230,13 +237,13 @@ def _basis(
     return W, MW, HW_h
 
 
-def _solve(hessian: Callable[[Vector], Vector], B: Vector) -> Vector:
-    """M^{-1} B by conjugate gradients on all columns, until the first one is solved."""
+def _solve(hessian: Callable[[Vector], Vector], B: Vector, steps: int) -> Vector:
+    """M^{-1} B by conjugate gradients, each column on its own."""
     X, R = np.zeros_like(B), B.copy()
     P, rr = R.copy(), (B * B).sum(axis=0)
-    enough = _RESIDUAL**2 * rr[0]
-    for _ in range(min(_CG_STEPS, 2 * len(B))):
-        if rr[0] <= enough:
+    enough = _RESIDUAL**2 * rr
+    for _ in range(steps):
+        if (rr <= enough).all():
             break
         MP = hessian(P)
         bent = (P * MP).sum(axis=0)
@@ -248,9 +255,13 @@ def _solve(hessian: Callable[[Vector], Vector], B: Vector) -> Vector:
     return X
 
 
-def _normed(D: Vector) -> Vector:
-    """Columns of length 1."""
-    return D / np.maximum(np.linalg.norm(D, axis=0), np.finfo(float).tiny)
+def _off(W: Vector, MW: Vector, D: Vector) -> Vector:
+    """Line 5: orthonormal columns off the span of W; of a D that lies in it, D itself."""
+    rest = D - W @ (MW.T @ D)
+    before, after = np.linalg.norm(D, axis=0), np.linalg.norm(rest, axis=0)
+    kept = after > _NOTHING * before
+    lengths = np.maximum(np.where(kept, after, before), np.finfo(float).tiny)
+    return np.linalg.qr(np.where(kept, rest, D) / lengths)[0]
 
 
 def _length(g: Oracle, x: Vector, s: Vector, grad_g: Vector, promised: float) -> float:
@@ -274,6 +285,8 @@ def _length(g: Oracle, x: Vector, s: Vector, grad_g: Vector, promised: float) ->
     return t
 
 
-def _lower(slope: float, slope_v: float, size: float, size_v: float) -> bool:
-    """Whether f has fallen along a step, by the trapezoidal rule, or the gradient has halved."""
-    return 0.5 * (slope + slope_v) <= 0.05 * slope or size_v <= 0.5 * size
+def _lower(f: float, f_v: float, slope: float, slope_v: float) -> bool:
+    """Armijo's rule; its form for slopes [3]_ where the values differ by rounding only."""
+    if abs(f_v - f) > _ROUNDING * abs(f):
+        return f_v <= f + _ARMIJO * slope
+    return slope_v <= (2.0 * _ARMIJO - 1.0) * slope

@@ -54,8 +54,9 @@ class Oracle:
     """A term as the methods see it: counted, timed, checked.
 
     The attributes `value`, `grad`, `value_and_grad`, `component`, `coord`, `prox`, `products` and
-    `grad_and_products` are callables. A question that the term does not answer itself is put together from those it
-    does (see `geartrain.oracles.protocols.can`) and counted as what was really asked.
+    `second_order` are callables. A question that the term does not answer itself is put
+    together from those it does (see `geartrain.oracles.protocols.can`) and counted as what was
+    really asked.
     """
 
     value: Callable[[Vector], float]
@@ -65,7 +66,7 @@ class Oracle:
     coord: Callable[[Vector, int], float]
     prox: Callable[[Vector, float], Vector]
     products: Callable[[Vector, Vector], Vector]
-    grad_and_products: Callable[[Vector, Vector], tuple[Vector, Vector]]
+    second_order: Callable[[Vector, Vector], tuple[float, Vector, Vector]]
 
     def __init__(self, term: Any, name: str, ledger: Ledger, n: int) -> None:
         self.term = term
@@ -87,8 +88,8 @@ class Oracle:
             self.prox = self._vector("prox", term.prox)
         if "products" in known:
             self.products = partial(self._columns, term.products)
-        if "grad_and_products" in known:
-            self.grad_and_products = self._grad_and_columns
+        if "second_order" in known:
+            self.second_order = self._fused_columns
         self._fill_gaps(known)
 
     def bulk(self, kind: str, kernel: Callable[..., Any], *args: Any) -> Any:
@@ -118,8 +119,8 @@ class Oracle:
                 self.grad = self._by_differences
         if "value_and_grad" not in known and {"value", "grad"} <= vars(self).keys():
             self.value_and_grad = lambda x: (self.value(x), self.grad(x))
-        if "grad_and_products" not in known and {"grad", "products"} <= vars(self).keys():
-            self.grad_and_products = lambda x, D: (self.grad(x), self.products(x, D))
+        if "second_order" not in known and {"value_and_grad", "products"} <= vars(self).keys():
+            self.second_order = lambda x, D: (*self.value_and_grad(x), self.products(x, D))
 
     def _mean_of_components(self, x: Vector) -> Vector:
         m = int(self.term.n_components)
@@ -212,17 +213,17 @@ class Oracle:
         self._refuse(f"{self.name}.product", out)
         return out
 
-    def _grad_and_columns(self, x: Vector, D: Vector) -> tuple[Vector, Vector]:
+    def _fused_columns(self, x: Vector, D: Vector) -> tuple[float, Vector, Vector]:
         """One gradient and the columns; the time is the gradient's."""
         columns: Any = None
 
         def ask(x: Vector) -> Any:
             nonlocal columns
-            gradient, columns = self.term.grad_and_products(x, D)
-            return gradient
+            value, gradient, columns = self.term.second_order(x, D)
+            return value, gradient
 
-        gradient = self._vector("grad", ask)(x)
-        return gradient, self._columns(lambda x, D: columns, x, D)
+        value, gradient = self._fused(ask)(x)
+        return value, gradient, self._columns(lambda x, D: columns, x, D)
 
     @staticmethod
     def _refuse(key: str, out: Vector) -> None:
