@@ -98,7 +98,8 @@ class SimilarNewton:
 
     Guarantee: s is a descent direction, so f(p) falls; with columns = n a step is Newton's, locally
     quadratic. One gradient and `columns` products of h a point, mostly one point a step. Of g some
-    gradients a step, fifteen products a column for D_+, and those of conjugate gradients for s.
+    gradients a step, fifteen products a column for D_+, and those of conjugate gradients for s; n
+    of them if that is less.
 
     Parameters
     ----------
@@ -132,7 +133,7 @@ class SimilarNewton:
         x = x0 if x0.any() else self._lowest_of_g(problem, x0)
         rng = np.random.default_rng((problem.seed, 0))
         random = rng.standard_normal((problem.n, min(self.columns, problem.n)))
-        D = np.linalg.qr(_solve(_hessian(problem.g, x), random, _ROUGH))[0]
+        D = np.linalg.qr(_solve(_hessian(problem.g, x, self.columns), random, _ROUGH))[0]
         h, grad_h, HD_h = problem.h.second_order(x, D)
         g, grad_g = problem.g.value_and_grad(x)
         none = np.zeros((problem.n, 0))
@@ -164,7 +165,8 @@ class SimilarNewton:
 
     def step(self, problem: Sum, state: SimilarNewtonState) -> SimilarNewtonState:
         """Lines 2 to 6, and the round at the new point."""
-        x, grad, hessian = state.x, state.grad, _hessian(problem.g, state.x)
+        x, grad = state.x, state.grad
+        hessian = _hessian(problem.g, x, self.columns)
         # 2.
         W, MW, HW_h = _basis(
             np.column_stack([state.D, state.step, state.kept]),
@@ -211,12 +213,15 @@ class SimilarNewton:
             step=(v - x) / length,
             change_h=(grad_h - state.grad_h) / length,
             trials=trials,
-            stalled=not lower,
+            stalled=not lower or _is_rounding(grad, grad_h, grad_g),
         )
 
 
-def _hessian(g: Oracle, x: Vector) -> Callable[[Vector], Vector]:
-    """M."""
+def _hessian(g: Oracle, x: Vector, columns: int) -> Callable[[Vector], Vector]:
+    """M; all of it at once where that takes fewer products than the lines that use it."""
+    if x.size <= _ROUGH * columns:
+        M = g.products(x, np.eye(x.size))
+        return lambda D: M @ D
     return lambda D: g.products(x, D)
 
 
@@ -290,3 +295,9 @@ def _lower(f: float, f_v: float, slope: float, slope_v: float) -> bool:
     if abs(f_v - f) > _ROUNDING * abs(f):
         return f_v <= f + _ARMIJO * slope
     return slope_v <= (2.0 * _ARMIJO - 1.0) * slope
+
+
+def _is_rounding(before: Vector, grad_h: Vector, grad_g: Vector) -> bool:
+    """Whether the gradient of f is near its rounding error, and has not become smaller."""
+    size = norm(grad_h + grad_g)
+    return norm(before) <= size <= 1e3 * EPS * (norm(grad_h) + norm(grad_g))
