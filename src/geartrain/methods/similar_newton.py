@@ -4,7 +4,8 @@ r"""Newton steps with the Hessian of g, put right where h differs from it.
 symbol     name            meaning
 =========  ==============  ==================================================================
 p          ``x``           the point; the gradients of h and g are known there
-M          ``g.products``  Hessian of g at p
+M          ``hessian``     Hessian of g at p, plus alpha I
+alpha      ``alpha``       at least a millionth of the mean curvature of g
 D          ``D``           directions sent along with p, orthonormal columns
 H_h D      ``HD_h``        the Hessian of h at p times D: part of the same answer
 W          ``W``           basis of D and of what is kept, orthonormal for M
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -27,9 +28,10 @@ from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import EPS, Model, Sum, norm
 
-# The first point minimises g + _NEAR L/2 |. - x_0|^2, L a curvature of g, to this part of the
-# first gradient.
-_NEAR, _FIRST = 1e-7, 1e-3
+# alpha over the mean curvature of g.
+_SHIFT = 1e-6
+# The first point minimises g + alpha/2 |. - x_0|^2 to this part of the first gradient.
+_FIRST = 1e-3
 _INNER = LBFGS(max_steps=1000)
 # A direction is left out where less than this part of it is new.
 _NEW = 0.1
@@ -51,7 +53,9 @@ class SimilarNewtonState(State):
 
     k: int
     x: Vector
-    value: float  # f(x)
+    alpha: float
+    alpha_0: float  # the least
+    f: float  # f(x); not `value`, by which the best point would be chosen to rounding
     grad_h: Vector
     grad_g: Vector
     D: Vector  # (n, columns)
@@ -109,6 +113,11 @@ class SimilarNewton:
     Notes
     -----
     Products of h with the last step and the last D are from where they were asked, not from p.
+    alpha grows where a step fails, by what M lacks along it, and falls by ten a step. A tolerance
+    relative to the first gradient is relative to that at the first point, argmin g.
+
+    It takes few rounds where g knows most directions of f. Where it does not, as for text with more
+    words than rows in a shard, "sae-qn" is the better choice.
 
     References
     ----------
@@ -130,17 +139,22 @@ class SimilarNewton:
 
     def init(self, problem: Sum, x0: Vector) -> SimilarNewtonState:
         """The first point and the first round."""
-        x = x0 if x0.any() else self._lowest_of_g(problem, x0)
         rng = np.random.default_rng((problem.seed, 0))
         random = rng.standard_normal((problem.n, min(self.columns, problem.n)))
-        D = np.linalg.qr(_solve(_hessian(problem.g, x, self.columns), random, _ROUGH))[0]
+        mean = float((random * problem.g.products(x0, random)).sum() / (random**2).sum())
+        alpha = _SHIFT * mean if mean > 0.0 else 1.0
+        x = x0 if x0.any() else self._lowest_of_g(problem, x0, alpha)
+        hessian = _hessian(problem.g, x, alpha, self.columns)
+        D = np.linalg.qr(_solve(hessian, random, _ROUGH))[0]
         h, grad_h, HD_h = problem.h.second_order(x, D)
         g, grad_g = problem.g.value_and_grad(x)
         none = np.zeros((problem.n, 0))
         return SimilarNewtonState(
             k=0,
             x=x,
-            value=h + g,
+            alpha=alpha,
+            alpha_0=alpha,
+            f=h + g,
             grad_h=grad_h,
             grad_g=grad_g,
             D=D,
@@ -152,31 +166,27 @@ class SimilarNewton:
         )
 
     @staticmethod
-    def _lowest_of_g(problem: Sum, x0: Vector) -> Vector:
+    def _lowest_of_g(problem: Sum, x0: Vector, alpha: float) -> Vector:
         grad_g = problem.g.grad(x0)
-        size = norm(grad_g)
-        if size == 0.0:
-            return x0
-        bent = float(grad_g @ problem.g.products(x0, grad_g[:, None])[:, 0]) / size**2
-        alpha = _NEAR * bent if bent > 0.0 else size
+        enough = _FIRST * norm(grad_g)
         phi = Model(problem.g, -alpha * x0, alpha, problem.L_g.value)
-        run = solve_model(_INNER, phi, x0, lambda v, _, r: norm(r) <= _FIRST * size, grad_g0=grad_g)
-        return run.v
+        return solve_model(_INNER, phi, x0, lambda v, _, r: norm(r) <= enough, grad_g0=grad_g).v
 
     def step(self, problem: Sum, state: SimilarNewtonState) -> SimilarNewtonState:
         """Lines 2 to 6, and the round at the new point."""
         x, grad = state.x, state.grad
-        hessian = _hessian(problem.g, x, self.columns)
+        hessian = _hessian(problem.g, x, state.alpha, self.columns)
         # 2.
         W, MW, HW_h = _basis(
             np.column_stack([state.D, state.step, state.kept]),
             np.column_stack([state.HD_h, state.change_h, state.H_kept]),
             hessian,
         )
-        small = W.T @ HW_h
-        w, U = np.linalg.eigh(np.eye(len(small)) + 0.5 * (small + small.T))
+        HW = MW - state.alpha * W + HW_h
+        small = W.T @ HW
+        w, U = np.linalg.eigh(0.5 * (small + small.T))
         scaled = U / np.sqrt(np.maximum(w, _LEAST))
-        V, HV = W @ scaled, (MW + HW_h) @ scaled
+        V, HV = W @ scaled, HW @ scaled
         # 3.
         a = V.T @ grad
         u = -_solve(hessian, (grad - HV @ a)[:, None], _CG_STEPS)[:, 0]
@@ -187,23 +197,29 @@ class SimilarNewton:
         t = _length(problem.g, x, s, state.grad_g, float(s @ hessian(s[:, None])[:, 0]))
         # 6.
         slope = float(grad @ s)
-        trials = 0
+        trials, alpha = 0, max(state.alpha / 10.0, state.alpha_0)
         while True:
             trials += 1
             v = x + t * s
             h, grad_h, HD_h = problem.h.second_order(v, D)
             g, grad_g = problem.g.value_and_grad(v)
             slope_v = float((grad_h + grad_g) @ s)
-            lower = _lower(state.value, h + g, t * slope, t * slope_v)
+            lower = _lower(state.f, h + g, t * slope, t * slope_v)
             if lower or t * norm(s) <= 10.0 * EPS * norm(x) or trials == _TRIALS:
                 break
+            if trials == 1:  # what M lacks along s
+                alpha = max(state.alpha, 0.1 * ((slope_v - slope) / t + slope) / float(s @ s))
             part = slope / (slope - slope_v) if slope_v > slope else _PART[1]
             t *= min(max(part, _PART[0]), _PART[1])
+        if not lower:
+            return replace(state, k=state.k + 1, trials=trials, stalled=True)
         length = max(t * norm(s), np.finfo(float).tiny)
         return SimilarNewtonState(
             k=state.k + 1,
             x=v,
-            value=h + g,
+            alpha=alpha,
+            alpha_0=state.alpha_0,
+            f=h + g,
             grad_h=grad_h,
             grad_g=grad_g,
             D=D,
@@ -213,16 +229,16 @@ class SimilarNewton:
             step=(v - x) / length,
             change_h=(grad_h - state.grad_h) / length,
             trials=trials,
-            stalled=not lower or _is_rounding(grad, grad_h, grad_g),
+            stalled=_is_rounding(grad, grad_h, grad_g),
         )
 
 
-def _hessian(g: Oracle, x: Vector, columns: int) -> Callable[[Vector], Vector]:
+def _hessian(g: Oracle, x: Vector, alpha: float, columns: int) -> Callable[[Vector], Vector]:
     """M; all of it at once where that takes fewer products than the lines that use it."""
     if x.size <= _ROUGH * columns:
-        M = g.products(x, np.eye(x.size))
+        M = g.products(x, np.eye(x.size)) + alpha * np.eye(x.size)
         return lambda D: M @ D
-    return lambda D: g.products(x, D)
+    return lambda D: g.products(x, D) + alpha * D
 
 
 def _basis(
