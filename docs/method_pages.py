@@ -11,7 +11,7 @@ from typing import Any
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.registry import INNER, METHODS
 
-OUTER = ("sae-qn", "sae", "r-sae", "sc-sae", "afb", "aeg", "gmco")
+OUTER = ("sae-qn", "similar-newton", "sae", "r-sae", "sc-sae", "afb", "aeg", "gmco")
 
 PAGE = """# {title}
 

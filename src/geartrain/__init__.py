@@ -31,6 +31,7 @@ from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sae_qn import SAEQN
 from geartrain.methods.sc_sae import SCSAE
+from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.minimize import minimize, resume
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
 from geartrain.oracles.adapters import from_jax, from_torch
@@ -75,6 +76,7 @@ __all__ = [
     "Quadratic",
     "Restarted",
     "ScipyLBFGS",
+    "SimilarNewton",
     "Term",
     "Varag",
     "callbacks",

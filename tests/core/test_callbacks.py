@@ -209,4 +209,4 @@ def test_watch_in_the_browser(pair, tmp_path):
             thread.join()
     assert data["x"] == "h.grad" and data["y"] == "fun" and "nit 5" in data["last"]
     assert all(len(p) == 2 and np.isfinite(p).all() for p in data["points"])
-    assert data["last"].endswith("g.prox 0") and res.nit == 5
+    assert data["last"].endswith("g.product 0") and res.nit == 5

@@ -63,7 +63,7 @@ def blocks():
     return da.from_array(A, chunks=(40, N)), da.from_array(y, chunks=40)
 
 
-def run(client, make=loaders, at=None, do=None):
+def run(client, make=loaders, at=None, do=None, method="sae-qn"):
     """A run whose callback calls `do(h)` at iteration `at`; the result and all iterates."""
     h, g = gt.distributed.similarity(client, make(), l2=0.01)
     points = []
@@ -73,7 +73,7 @@ def run(client, make=loaders, at=None, do=None):
         if len(points) == at:
             do(h)
 
-    res = gt.minimize(h, g, method="sae-qn", tol=1e-9, callback=callback)
+    res = gt.minimize(h, g, method=method, tol=1e-9, callback=callback)
     assert res.success
     # A round that had to be repeated is one call all the same.
     assert res.calls["h.grad"] == h.rounds_done
@@ -89,11 +89,16 @@ def assert_same(disturbed, undisturbed):
     assert any("a worker was lost" in note for _, note in res.history.notes)
 
 
-@pytest.mark.parametrize("make", [loaders, blocks])
-def test_a_worker_killed_between_rounds(four, make):
-    undisturbed = run(four, make)
+ONE_COLUMN, THREE_COLUMNS = (gt.SimilarNewton(columns=k) for k in (1, 3))
+
+
+@pytest.mark.parametrize(
+    ("make", "method"), [(loaders, "sae-qn"), (blocks, "sae-qn"), (loaders, ONE_COLUMN)]
+)
+def test_a_worker_killed_between_rounds(four, make, method):
+    undisturbed = run(four, make, method=method)
     kill = lambda h: os.kill(pid_of(four, h, 1), signal.SIGKILL)  # noqa: E731
-    assert_same(run(four, make, 3, kill), undisturbed)
+    assert_same(run(four, make, 3, kill, method), undisturbed)
 
 
 def slow_down(folder, dask_worker):
@@ -217,7 +222,8 @@ def test_an_error_in_a_worker_is_raised_here(client):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_cluster_that_is_gone(client, tmp_path):
+@pytest.mark.parametrize("method", ["sae-qn", THREE_COLUMNS])
+def test_a_cluster_that_is_gone(client, tmp_path, method):
     """A clear error, the state saved; `resume` goes on with a new cluster."""
     path, points = tmp_path / "run.gtck", []
     with threads() as (cluster, other):
@@ -229,14 +235,14 @@ def test_a_cluster_that_is_gone(client, tmp_path):
                 cluster.close()
 
         with pytest.raises(gt.distributed.ClusterLost, match=r"is gone.*gt\.resume") as info:
-            gt.minimize(h, g, method="sae-qn", tol=1e-9, callback=stop_cluster, checkpoint=path)
+            gt.minimize(h, g, method=method, tol=1e-9, callback=stop_cluster, checkpoint=path)
     part = info.value.partial_result
     assert part.status == 7 and part.nit == 2
     np.testing.assert_array_equal(part.x, points[-1])
 
-    whole, expected = run(client)
+    whole, expected = run(client, method=method)
     h, g = gt.distributed.similarity(client, loaders(), l2=0.01)
-    again = gt.minimize(h, g, state=part.state, tol=1e-9)
+    again = gt.minimize(h, g, method=method, state=part.state, tol=1e-9)
     resumed = gt.resume(path, h, g, callback=points.append)
     # Another number of workers: other groups, so other roundings.
     np.testing.assert_allclose(points, expected, rtol=0, atol=1e-10)

@@ -28,6 +28,12 @@ def mean_loss(loss, params, A, y, weights, x):
     return value, A.T @ (weights * loss.derivative(y, z)) / weights.sum()
 
 
+def hessian(loss, params, A, y, weights, x):
+    """The definition."""
+    bends = weights * make_loss(loss, **params).second(y, A @ x) / weights.sum()
+    return A.T @ (bends[:, None] * (A.toarray() if sparse.issparse(A) else A))
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_h_is_f_minus_f_1(client, loss):
     """Uneven shards, CSR, weights: the mean is over all rows."""
@@ -38,6 +44,13 @@ def test_h_is_f_minus_f_1(client, loss):
     f, grad_f = mean_loss(loss, params, *whole(**kinds), x)
     f_1, grad_1 = mean_loss(loss, params, *make_rows(0, **kinds), x)
     value, grad = h.value_and_grad(x)
+    D = np.random.default_rng(0).standard_normal((N, 3))
+    again, same, products = h.second_order(x, D)
+    assert (again, h.rounds_done) == (value, 2)
+    np.testing.assert_array_equal(same, grad)
+    H, H_1 = (hessian(loss, params, *rows, x) for rows in (whole(**kinds), make_rows(0, **kinds)))
+    np.testing.assert_allclose(products, (H - H_1) @ D, atol=1e-13)
+    np.testing.assert_allclose(g.products(x, D), H_1 @ D + 0.3 * D, atol=1e-13)
     assert value == pytest.approx(f - f_1, abs=1e-13)
     np.testing.assert_allclose(grad, grad_f - grad_1, atol=1e-13)
     assert g.value(x) == pytest.approx(f_1 + 0.15 * x @ x, abs=1e-13)
@@ -55,9 +68,10 @@ def test_constant_of_a_weighted_shard(client):
     assert pytest.approx(largest + 0.1, rel=1e-8) == g.L
 
 
-def test_result_is_that_of_one_process(client):
+@pytest.mark.parametrize("method", ["sae-qn", "similar-newton"])
+def test_result_is_that_of_one_process(client, method):
     h, g = gt.distributed.similarity(client, loaders(), l2=0.1)
-    res = gt.minimize(h, g, method="sae-qn", tol=1e-12)
+    res = gt.minimize(h, g, method=method, tol=1e-12)
     A, y, _ = whole()
     one = gt.LinearModel(A, y)
     h_1 = one - gt.LinearModel(*make_rows(0))
@@ -88,6 +102,12 @@ def test_float32_on_the_wire(client):
     exact, rounded = h.value_and_grad(x)[1], short.value_and_grad(x)[1]
     assert 1e-9 < np.abs(exact - rounded).max() < 1e-6
     assert rounded.dtype == np.float64
+    D = np.linalg.qr(np.random.default_rng(0).standard_normal((N, 3)))[0]
+    exact, rounded = h.second_order(x, D)[2], short.second_order(x, D)[2]
+    assert 1e-9 < np.abs(exact - rounded).max() < 1e-6
+    assert rounded.dtype == np.float64
+    h, g = gt.distributed.similarity(client, loaders(), l2=0.1, wire="f4")
+    assert gt.minimize(h, g, method="similar-newton", tol=1e-5).success
 
 
 # Where shards come from ------------------------------------------------------------------

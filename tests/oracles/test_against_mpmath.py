@@ -47,6 +47,18 @@ def test_curvature_of_losses_is_their_largest_second_derivative(name, params):
     assert 0.999 * loss.curvature < seen < loss.curvature * (1 + 1e-6)
 
 
+@pytest.mark.parametrize(("name", "params"), CASES)
+@pytest.mark.parametrize("label", [-1.0, 1.0])
+def test_second_derivatives(name, params, label):
+    """Differences of 50 digits, away from kinks."""
+    loss = make_loss(name, **params)
+    z = POINTS[np.abs(np.abs(POINTS - label) - params.get("delta", 0.0)) > 1e-8]
+    bends, step = loss.second(np.full(z.size, label), z), mp.mpf(10) ** -20
+    for k, at in enumerate(z):
+        below, above = (ref.loss_slope(name, label, at + s, **params) for s in (-step, step))
+        assert abs(bends[k] - float((above - below) / (2 * step))) <= 1e-12 * loss.curvature, at
+
+
 def data(seed, scale, m=7, n=4):
     """Integers times a power of two: products and sums of rows are exact in float64."""
     rng = np.random.default_rng(seed)

@@ -99,7 +99,53 @@ def test_counts_and_answers(given, asked, args, expected):
         np.testing.assert_allclose(out, wanted[asked], rtol=1e-15)
 
 
-@pytest.mark.parametrize("kind", ["value", "grad", "component", "coord", "prox"])
+class Curved:
+    """|x|^2 with products, and a fused answer if asked for."""
+
+    n = N
+
+    def __init__(self, fused_answer):
+        if fused_answer:
+            self.second_order = lambda x, D: (*fused(x), self.products(x, D))
+
+    value_and_grad = staticmethod(fused)
+    products = staticmethod(lambda x, D: 1.0 * D)
+
+
+@pytest.mark.parametrize("fused_answer", [False, True])
+def test_products_are_counted_by_columns(fused_answer):
+    ledger = Ledger()
+    h, D = Oracle(Curved(fused_answer), "h", ledger, N), np.eye(N)[:, :2]
+    np.testing.assert_array_equal(h.products(X, D), D)
+    assert counts(ledger) == {"h.product": 2}
+    f, g, P = h.second_order(X, D)
+    assert f == value(X)
+    np.testing.assert_array_equal(g, X)
+    np.testing.assert_array_equal(P, D)
+    assert counts(ledger) == {"h.grad": 1, "h.product": 4}
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (
+            np.ones((N, 3)),
+            ValueError,
+            r"h.products answered with shape \(3, 3\), expected \(3, 2\)",
+        ),
+        (np.full((N, 2), np.nan), NonFiniteAnswer, "h.product answered with NaN or infinity"),
+    ],
+)
+def test_bad_products_are_refused(answer, error, message):
+    term = Curved(False)
+    term.products = lambda x, D: answer
+    h = Oracle(term, "h", Ledger(), N)
+    for ask in (h.products, h.second_order):
+        with pytest.raises(error, match=message):
+            ask(X, np.eye(N)[:, :2])
+
+
+@pytest.mark.parametrize("kind", ["value", "grad", "component", "coord", "prox", "products"])
 def test_a_missing_question_is_told(kind):
     others = {"prox": prox} if kind != "prox" else {"value": value}
     h, ledger = oracle(**others)

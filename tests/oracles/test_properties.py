@@ -96,6 +96,25 @@ def test_all_answers_are_the_same_function(term, seed):
         np.testing.assert_allclose(parts.mean(axis=0), g, rtol=0, atol=atol)
 
 
+@given(st.sampled_from([*LOSSES, "logistic+intercept", "squared+intercept"]), SEEDS, FORMS)
+def test_products_are_those_of_the_hessian(kind, seed, form):
+    """H(x) D is the change of the gradient along D; a kink may lie between the two points."""
+    term = make(kind, seed, 1.0, form)
+    rng = np.random.default_rng(seed)
+    x, D = rng.standard_normal(term.n), rng.standard_normal((term.n, 3))
+    P = term.products(x, D)
+    t = 1e-6
+    seen = np.array([(term.grad(x + t * d) - term.grad(x - t * d)) / (2 * t) for d in D.T]).T
+    z = term.predict(x)
+    size = 1e-5 * (1 + np.abs(D).max()) * (1 + np.abs(term.predict(D)).max())
+    y = term.y
+    distance = {"huber": np.abs(np.abs(z - y) - 1), "squared_hinge": np.abs(1 - y * z)}
+    if distance.get(term.loss.name, np.ones(1)).min() > size:
+        np.testing.assert_allclose(P, seen, rtol=0, atol=1e-6 * (1 + np.abs(P).max()))
+    np.testing.assert_allclose(D.T @ P, P.T @ D, atol=1e-12 * (1 + np.abs(P).max()))
+    assert np.linalg.eigvalsh(term.products(x, np.eye(term.n))).max() <= term.L * (1 + 1e-9)
+
+
 @given(st.sampled_from(KINDS), SEEDS, SCALES)
 def test_dense_is_csr(kind, seed, scale):
     dense, csr = make(kind, seed, scale), make(kind, seed, scale, "csr")

@@ -1,11 +1,10 @@
 """``geartrain bench distributed``: rounds, their latency, and exchanges on graphs.
 
-Logistic regression in shards to f - f* <= 1e-6 (f(0) - f*): SAE-QN, SciPy's L-BFGS on the same
-oracle (the better of two memories), accelerated extragradient, and dask-glm where it is installed
-(L-BFGS, ADMM with the better of two weights, gradient descent), all on one LocalCluster of four
-processes. Rows are shuffled; unless the data is called raw they get a constant column and are
-scaled to norm 1. Rounds follow one another, so a network latency adds itself once a round: the
-columns for 5 and 50 ms are the measured seconds plus that.
+Logistic regression in shards to f - f* <= 1e-6 (f(0) - f*): similar-newton, SAE-QN, SciPy's L-BFGS
+on the same oracle (the better of two memories), accelerated extragradient, and dask-glm where it is
+installed, all on one LocalCluster of four processes. Rows are shuffled; unless the data is called
+raw they get a constant column and are scaled to norm 1. Rounds follow one another, so a network
+latency adds itself once a round: the columns for 5 and 50 ms are the measured seconds plus that.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ import os
 import tempfile
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from time import perf_counter
 from typing import Any
 
@@ -39,6 +39,9 @@ from geartrain.stop import Calls, Value, any_of
 LATENCIES = (0.0, 0.005, 0.05)
 ACCURACY = 1e-6
 WORKERS = 4
+OURS = ("similar-newton", "sae-qn")
+# dask-glm may take so many times the seconds of the slowest of ours.
+PATIENCE = 25.0
 RINGS = (4, 8, 16, 32, 64)
 
 
@@ -184,8 +187,8 @@ def _write_shards(X: Any, y: Any, shards: int, folder: str) -> list[Path]:
 
 def _rounds(client: Any, quick: bool) -> list[dict[str, Any]]:
     rows = []
-    print(f"\nrounds and seconds to f - f* <= {ACCURACY:g} (f(0) - f*)")
-    print(f"{'data':14}{'l2':>7}{'shards':>7}  {'method':18}{'rounds':>7}", end="")
+    print(f"\nrounds and seconds to f - f* <= {ACCURACY:g} (f(0) - f*); kB: to and from a worker")
+    print(f"{'data':14}{'l2':>7}{'shards':>7}  {'method':18}{'rounds':>7}{'kB':>7}", end="")
     print("".join(f"{f'+{1e3 * d:g} ms':>10}" for d in LATENCIES))
     for name, X, y, penalties in _sets(quick):
         for l2 in penalties:
@@ -193,42 +196,42 @@ def _rounds(client: Any, quick: bool) -> list[dict[str, Any]]:
             nothing = Quadratic(sparse.csr_array((f.n, f.n)))
             f_star = minimize(f, nothing, method=ScipyLBFGS(memory=30), tol=1e-10).fun
             target = f_star + ACCURACY * (f.value(np.zeros(f.n)) - f_star)
+            known: dict[str, Any] = {}
             for shards in (8,) if quick else (8, 32):
                 cell = {"data": name, "l2": l2, "shards": shards}
-                for row in _cell(client, X, y, f, l2, shards, target, quick):
-                    rows.append(cell | row)
-                    print(_line(rows[-1]), flush=True)
+                slowest = 0.0
+                for row in _ours(client, X, y, l2, shards, target, quick):
+                    if row["method"] in OURS:
+                        slowest = max(slowest, row["seconds"])
+                    rows.append(_printed(cell | row))
+                if quick or importlib.util.find_spec("dask_glm") is None:
+                    continue
+                from geartrain.bench import dask_glm_runs
+
+                for solver in dask_glm_runs.SOLVERS:
+                    row = dask_glm_runs.run(
+                        solver, X, y, shards, l2, target, f.value, known, PATIENCE * slowest
+                    )
+                    rows.append(_printed(cell | {"method": f"dask-glm {solver}", **row}))
     return rows
 
 
-def _cell(
-    client: Any, X: Any, y: Any, f: LinearModel, l2: float, shards: int, target: float, quick: bool
+def _ours(
+    client: Any, X: Any, y: Any, l2: float, shards: int, target: float, quick: bool
 ) -> Iterator[dict[str, Any]]:
-    """Rows of all methods for one data set, l2 and number of shards."""
+    """Rows of all methods on our cluster oracle."""
     from geartrain.distributed import similarity
 
     with tempfile.TemporaryDirectory() as folder:
         h, g = similarity(client, _write_shards(X, y, shards, folder), l2=l2)
         h.value_and_grad(np.zeros(h.n))  # all that is done once is done
-        yield _timed("sae-qn", h, g, target, method="sae-qn")
+        for name in OURS:
+            yield _timed(name, h, g, target, method=name)
         both = (_timed("L-BFGS", h, g, target, method=ScipyLBFGS(memory=M)) for M in (10, 30))
         yield min(both, key=lambda row: row["rounds"])
-        if quick:
-            return
-        L_h = _difference_norm(X, X[: g.m])
-        yield _timed("aeg", h, g, target, method="aeg", L_h=L_h, mu=l2)
-    if importlib.util.find_spec("dask_glm") is None:
-        return
-    from geartrain.bench import dask_glm_runs as rival
-
-    yield {"method": "dask-glm lbfgs", **rival.lbfgs(X, y, shards, l2, target)}
-    if shards == 8:
-        runs = [rival.admm(X, y, shards, l2, target, f.value, rho) for rho in (1.0, 3.0)]
-        yield {
-            "method": "dask-glm admm",
-            **min(runs, key=lambda r: (not r["reached"], r["rounds"])),
-        }
-        yield {"method": "dask-glm gd", **rival.gradient_descent(X, y, shards, l2, target)}
+        if not quick:
+            L_h = _difference_norm(X, X[: g.m])
+            yield _timed("aeg", h, g, target, method="aeg", L_h=L_h, mu=l2)
 
 
 def _timed(name: str, h: Any, g: Any, target: float, **options: Any) -> dict[str, Any]:
@@ -236,12 +239,15 @@ def _timed(name: str, h: Any, g: Any, target: float, **options: Any) -> dict[str
     start = perf_counter()
     res = minimize(h, g, stop=stop, **options)
     seconds = perf_counter() - start
+    reached = res.success and res.fun <= target
+    rounds, columns = res.calls["h.grad"], res.calls["h.product"]
     return {
         "method": name,
-        "rounds": res.calls["h.grad"],
+        "rounds": rounds,
         "seconds": seconds,
-        "reached": res.success and res.fun <= target,
-        "g.grad": res.calls["g.grad"],
+        "reached": reached,
+        "timed": reached,
+        "kB": 16e-3 * h.n * (1 + columns / rounds),  # float64, both ways
     }
 
 
@@ -251,32 +257,43 @@ def _difference_norm(X: Any, X_1: Any) -> float:
     return float(np.abs(np.linalg.eigvalsh(D.toarray())).max())
 
 
-def _line(row: dict[str, Any]) -> str:
-    rounds = f"{'' if row['reached'] else '>'}{row['rounds']}"
-    spent = "".join(f"{row['seconds'] + d * row['rounds']:10.2f}" for d in LATENCIES)
+def _bound(known: bool) -> str:
+    return "" if known else ">"
+
+
+def _printed(row: dict[str, Any]) -> dict[str, Any]:
+    rounds = f"{_bound(row['reached'])}{row['rounds']}"
+    seconds = [row["seconds"] + d * row["rounds"] for d in LATENCIES]
+    spent = "".join(f"{_bound(row['timed']) + f'{s:.2f}':>10}" for s in seconds)
     where = f"{row['data']:14}{row['l2']:7.0e}{row['shards']:7d}"
-    return f"{where}  {row['method']:18}{rounds:>7}{spent}"
+    carried = f"{row['kB']:.1f}" if "kB" in row else "-"
+    print(f"{where}  {row['method']:18}{rounds:>7}{carried:>7}{spent}", flush=True)
+    return row
 
 
 def _summary(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Geometric means of ours over the others, where a rival that stops early is a bound."""
+    """Geometric means of ours over the others; a run that a limit cut counts with the limit."""
     cells: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
     for row in rows:
         cell = cells.setdefault((row["data"], row["l2"], row["shards"]), {})
         cell[row["method"]] = row
-    rivals = [[name] for name in sorted({row["method"] for row in rows} - {"sae-qn"})]
+    rivals = [[name] for name in dict.fromkeys(row["method"] for row in rows) if name not in OURS]
     rivals += [glm] if len(glm := [name for [name] in rivals if "dask-glm" in name]) > 1 else []
     summary = {}
-    print()
-    for names in rivals:
-        pairs = [(c["sae-qn"], c[name]) for c in cells.values() for name in names if name in c]
-        label = names[0] if len(names) == 1 else "dask-glm, all solvers"
-        bounds = sum(not theirs["reached"] for _, theirs in pairs)
-        for what in ("rounds", "seconds"):
-            logs = [math.log(ours[what] / theirs[what]) for ours, theirs in pairs]
-            mean = summary[f"{what} / {label}"] = math.exp(sum(logs) / len(logs))
-            told = f"geometric mean of {len(pairs)} runs, {bounds} of them ended before the target"
-            print(f"sae-qn over {label}, {what}: {'<' if bounds else ''}{mean:.3f} ({told})")
+    print(
+        "\ngeometric means of ours over theirs (<: runs of theirs that a limit cut count with it)"
+    )
+    print(f"{'ours':16}{'theirs':16}{'runs':>5}{'rounds':>9}{'cut':>5}{'seconds':>9}{'cut':>5}")
+    for ours, names in product(OURS, rivals):
+        pairs = [(c[ours], c[name]) for c in cells.values() for name in names if name in c]
+        label = names[0] if len(names) == 1 else "dask-glm, all"
+        line = f"{ours:16}{label:16}{len(pairs):5}"
+        for what, whole in (("rounds", "reached"), ("seconds", "timed")):
+            mean = math.exp(fmean(math.log(a[what] / b[what]) for a, b in pairs))
+            summary[f"{ours} / {label}, {what}"] = mean
+            cut = sum(not theirs[whole] for _, theirs in pairs)
+            line += f"{('<' if cut else '') + f'{mean:.3f}':>9}{cut:5}"
+        print(line)
     return summary
 
 

@@ -33,7 +33,7 @@ class Difference(Algebra):
     """h = f - f_1 on a cluster; value and gradient come from one round.
 
     Not convex as a rule, and with no known L: choose a method that needs no constants, such as
-    "sae-qn". Made by `similarity`.
+    "similar-newton" or "sae-qn". Made by `similarity`.
 
     Parameters
     ----------
@@ -85,16 +85,27 @@ class Difference(Algebra):
         """One round, unless x is the last point asked."""
         if self._last is not None and np.array_equal(self._last[0], x):
             return self._last[1], self._last[2].copy()
-        pending = self._rounds.start(np.asarray(x, dtype=self._wire))
+        value, rows = self._round(np.asarray(x, dtype=np.float64)[None])
+        return value, rows[0]
+
+    def second_order(self, x: Vector, D: Vector) -> tuple[float, Vector, Vector]:
+        """Value, gradient, and the Hessian times the columns of D: a round with more to carry."""
+        value, rows = self._round(np.vstack([x, D.T]))
+        return value, rows[0], rows[1:].T
+
+    def _round(self, asked: Vector) -> tuple[float, Vector]:
+        """The value, and for the rows of `asked` the gradient and the Hessian times each."""
+        pending = self._rounds.start(np.asarray(asked, dtype=self._wire))
         # While the workers compute: h = sum_{j > 1} (W_j/W) f_j + (W_1/W - 1) f_1.
+        x, D = asked[0], asked[1:].T
         f_1, grad_1 = self.first.value_and_grad(x)
         own = self.weight_1 / self.weight - 1.0
-        total, gradient, _ = self._rounds.finish(pending)
-        value = own * f_1 + total / self.weight
-        grad = own * grad_1 + gradient / self.weight
+        rows = own * np.vstack([grad_1, *([self.first.products(x, D).T] if D.size else [])])
+        total, sums, _ = self._rounds.finish(pending)
+        value, rows = own * f_1 + total / self.weight, rows + sums / self.weight
         self._rounds_done += 1
-        self._last = (np.array(x), value, grad.copy())
-        return value, grad
+        self._last = (x.copy(), value, rows[0].copy())
+        return value, rows
 
     def pop_notes(self) -> list[str]:
         """What happened since it was last asked, for the history."""

@@ -42,7 +42,7 @@ class Reading:
 
 
 class WeightedModel(LinearModel):
-    """``sum_k w_k loss(y_k, <a_k, x>) / sum_k w_k + l2/2 |x|^2``: values and gradients only."""
+    """``sum_k w_k loss(y_k, <a_k, x>) / sum_k w_k + l2/2 |x|^2``; no single summands."""
 
     component = coord = L_components = L_coord = None  # type: ignore[assignment]
 
@@ -55,7 +55,7 @@ class WeightedModel(LinearModel):
         self.relative = weights * (self.m / self.total)
 
     def _pull_back(self, slopes: Vector) -> Vector:
-        return super()._pull_back(self.relative * slopes)
+        return super()._pull_back((self.relative * slopes.T).T)
 
     def value(self, x: Vector) -> float:
         """The weighted mean."""
@@ -167,11 +167,17 @@ class Group:
         self.about = [About(weight_of(m), m.m, of_term(m)) for m in self.models]
 
     def sums(self, x: Vector) -> tuple[float, Vector]:
-        """Weighted sums of the losses and of their gradients, in the precision of x."""
-        at = x.astype(np.float64, copy=False)
-        total, gradient = 0.0, np.zeros(at.size)
+        """Weighted sums of the losses and of their gradients, in the precision of x.
+
+        More than one row: below the point are directions, and below the gradient come the Hessians
+        times these.
+        """
+        rows = np.atleast_2d(x.astype(np.float64, copy=False))
+        total, answer = 0.0, np.zeros(rows.shape)
         for model, about in zip(self.models, self.about, strict=True):
-            value, grad = model.value_and_grad(at)
+            value, grad = model.value_and_grad(rows[0])
             total += about.weight * value
-            gradient += about.weight * grad
-        return total, gradient.astype(x.dtype, copy=False)
+            answer[0] += about.weight * grad
+            if len(rows) > 1:
+                answer[1:] += about.weight * model.products(rows[0], rows[1:].T).T
+        return total, answer.reshape(x.shape).astype(x.dtype, copy=False)

@@ -63,6 +63,10 @@ class WeightedHinge(Loss):
         """Their derivatives in the prediction."""
         return self.weights * SmoothedHinge(self.mu).derivative(y, z)
 
+    def second(self, y: Array, z: Array) -> Array:
+        """Their second derivatives."""
+        return self.weights * SmoothedHinge(self.mu).second(y, z)
+
 
 def lbfgs(problem: BinaryProblem) -> Solution:
     """L-BFGS on the whole objective with ``geometry=RKHS(K)``: one product with K a gradient."""

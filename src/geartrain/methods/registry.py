@@ -33,6 +33,7 @@ from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sae_qn import SAEQN
 from geartrain.methods.sc_sae import SCSAE
+from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.oracles.protocols import answers, require
 from geartrain.problem import Sum
 
@@ -57,6 +58,7 @@ METHODS: dict[str, Callable[[Sum, Any], Any]] = {
     "sc-sae": lambda problem, inner: _restarted(problem.mu.value, SCSAE(inner=inner)),
     "afb": lambda problem, inner: _restarted(problem.mu_h + problem.mu_g, AFB(inner=inner)),
     "sae-qn": lambda problem, inner: SAEQN(),
+    "similar-newton": lambda problem, inner: SimilarNewton(),
     "aeg": lambda problem, inner: AEG(inner=inner),
     "gmco": lambda problem, inner: GMCO(inner=inner),
     "fgm": lambda problem, inner: FGM(),

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from geartrain.oracles.differences import central_gradient, difference_steps
-from geartrain.oracles.protocols import MissingOracle, Vector, answers
+from geartrain.oracles.protocols import QUESTIONS, MissingOracle, Vector, answers
 
 _FLOAT64 = np.dtype(np.float64)
 # NumPy's codes of real numbers: floats, integers, booleans.
 _REAL = "fiub"
 
-KINDS = ("grad", "value", "component", "coord", "prox")
+KINDS = ("grad", "value", "component", "coord", "prox", "product")
 
 
 def _blas_dot() -> Callable[[Vector, Vector], float]:
@@ -62,9 +63,10 @@ class Ledger:
 class Oracle:
     """A term as the methods see it: counted, timed, checked.
 
-    The attributes `value`, `grad`, `value_and_grad`, `component`, `coord` and `prox` are
-    callables. A question that the term does not answer itself is put together from those it
-    does (see `geartrain.oracles.protocols.can`) and counted as what was really asked.
+    The attributes `value`, `grad`, `value_and_grad`, `component`, `coord`, `prox`, `products` and
+    `second_order` are callables. A question that the term does not answer itself is put
+    together from those it does (see `geartrain.oracles.protocols.can`) and counted as what was
+    really asked.
     """
 
     value: Callable[[Vector], float]
@@ -73,6 +75,8 @@ class Oracle:
     component: Callable[[Vector, int], Vector]
     coord: Callable[[Vector, int], float]
     prox: Callable[[Vector, float], Vector]
+    products: Callable[[Vector, Vector], Vector]
+    second_order: Callable[[Vector, Vector], tuple[float, Vector, Vector]]
 
     def __init__(self, term: Any, name: str, ledger: Ledger, n: int) -> None:
         self.term = term
@@ -92,6 +96,10 @@ class Oracle:
             self.coord = self._scalar("coord", term.coord)
         if "prox" in known:
             self.prox = self._vector("prox", term.prox)
+        if "products" in known:
+            self.products = partial(self._columns, term.products)
+        if "second_order" in known:
+            self.second_order = self._fused_columns
         self._fill_gaps(known)
 
     def bulk(self, kind: str, kernel: Callable[..., Any], *args: Any) -> Any:
@@ -121,6 +129,8 @@ class Oracle:
                 self.grad = self._by_differences
         if "value_and_grad" not in known and {"value", "grad"} <= vars(self).keys():
             self.value_and_grad = lambda x: (self.value(x), self.grad(x))
+        if "second_order" not in known and {"value_and_grad", "products"} <= vars(self).keys():
+            self.second_order = lambda x, D: (*self.value_and_grad(x), self.products(x, D))
 
     def _mean_of_components(self, x: Vector) -> Vector:
         m = int(self.term.n_components)
@@ -201,6 +211,30 @@ class Oracle:
 
         return ask
 
+    def _columns(self, fn: Callable[[Vector, Vector], Any], x: Vector, D: Vector) -> Vector:
+        """The Hessian times D: every column is counted."""
+        start = perf_counter()
+        out = np.asarray(fn(x, D), dtype=np.float64)
+        self.ledger.add(f"{self.name}.product", D.shape[1], perf_counter() - start)
+        if out.shape != D.shape:
+            raise ValueError(
+                f"{self.name}.products answered with shape {out.shape}, expected {D.shape}"
+            )
+        self._refuse(f"{self.name}.product", out)
+        return out
+
+    def _fused_columns(self, x: Vector, D: Vector) -> tuple[float, Vector, Vector]:
+        """One gradient and the columns; the time is the gradient's."""
+        columns: Any = None
+
+        def ask(x: Vector) -> Any:
+            nonlocal columns
+            value, gradient, columns = self.term.second_order(x, D)
+            return value, gradient
+
+        value, gradient = self._fused(ask)(x)
+        return value, gradient, self._columns(lambda x, D: columns, x, D)
+
     @staticmethod
     def _refuse(key: str, out: Vector) -> None:
         """Raise, unless only the square of a large number overflowed."""
@@ -240,7 +274,7 @@ class Oracle:
         return vector
 
     def __getattr__(self, question: str) -> Any:
-        if question in ("value", "grad", "value_and_grad", "component", "coord", "prox"):
+        if question in QUESTIONS:
             given = ", ".join(sorted(answers(self.__dict__.get("term")))) or "nothing"
             raise MissingOracle(f"{self.name} has no {question!r}; it answers only: {given}")
         raise AttributeError(question)

@@ -104,9 +104,11 @@ class LinearModel(Algebra):
         return self.A @ x
 
     def _pull_back(self, slopes: Vector) -> Vector:
-        """``sum_k slopes_k a_k``."""
+        """``sum_k slopes_k a_k``, for every column of slopes."""
         out = self.A.T @ slopes
-        return np.append(out, slopes.sum()) if self.intercept else out
+        if not self.intercept:
+            return out
+        return np.concatenate([out, slopes.sum(axis=0, keepdims=True)])
 
     def value(self, x: Vector) -> float:
         losses = self.loss.value(self.y, self.predict(x))
@@ -121,6 +123,11 @@ class LinearModel(Algebra):
         ridge = self._ridge(x)
         value = float(self.loss.value(self.y, z).mean() + 0.5 * (x @ ridge))
         return value, self._pull_back(self.loss.derivative(self.y, z) / self.m) + ridge
+
+    def products(self, x: Vector, D: Vector) -> Vector:
+        """The Hessian at x times the columns of D."""
+        bends = self.loss.second(self.y, self.predict(x)) / self.m
+        return self._pull_back(bends[:, None] * self.predict(D)) + self._ridge(D)
 
     def curvature_product(self, v: Vector) -> Vector:
         """The Hessian times v if every loss had its largest curvature."""

@@ -52,6 +52,10 @@ class Loss(ABC):
     def derivative(self, y: Vector, z: Vector) -> Vector:
         """Its derivative in the prediction."""
 
+    @abstractmethod
+    def second(self, y: Vector, z: Vector) -> Vector:
+        """Its second derivative there; at a kink one of the two limits."""
+
 
 @dataclass(frozen=True)
 class Logistic(Loss):
@@ -69,6 +73,9 @@ class Logistic(Loss):
 
     def derivative(self, y: Vector, z: Vector) -> Vector:
         return -y * _sigmoid(-y * z)
+
+    def second(self, y: Vector, z: Vector) -> Vector:
+        return _sigmoid(z) * _sigmoid(-z)
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,9 @@ class Squared(Loss):
     def derivative(self, y: Vector, z: Vector) -> Vector:
         return z - y
 
+    def second(self, y: Vector, z: Vector) -> Vector:
+        return np.ones_like(z)
+
 
 @dataclass(frozen=True)
 class SmoothedHinge(Loss):
@@ -106,6 +116,10 @@ class SmoothedHinge(Loss):
 
     def derivative(self, y: Vector, z: Vector) -> Vector:
         return -y * _sigmoid((1.0 - y * z) / self.mu)
+
+    def second(self, y: Vector, z: Vector) -> Vector:
+        t = (1.0 - y * z) / self.mu
+        return _sigmoid(t) * _sigmoid(-t) / self.mu
 
 
 @dataclass(frozen=True)
@@ -128,6 +142,9 @@ class Huber(Loss):
     def derivative(self, y: Vector, z: Vector) -> Vector:
         return np.clip(z - y, -self.delta, self.delta)
 
+    def second(self, y: Vector, z: Vector) -> Vector:
+        return np.where(np.abs(z - y) <= self.delta, 1.0, 0.0)
+
 
 @dataclass(frozen=True)
 class SquaredHinge(Loss):
@@ -145,6 +162,9 @@ class SquaredHinge(Loss):
 
     def derivative(self, y: Vector, z: Vector) -> Vector:
         return -2.0 * y * np.maximum(0.0, 1.0 - y * z)
+
+    def second(self, y: Vector, z: Vector) -> Vector:
+        return np.where(y * z < 1.0, 2.0, 0.0)
 
 
 LOSSES: dict[str, type[Loss]] = {

@@ -2,19 +2,22 @@
 
 A *term* is any object with some of the methods below; nothing has to be inherited.
 
-===================  ==========================================  ======================
-question             call                                        constants beside it
-===================  ==========================================  ======================
-``value``            ``term.value(x) -> float``
-``grad``             ``term.grad(x) -> ndarray (n,)``            ``L``, ``mu``
-``value_and_grad``   ``term.value_and_grad(x) -> (float, g)``    ``L``, ``mu``
-``component``        ``term.component(x, k) -> ndarray (n,)``    ``n_components``, ``L_components``
-``coord``            ``term.coord(x, i) -> float``               ``L_coord``
-``prox``             ``term.prox(u, alpha) -> ndarray (n,)``
-===================  ==========================================  ======================
+==================  ==========================================  ==================================
+question            call                                        constants beside it
+==================  ==========================================  ==================================
+``value``           ``term.value(x) -> float``
+``grad``            ``term.grad(x) -> ndarray (n,)``            ``L``, ``mu``
+``value_and_grad``  ``term.value_and_grad(x) -> (float, g)``    ``L``, ``mu``
+``component``       ``term.component(x, k) -> ndarray (n,)``    ``n_components``, ``L_components``
+``coord``           ``term.coord(x, i) -> float``               ``L_coord``
+``prox``            ``term.prox(u, alpha) -> ndarray (n,)``
+``products``        ``term.products(x, D) -> ndarray (n, k)``
+``second_order``    ``term.second_order(x, D) -> (float, g, P)``
+==================  ==========================================  ==================================
 
 ``prox(u, alpha)`` is the minimiser of ``term(v) + alpha/2 |v - u|^2``. ``component(x, k)``
-is the gradient of the k-th summand of ``term(x) = (1/m) sum_k term_k(x)``.
+is the gradient of the k-th summand of ``term(x) = (1/m) sum_k term_k(x)``. ``products(x, D)`` is
+the Hessian at x times the k columns of D; ``second_order`` gives it with value and gradient.
 """
 
 from __future__ import annotations
@@ -26,7 +29,16 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 
-QUESTIONS = ("value", "grad", "value_and_grad", "component", "coord", "prox")
+QUESTIONS = (
+    "value",
+    "grad",
+    "value_and_grad",
+    "component",
+    "coord",
+    "prox",
+    "products",
+    "second_order",
+)
 
 # A gradient can be had from each of these, in order of preference.
 _GRADIENT_SOURCES = ("grad", "value_and_grad", "component", "coord")
@@ -38,6 +50,8 @@ _IN_WORDS = {
     "component": "the gradient of one summand",
     "coord": "one partial derivative",
     "prox": "a proximal step",
+    "products": "its Hessian times vectors",
+    "second_order": "its value, gradient and Hessian times vectors",
 }
 
 
@@ -110,6 +124,8 @@ def can(term: Any, question: str) -> bool:
         return not known.isdisjoint(("value", "value_and_grad"))
     if question == "value_and_grad":
         return can(term, "grad") and can(term, "value")
+    if question == "second_order":
+        return question in known or (can(term, "value_and_grad") and "products" in known)
     return question in known
 
 

@@ -75,6 +75,10 @@ class Quadratic(Algebra):
         grad = self.Q @ x - self.b
         return float(0.5 * (x @ (grad - self.b))), grad
 
+    def products(self, x: Vector, D: Vector) -> Vector:
+        """Q times the columns of D."""
+        return self.Q @ D
+
     def hessian_product(self, v: Vector) -> Vector:
         """``Q v``."""
         return self.Q @ v
