@@ -22,7 +22,7 @@ from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.registry import make_method
 from geartrain.methods.sae_qn import SAEQN, SAEQNState
-from geartrain.methods.trials import Difference
+from geartrain.methods.trials import Difference, Proximal
 from geartrain.oracles.protocols import answers, can
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
@@ -33,7 +33,7 @@ SEPARATE_FROM = 5.0
 # less than this part of that of g: for a convex h, and for one that may not be.
 TRY_FROM = 2.0
 SMALL, SMALL_DIFFERENCE = 1.0, 0.6
-# Inner runs for a difference end early then.
+# Inner runs end early then.
 LOOSE = 0.6
 # A difference whose parts disagree in the first two steps is not small; below this ratio of prices
 # that is reason enough to give up.
@@ -98,7 +98,8 @@ class Plan:
         n_h, n_g = ledger.calls[f"{p.h.name}.grad"], ledger.calls[f"{p.g.name}.grad"]
         if self.prices.given is None and n_h == 1 and p_h < TRY_FROM * p_g:
             return f"a gradient of {p.h.name} costs {p_h / p_g:.2g} times one of {p.g.name}"
-        if state.cut_off >= 2 or (n_h >= PATIENCE and n_g * p_g > OUT_OF_HAND * n_h * p_h):
+        cut_off = self.prices.given is not None and state.cut_off >= 2
+        if cut_off or (n_h >= PATIENCE and n_g * p_g > OUT_OF_HAND * n_h * p_h):
             return f"{n_g / n_h:.0f} gradients of {p.g.name} for one of {p.h.name}"
         ratio = state.at.pairs.newest_ratio()
         small = SMALL if p.h_is_convex else SMALL_DIFFERENCE
@@ -168,12 +169,13 @@ def make_plan(problem: Sum, inner: Any, given: Mapping[str, float] | None) -> Pl
     if rho < TRY_FROM and fallback is not None:
         why = f"lbfgs: prices are alike (ratio {rho:.2g}), separation does not pay"
         return Plan(problem, fallback, None, prices, why, SAEQN())
-    steps = int(min(max(INNER * rho, 60.0), 500.0))
+    steps = int(max(INNER * rho, 60.0))
     why = (
         f"sae-qn: a gradient of {expensive} costs {rho:.4g} times one of the other term; inner "
         f"runs of up to {steps} steps"
     )
     method = SAEQN(inner=LBFGS(max_steps=steps))
-    if rho < SEPARATE_FROM and not problem.h_is_convex:
-        method = replace(method, trial=Difference(method.inner, accuracy=LOOSE))
+    if rho < SEPARATE_FROM:
+        maker = Proximal if problem.h_is_convex else Difference
+        method = replace(method, trial=maker(method.inner, accuracy=LOOSE))
     return Plan(problem, method, fallback, prices, why, method)
