@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 
 from geartrain.estimators.block_smo import NO_HALVES, NO_POINTS, block_smo, working_set
-from geartrain.estimators.exact import exact_gradient
+from geartrain.estimators.exact import Exact, exact_gradient
 from geartrain.estimators.kernel_matrix import EXP_ERROR, Kernel, TrainingKernel
 from geartrain.estimators.problem import BinaryProblem, best_intercept, feasible
 from geartrain.kernels import smo
@@ -163,25 +163,44 @@ def test_small_and_large_problems_are_solved_alike(monkeypatch):
     assert abs(one_block.objective - blocks.objective) <= one_block.gap + blocks.gap
 
 
-@pytest.mark.parametrize("small", [640, 0])
-def test_gradient_is_exact_near_the_margin_and_bounded_beyond(small, monkeypatch):
-    monkeypatch.setattr("geartrain.estimators.kernel_matrix.SMALL", small)
-    problem, K = make(500, C=30.0)
-    y = problem.y
-    lo, hi = np.minimum(30 * y, 0), np.maximum(30 * y, 0)
-    beta = block_smo(problem).coefficients
+@pytest.mark.parametrize("entries", [1 << 18, 0])
+@pytest.mark.parametrize("error", [1e-4, 3e-3])
+def test_gradient_is_exact_near_the_margin_and_bounded_beyond(error, entries, monkeypatch):
+    monkeypatch.setattr("geartrain.estimators.exact.ENTRIES", entries)
+    problem, K = make(500, C=0.5)
+    y, rng = problem.y, np.random.default_rng(0)
+    lo, hi = np.minimum(0.5 * y, 0), np.maximum(0.5 * y, 0)
+    solution = block_smo(problem)
+    beta = solution.coefficients
     true = y - K @ beta
-    exact = exact_gradient(replace(problem, tol=0.3), beta, true, lo, hi)
-    far = np.setdiff1d(np.arange(500), exact.near)
-    assert far.size > 100 and exact.near.size > exact.S.size
-    assert not beta[far].any() and set(exact.S) == set(np.flatnonzero(beta))
-    np.testing.assert_allclose(exact.F[exact.near], true[exact.near], atol=1e-11)
-    pessimism = (y * (exact.F - true))[far]
-    room = problem.kernel.error * (K @ abs(beta))[far]
-    assert (pessimism >= -1e-12).all() and (pessimism <= 2.001 * room).all()
-    # The hinge of the far points is zero even so.
-    b = best_intercept(exact.F, y, problem.C)
-    assert (y * (exact.F - b))[far].max() < 0
+    E = error * (K @ abs(beta))
+    exact = exact_gradient(problem, beta, true + E * rng.uniform(-1, 1, 500), E, lo, hi)
+    near, far = exact.near, np.setdiff1d(np.arange(500), exact.near)
+    assert (np.abs(beta[far]) == 0.5).sum() > 50 and (beta[far] == 0.0).sum() > 50
+    assert np.isin(np.flatnonzero((lo < beta) & (beta < hi)), near).all()
+    assert near.size < 150 and not exact.E[near].any() and (exact.E[far] == E[far]).all()
+    np.testing.assert_allclose(exact.F[near], true[near], atol=1e-12)
+    assert (abs(exact.F - true) <= exact.E + 1e-12).all()
+    # Neither violation nor gap see the far points, so both are those of the true gradient.
+    F = exact.pessimistic(beta, hi)
+    assert smo.extremes(F, beta, lo, hi) == pytest.approx(smo.extremes(true, beta, lo, hi))
+    b = best_intercept(F, y, problem.C)
+    assert b == pytest.approx(best_intercept(true, y, problem.C), abs=1e-12)
+    for part in (far, near):
+        gaps = [
+            (problem.C * np.maximum(0, y * (G - b)) - abs(beta) * y * (G - b))[part]
+            for G in (F, true)
+        ]
+        np.testing.assert_allclose(*gaps, atol=1e-12)
+        assert gaps[0].any() == (part is near)
+    assert solution.gap == pytest.approx(gaps[1].sum(), abs=1e-9)
+
+
+def test_what_is_not_known_exactly_is_taken_for_the_worst():
+    beta, hi = np.array([0.0, 1.0, -1.0, 0.0]), np.array([1.0, 1.0, 0.0, 0.0])
+    exact = Exact(np.zeros(4), np.arange(1.0, 5.0), *3 * [np.empty(0)])
+    # Can it grow, its F may be larger; can it only shrink, its F may be smaller.
+    assert list(exact.pessimistic(beta, hi)) == [1.0, -2.0, 3.0, -4.0]
 
 
 def test_kernels_without_a_bound_are_computed_exactly_everywhere():
@@ -193,7 +212,7 @@ def test_kernels_without_a_bound_are_computed_exactly_everywhere():
         beta = np.where(np.arange(200) % 3, 0.0, problem.y)
         F = problem.y - kernel.exact(np.arange(200), np.arange(200)) @ beta
         bounds = np.minimum(5 * problem.y, 0), np.maximum(5 * problem.y, 0)
-        exact = exact_gradient(other, beta, np.zeros(200), *bounds)
+        exact = exact_gradient(other, beta, np.zeros(200), np.full(200, np.inf), *bounds)
         assert exact.near.size == 200
         np.testing.assert_allclose(exact.F, F, rtol=1e-12, atol=1e-10)
 
@@ -222,7 +241,7 @@ def test_optimality_conditions_recomputed(memory):
     assert F[beta < hi].max() - F[beta > lo].min() <= problem.tol * (1 + 1e-9)
     losses = np.maximum(0, 1 - y * (K @ beta + solution.intercept))
     primal = 0.5 * beta @ K @ beta + C @ losses
-    assert solution.objective == pytest.approx(primal, rel=1e-12)
+    assert solution.objective == pytest.approx(primal, rel=problem.kernel.error)
     assert solution.gap == pytest.approx(primal - (y @ beta - 0.5 * beta @ K @ beta), abs=1e-9)
     assert solution.converged and 0 <= solution.gap + 1e-9 < 1e-3 * primal
     better = [primal + 1.0]

@@ -58,32 +58,36 @@ def block_smo(problem: BinaryProblem) -> Solution:
     kernel, y = problem.kernel, problem.y
     lo, hi = np.where(y > 0.0, 0.0, -problem.C), np.where(y > 0.0, problem.C, 0.0)
     beta = np.zeros(y.size) if problem.start is None else feasible(problem.start, lo, hi)
+    F, G = y.copy(), np.zeros(y.size)
     S = np.flatnonzero(beta)
-    F = y - kernel.exact_product(np.arange(y.size), S, beta[S]) if S.size else y.copy()
+    kernel.move(F, G, S, beta[S], abs(beta[S]))
     rows_before, rounds, steps = kernel.n_rows, 0, 0
-    least, idle = np.inf, 0
+    least, idle, spread = np.inf, 0, 0.0
     while idle < PATIENCE and rounds < problem.max_iter:
-        more_rounds, more_steps = _descend(problem, beta, F, lo, hi, problem.max_iter - rounds)
+        more_rounds, more_steps = _descend(problem, beta, F, G, lo, hi, problem.max_iter - rounds)
         rounds, steps = rounds + more_rounds, steps + more_steps
-        exact = exact_gradient(problem, beta, F, lo, hi)
+        spread = spread + G  # K |beta - last exact beta| is at most this
+        E = kernel.error * spread if kernel.error < np.inf else np.full(y.size, np.inf)
+        exact = exact_gradient(problem, beta, F, E, lo, hi)
         F = exact.F
-        top, bottom = smo.extremes(F, beta, lo, hi)
+        top, bottom = smo.extremes(exact.pessimistic(beta, hi), beta, lo, hi)
         # No step: the violation is below the rounding of float32.
         if top - bottom <= problem.tol or not more_steps:
             break
         idle = idle + 1 if top - bottom >= least else 0
         least = min(least, top - bottom)
-    beta, F = polish(problem, beta, exact, lo, hi)
+    beta, exact = polish(problem, beta, exact, lo, hi)
+    F = exact.pessimistic(beta, hi)
     top, bottom = smo.extremes(F, beta, lo, hi)
     intercept = best_intercept(F, y, problem.C)
-    square = float(beta @ (y - F))  # beta'K beta
-    objective = 0.5 * square + float(problem.C @ np.maximum(0.0, y * (F - intercept)))
-    dual = float(beta @ y) - 0.5 * square
+    x = y * (F - intercept)
+    gap = float((problem.C * np.maximum(0.0, x) - abs(beta) * x).sum())
+    dual = 0.5 * float(beta @ (y + exact.F))  # <y, beta> - 1/2 <beta, K beta>
     return Solution(
         coefficients=beta,
         intercept=intercept,
-        objective=objective,
-        gap=objective - dual,
+        objective=dual + gap,
+        gap=gap,
         n_iter=max(rounds, 1),
         calls={"kernel.row": kernel.n_rows - rows_before, "smo.step": steps},
         converged=top - bottom <= problem.tol,
@@ -91,16 +95,16 @@ def block_smo(problem: BinaryProblem) -> Solution:
 
 
 def _descend(
-    problem: BinaryProblem, beta: Array, F: Array, lo: Array, hi: Array, max_rounds: int
+    problem: BinaryProblem, beta: Array, F: Array, G: Array, lo: Array, hi: Array, max_rounds: int
 ) -> tuple[int, int]:
-    """Lines 2 to 5 in float32 on `beta` and `F` in place; rounds and two-variable steps."""
+    """Lines 2 to 5 in float32 on `beta`, `F`, `G` in place; rounds and two-variable steps."""
     from geartrain.kernels import smo
 
     kernel, m = problem.kernel, beta.size
     aim = SAFETY * problem.tol
     q_max = min(BLOCK_MAX, kernel.capacity)
     q = m if kernel.small else min(q_max, BLOCK_START if m > MEDIUM else 2 * BLOCK_START)
-    W = np.empty(0, np.int64)
+    W, memory = np.empty(0, np.int64), np.empty(0, np.float32)
     rounds = steps = 0
     while rounds < max_rounds:
         top, bottom = smo.extremes(F, beta, lo, hi)
@@ -110,7 +114,7 @@ def _descend(
         if violation <= aim:
             break
         if kernel.small:
-            done = _whole_block(kernel, F, beta, lo, hi, aim)
+            done = _whole_block(kernel, F, G, beta, lo, hi, aim)
         else:
             free = np.count_nonzero((lo[W] < beta[W]) & (beta[W] < hi[W]))
             if 2 * free >= q:
@@ -118,14 +122,18 @@ def _descend(
             W = working_set(F, beta, lo, hi, W, q, top, bottom)
             slots = kernel.cached(W)
             f, b = F[W], beta[W]
-            block = smo.take_block(kernel.rows, slots, W)
+            if memory.size < W.size**2:
+                memory = np.empty(q * q, np.float32)
+            block = memory[: W.size**2].reshape(W.size, W.size)
+            smo.take_block(kernel.rows, slots, W, block)
             known = np.ones(W.size, np.bool_)
             goal = max(BLOCK_FACTOR * violation, 0.5 * aim)
             done = smo.solve_block(
                 block, known, NO_POINTS, NO_HALVES, f, b, lo[W], hi[W], goal, 100 * W.size
             )
             moved = np.flatnonzero(b - beta[W])
-            smo.subtract_rows(F, kernel.rows, slots[moved], (b - beta[W])[moved])
+            old, new = beta[W[moved]], b[moved]
+            smo.move_rows(F, G, kernel.rows, slots[moved], new - old, abs(new) - abs(old))
             beta[W] = b
         if not done:
             break
@@ -154,7 +162,13 @@ def working_set(
 
 
 def _whole_block(
-    kernel: TrainingKernel, F: Array, beta: Array, lo: Array, hi: Array, goal: float
+    kernel: TrainingKernel,
+    F: Array,
+    G: Array,
+    beta: Array,
+    lo: Array,
+    hi: Array,
+    goal: float,
 ) -> int:
     """All points as one block; of a Gaussian only the rows that SMO comes to are computed."""
     from geartrain.kernels import smo
@@ -167,4 +181,7 @@ def _whole_block(
         kernel.rows, known, points, kernel.halves, F, beta, lo, hi, goal, 100 * kernel.m
     )
     kernel.adopt(known)
+    S = np.flatnonzero(beta)
+    G[:] = 0.0
+    smo.subtract_rows(G, kernel.rows, S, -abs(beta[S]))
     return done

@@ -275,6 +275,13 @@ class TrainingKernel:
         self._owner[slots] = ids
         self._last_use[slots] = self._clock
 
+    def move(self, F: Array, G: Array, S: Array, d: Array, a: Array) -> None:
+        """``F -= K[:, S] d`` and ``G += K[:, S] a`` by cached rows."""
+        from geartrain.kernels.smo import move_rows
+
+        for part in blocks(S.size, 2 * BLOCK):
+            move_rows(F, G, self.rows, self.cached(S[part]), d[part], a[part])
+
     def exact(self, P: Array, S: Array) -> Array:
         """``K[P, S]`` in float64."""
         if self.kernel.name == "precomputed":

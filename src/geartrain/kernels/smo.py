@@ -83,15 +83,12 @@ def extremes(F: Array, beta: Array, lo: Array, hi: Array) -> tuple[float, float]
 
 
 @njit(cache=True, nogil=True)
-def take_block(rows: Array, slots: Array, W: Array) -> Array:
-    """K[W, W] out of the cached rows."""
-    q = W.size
-    block = np.empty((q, q), np.float32)
-    for s in range(q):
-        row = rows[slots[s]]
-        for t in range(q):
-            block[s, t] = row[W[t]]
-    return block
+def take_block(rows: Array, slots: Array, W: Array, block: Array) -> None:
+    """``block <- K[W, W]`` out of the cached rows."""
+    for s in range(W.size):
+        row, out = rows[slots[s]], block[s]
+        for t in range(W.size):
+            out[t] = row[W[t]]
 
 
 @njit(cache=True, nogil=True)
@@ -224,13 +221,20 @@ def subtract_rows(F: Array, rows: Array, slots: Array, d: Array) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract", "reassoc"})
-def row_sums(rows: Array, slots: Array, c: Array) -> tuple[Array, Array]:
-    """sum_s c_s K[s] and sum_s |c_s| K[s], float32 rows, float64 sums."""
-    m = rows.shape[1]
-    total, size = np.zeros(m), np.zeros(m)
-    for s in range(slots.size):
-        row, c_s, a_s = rows[slots[s]], c[s], abs(c[s])
-        for k in range(m):
-            total[k] += c_s * row[k]
-            size[k] += a_s * row[k]
-    return total, size
+def move_rows(F: Array, G: Array, rows: Array, slots: Array, d: Array, a: Array) -> None:
+    """F <- F - sum_s d_s K[s] and G <- G + sum_s a_s K[s]; as `subtract_rows`."""
+    s = 0
+    while s + 4 <= d.size:
+        c0, c1, c2, c3 = d[s], d[s + 1], d[s + 2], d[s + 3]
+        a0, a1, a2, a3 = a[s], a[s + 1], a[s + 2], a[s + 3]
+        r0, r1, r2, r3 = rows[slots[s]], rows[slots[s + 1]], rows[slots[s + 2]], rows[slots[s + 3]]
+        for k in range(F.size):
+            F[k] -= (c0 * r0[k] + c1 * r1[k]) + (c2 * r2[k] + c3 * r3[k])
+            G[k] += (a0 * r0[k] + a1 * r1[k]) + (a2 * r2[k] + a3 * r3[k])
+        s += 4
+    while s < d.size:
+        c0, a0, r0 = d[s], a[s], rows[slots[s]]
+        for k in range(F.size):
+            F[k] -= c0 * r0[k]
+            G[k] += a0 * r0[k]
+        s += 1
