@@ -62,7 +62,7 @@ def block_smo(problem: BinaryProblem) -> Solution:
     S = np.flatnonzero(beta)
     kernel.move(F, G, S, beta[S], abs(beta[S]))
     rows_before, rounds, steps = kernel.n_rows, 0, 0
-    least, idle, spread = np.inf, 0, 0.0
+    least, idle, spread = np.inf, 0, np.zeros(y.size)
     while idle < PATIENCE and rounds < problem.max_iter:
         more_rounds, more_steps = _descend(problem, beta, F, G, lo, hi, problem.max_iter - rounds)
         rounds, steps = rounds + more_rounds, steps + more_steps
