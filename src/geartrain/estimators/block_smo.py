@@ -18,7 +18,13 @@ import numpy as np
 from geartrain.estimators.arrays import Array
 from geartrain.estimators.exact import exact_gradient, polish
 from geartrain.estimators.kernel_matrix import TrainingKernel
-from geartrain.estimators.problem import BinaryProblem, Solution, best_intercept, feasible
+from geartrain.estimators.problem import (
+    BinaryProblem,
+    Solution,
+    best_intercept,
+    feasible,
+    hinge_objective,
+)
 
 BLOCK_START, BLOCK_MAX = 256, 2048
 MEDIUM = 4096  # points, below which most rows are wanted anyway and rounds are what costs
@@ -82,11 +88,12 @@ def block_smo(problem: BinaryProblem) -> Solution:
     intercept = best_intercept(F, y, problem.C)
     x = y * (F - intercept)
     gap = float((problem.C * np.maximum(0.0, x) - abs(beta) * x).sum())
-    dual = 0.5 * float(beta @ (y + exact.F))  # <y, beta> - 1/2 <beta, K beta>
+    S = np.flatnonzero(beta)
+    known = not exact.E[S].any()
     return Solution(
         coefficients=beta,
         intercept=intercept,
-        objective=dual + gap,
+        objective=hinge_objective(beta[S], (y - F)[S], gap) if known else None,
         gap=gap,
         n_iter=max(rounds, 1),
         calls={"kernel.row": kernel.n_rows - rows_before, "smo.step": steps},

@@ -25,6 +25,7 @@ ROUND = 2.0**-24  # of float32
 EXP_ERROR = 1e-6  # relative, of `gaussian_f4`
 OVERFLOW = "the kernel overflows in float32; scale the features"
 SMALL = 640  # up to so many points K is one block
+GRID = 2.0**22  # squared norm over squared unit: such sums of products are exact in float32
 FEW = 1 << 16  # numbers in all points: they stay in the cache
 KERNELS = ("rbf", "linear", "poly", "precomputed")
 
@@ -99,6 +100,15 @@ def square_norms(points: Any) -> Array:
     return np.einsum("ij,ij->i", points, points)
 
 
+def _finite(numbers: Array) -> Array:
+    """`numbers` in float32, if they are numbers there."""
+    with np.errstate(over="ignore"):
+        numbers = numbers.astype(np.float32)
+    if not np.isfinite(numbers).all():
+        raise ValueError(OVERFLOW)
+    return numbers
+
+
 def _products(A: Any, B: Any) -> Array:
     """<a, b> for all rows a of A and b of B, as an array."""
     G = A @ B.T
@@ -159,21 +169,43 @@ class TrainingKernel:
         return np.empty((self.capacity, self.m), np.float32)
 
     @cached_property
+    def _on_grid(self) -> bool:
+        """Whether float32 makes no error in the products of points of a Gaussian.
+
+        So it is if the coordinates are multiples of some 2^-k that is not too small: categories
+        as zeros and ones, counts, pixels.
+        """
+        if self.kernel.name != "rbf" or self.small:
+            return False
+        largest = float(square_norms(self.X).max(initial=1.0))
+        unit = 2.0 ** np.ceil(0.5 * np.log2(largest / GRID)) if largest < np.inf else 1.0
+        for rows in (slice(BLOCK), slice(None)):  # few points are on a grid by chance
+            part = self.X[rows].data if sparse.issparse(self.X) else self.X[rows]
+            if (np.rint(part / unit) * unit != part).any():
+                return False
+        return largest < GRID
+
+    @cached_property
     def _scaled(self) -> tuple[Any, Array]:
         """Float32 points and half their squared norms, such that rbf is exp(<a, b> - ...).
 
-        Dense points are centred: the Gaussian does not see it, and less is cancelled.
+        Dense points are centred: the Gaussian does not see it, and less is cancelled. Points on a
+        grid are left there, and the exponent is scaled instead.
         """
         if callable(self.kernel.name) or self.kernel.name == "precomputed":
             return None, np.empty(0, np.float32)
         if self.kernel.name != "rbf":
             return self.X.astype(np.float32), np.empty(0, np.float32)
-        points = self.X.copy() if sparse.issparse(self.X) else self.X - self.X.mean(axis=0)
-        points *= np.sqrt(2.0 * self.kernel.gamma)
-        half = (0.5 * square_norms(points)).astype(np.float32)
-        if not np.isfinite(half).all():
-            raise ValueError(OVERFLOW)
-        return points.astype(np.float32), half
+        points = self.X
+        if not self._on_grid:
+            points = points.copy() if sparse.issparse(points) else points - points.mean(axis=0)
+            points *= np.sqrt(2.0 * self.kernel.gamma)
+        return points.astype(np.float32), _finite(0.5 * square_norms(points))
+
+    @property
+    def _exponent(self) -> float:
+        """What <a, b> - |a|^2/2 - |b|^2/2 of the scaled points is multiplied by."""
+        return 2.0 * self.kernel.gamma if self._on_grid else 1.0
 
     @cached_property
     def error(self) -> float:
@@ -181,12 +213,14 @@ class TrainingKernel:
 
         With R the norm of the longest scaled point and u = 2^-24, the exponent is off by at most
         (n + 16) u R^2: n from the product, 8 from rounding the points and their norms, 4 from the
-        differences and 4 from the factor 1/ln 2. Entries below 2^-126 are taken for that.
+        differences and 4 from the factor 1/ln 2. On a grid only these last 4 are left. Entries
+        below 2^-126 are taken for that.
         """
-        if self.kernel.name != "rbf" or sparse.issparse(self.X):
+        if self.kernel.name != "rbf":
             return np.inf
-        square = 2.0 * float(self.halves.max(initial=0.0))
-        exponent = min((self.X.shape[1] + 16) * ROUND * square, 1.0)
+        square = 2.0 * self._exponent * float(self.halves.max(initial=0.0))
+        roundings = 4 if self._on_grid else self.X.shape[1] + 16
+        exponent = min(roundings * ROUND * square, 1.0)
         error = float(np.expm1(exponent)) + EXP_ERROR
         return error / (1.0 - error) if error < 0.5 else np.inf
 
@@ -203,9 +237,9 @@ class TrainingKernel:
         else:
             np.dot(points[W], points.T, out=out)
         if self.kernel.name == "rbf":
-            from geartrain.kernels.smo import gaussian_f4
+            from geartrain.kernels.smo import LOG2_E, gaussian_f4
 
-            gaussian_f4(out, half[W], half)
+            gaussian_f4(out, half[W], half, np.float32(self._exponent) * LOG2_E)
         elif self.kernel.name == "poly":
             out *= np.float32(self.kernel.gamma)
             out += np.float32(self.kernel.coef0)
@@ -214,23 +248,31 @@ class TrainingKernel:
             raise ValueError(OVERFLOW)
 
     @cached_property
+    def _columns(self) -> tuple[Array, Array]:
+        """`coordinates` and `halves`, if they are not empty."""
+        from geartrain.kernels.smo import centred_columns
+
+        out = np.zeros((-(-self.X.shape[1] // 4) * 4, self.m), np.float32)
+        return out, _finite(centred_columns(self.X, np.sqrt(2.0 * self.kernel.gamma), out))
+
+    @cached_property
+    def _in_columns(self) -> bool:
+        dense = self.kernel.name == "rbf" and not sparse.issparse(self.X)
+        return self.small and dense and self.X.size <= FEW
+
+    @property
     def coordinates(self) -> Array:
         """The scaled points one coordinate after the other, if they are few; else empty.
 
         From these a compiled loop makes a row as quickly as a matrix product does. Zeros bring the
         number of coordinates to a multiple of four.
         """
-        points, _ = self._scaled
-        if self.kernel.name != "rbf" or sparse.issparse(points) or points.size > FEW:
-            return np.empty((0, self.m), np.float32)
-        out = np.zeros((-(-points.shape[1] // 4) * 4, self.m), np.float32)
-        out[: points.shape[1]] = points.T
-        return out
+        return self._columns[0] if self._in_columns else np.empty((0, self.m), np.float32)
 
     @property
     def halves(self) -> Array:
         """Half the squared norms of the scaled points."""
-        return self._scaled[1]
+        return self._columns[1] if self._in_columns else self._scaled[1]
 
     def adopt(self, known: Array) -> None:
         """Rows of K that were computed in place by others: row i is in slot i."""

@@ -39,11 +39,19 @@ class Solution:
 
     coefficients: Array
     intercept: float
-    objective: float  # P(c, b)
+    objective: float | None  # P(c, b); None: not computed, see `hinge_objective`
     gap: float  # P(c, b) minus a lower bound on its minimum
     n_iter: int
     calls: dict[str, int]
     converged: bool
+
+
+def hinge_objective(coefficients: Array, f: Array, gap: float) -> float:
+    """P(c, b) of the plain hinge in terms of its gap and f = K c, at points where c is not zero.
+
+    The dual objective is <y, c> - 1/2 <c, K c>, and y_i is the sign of c_i.
+    """
+    return gap + float(abs(coefficients).sum() - 0.5 * (coefficients @ f))
 
 
 def best_intercept(F: Array, y: Array, C: Array) -> float:

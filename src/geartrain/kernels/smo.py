@@ -12,11 +12,11 @@ W          working set: indices of the block
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from geartrain.kernels.vector_exp import exp_of_nonpositive
@@ -28,35 +28,74 @@ TAU = np.float32(1e-12)  # curvature of a pair of equal points, as in LIBSVM
 LEAST = np.int32(-(2**31))
 CHUNK = 128  # where the largest is looked for after its chunk is known
 # Constants of the types they are used in: conversions in the loops take long to compile.
-ZERO, HALF, ONE, TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
+ZERO, ONE, TWO = np.float32(0.0), np.float32(1.0), np.float32(2.0)
 LOG2_E, LOWEST = np.float32(1.4426950408889634), np.float32(-126.0)
-C1, C2, C3, C4, C5, C6 = (np.float32(math.log(2.0) ** k / math.factorial(k)) for k in range(1, 7))
-BIAS, MANTISSA = np.int32(127), np.int32(23)  # of the bits of a float32
+# 1 + C1 r + ... + C5 r^5 is 2^r to 9.2e-8 for |r| <= 1/2 (Remez).
+C1, C2, C3 = np.float32(0.69314698), np.float32(0.24022242), np.float32(0.055507337)
+C4, C5 = np.float32(0.0096715126), np.float32(0.0013264727)
+ROUND = np.float32(1.5 * 2.0**23)  # a sum with it has no fraction
+MANTISSA = np.int32(23)  # bits of it
 SIGN, LOWER = np.int32(31), np.int32(0x7FFFFFFF)
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def gaussian_f4(G: Array, a: Array, b: Array) -> None:
-    """G[i, j] <- exp(min(G[i, j] - a[i] - b[j], 0)) in float32, relative error about 1e-6.
+@intrinsic
+def _float_of(typing_context: Any, bits: Any) -> Any:
+    """The float32 with these bits."""
+    return types.float32(types.int32), _same_bits
 
-    exp(s) = 2^n 2^r with n the nearest integer to s / ln 2; 2^r by its Taylor polynomial and 2^n
-    by its bits, so that the compiler makes vector instructions of both loops.
+
+@intrinsic
+def _bits_of(typing_context: Any, number: Any) -> Any:
+    """The bits of a float32."""
+    return types.int32(types.float32), _same_bits
+
+
+def _same_bits(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
+
+
+# Sums must not be reordered: `ROUND` would be lost.
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract"})
+def gaussian_f4(G: Array, a: Array, b: Array, scale: float) -> None:
+    """G[i, j] <- 2^min(scale (G[i, j] - a[i] - b[j]), 0) in float32, relative error about 3e-7.
+
+    2^t = 2^n 2^r with n the nearest integer to t: the first factor is added to the bits of the
+    second, a polynomial of least relative error that is one at zero.
     """
-    bits = np.empty(G.shape[1], np.int32)
-    power = bits.view(np.float32)
     for i in range(G.shape[0]):
         row = G[i]
         a_i = a[i]
         for j in range(row.size):
-            t = (row[j] - a_i - b[j]) * LOG2_E
+            t = (row[j] - a_i - b[j]) * scale
             t = t if t > LOWEST else LOWEST
             t = t if t < ZERO else ZERO
-            n = np.int32(t - HALF)  # towards zero, so the nearest to t
-            r = t - np.float32(n)
-            bits[j] = (n + BIAS) << MANTISSA
-            row[j] = (((((C6 * r + C5) * r + C4) * r + C3) * r + C2) * r + C1) * r + ONE
-        for j in range(row.size):
-            row[j] *= power[j]
+            n = t + ROUND  # n is in its last bits
+            r = t - (n - ROUND)
+            r2 = r * r
+            p = (ONE + C1 * r) + r2 * ((C2 + C3 * r) + r2 * (C4 + C5 * r))
+            row[j] = _float_of(_bits_of(p) + (_bits_of(n) << MANTISSA))
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract", "reassoc"})
+def centred_columns(X: Array, scale: float, out: Array) -> Array:
+    """out[j, i] <- scale (X[i, j] - mean of column j), float32; half the squared norms, float64."""
+    m, n = X.shape
+    mean, centred, halves = np.zeros(n), np.empty(n), np.empty(m)
+    for i in range(m):
+        row = X[i]
+        for j in range(n):
+            mean[j] += row[j]
+    for j in range(n):
+        mean[j] /= m
+    for i in range(m):
+        row, total = X[i], 0.0
+        for j in range(n):
+            centred[j] = scale * (row[j] - mean[j])
+            total += centred[j] * centred[j]
+        for j in range(n):
+            out[j, i] = centred[j]
+        halves[i] = 0.5 * total
+    return halves
 
 
 @njit(cache=True, nogil=True)
@@ -129,7 +168,7 @@ def _gaussian_row(points: Array, halves: Array, i: int, K: Array) -> None:
         a0, a1, a2, a3 = p0[i], p1[i], p2[i], p3[i]
         for j in range(row.size):
             row[j] += (a0 * p0[j] + a1 * p1[j]) + (a2 * p2[j] + a3 * p3[j])
-    gaussian_f4(K[i : i + 1], halves[i : i + 1], halves)
+    gaussian_f4(K[i : i + 1], halves[i : i + 1], halves, LOG2_E)
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
