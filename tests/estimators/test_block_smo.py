@@ -196,7 +196,8 @@ def test_gradient_is_exact_near_the_margin_and_bounded_beyond(error, entries, mo
     np.testing.assert_allclose(exact.F[near], true[near], atol=1e-12)
     assert (abs(exact.F - true) <= exact.E + 1e-12).all()
     # Neither violation nor gap see the far points, so both are those of the true gradient.
-    F = exact.pessimistic(beta, hi)
+    F, slack = exact.pessimistic(beta, lo, hi)
+    assert not slack.any()
     assert smo.extremes(F, beta, lo, hi) == pytest.approx(smo.extremes(true, beta, lo, hi))
     b = best_intercept(F, y, problem.C)
     assert b == pytest.approx(best_intercept(true, y, problem.C), abs=1e-12)
@@ -211,10 +212,46 @@ def test_gradient_is_exact_near_the_margin_and_bounded_beyond(error, entries, mo
 
 
 def test_what_is_not_known_exactly_is_taken_for_the_worst():
-    beta, hi = np.array([0.0, 1.0, -1.0, 0.0]), np.array([1.0, 1.0, 0.0, 0.0])
-    exact = Exact(np.zeros(4), np.arange(1.0, 5.0), *3 * [np.empty(0)])
-    # Can it grow, its F may be larger; can it only shrink, its F may be smaller.
-    assert list(exact.pessimistic(beta, hi)) == [1.0, -2.0, 3.0, -4.0]
+    beta, hi = np.array([0.0, 1.0, -1.0, 0.0, 0.5]), np.array([1.0, 1.0, 0.0, 0.0, 1.0])
+    exact = Exact(np.zeros(5), np.arange(1.0, 6.0), *3 * [np.empty(0)])
+    F, slack = exact.pessimistic(beta, hi - 1.0, hi)
+    # Can it only grow, its F may be larger; can it only shrink, its F may be smaller.
+    assert list(F) == [1.0, -2.0, 3.0, -4.0, 0.0] and list(slack) == [0.0, 0.0, 0.0, 0.0, 5.0]
+
+
+def test_an_error_far_below_the_tolerance_may_stay():
+    problem, _ = make(1200, n=8)
+    X, y = np.rint(8 * problem.kernel.X) / 8, problem.y
+    problem = replace(problem, kernel=TrainingKernel(Kernel("rbf", 1.0), X, 1e9))
+    K = rbf_kernel(X, gamma=1.0)
+    lo, hi = np.minimum(5 * y, 0), np.maximum(5 * y, 0)
+    rough = block_smo(problem)
+    beta = rough.coefficients
+    free = (lo < beta) & (beta < hi)
+    b, true = rough.intercept, y - K @ beta
+    assert free.sum() > 256 and rough.converged
+    assert true[beta < hi].max() - true[beta > lo].min() <= problem.tol
+    gap = (problem.C * np.maximum(0, y * (true - b)) - abs(beta) * y * (true - b)).sum()
+    assert rough.objective is None and gap <= rough.gap <= 1.2 * gap
+    E = np.full(1200, 0.04 * problem.tol)
+    F = true + E * np.random.default_rng(0).uniform(-1, 1, 1200)
+    assert not exact_gradient(problem, beta, F, E, lo, hi).near.size
+    assert exact_gradient(problem, beta, F, 2 * E, lo, hi).near.size >= free.sum()
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix])
+@pytest.mark.parametrize("unit", [1.0, 0.125, 3.0, 0.1])
+def test_products_of_points_on_a_grid_are_exact(unit, form):
+    """Multiples of a power of two are; of 0.1 they are not."""
+    rng = np.random.default_rng(0)
+    X = unit * rng.integers(-4, 5, (700, 30))
+    kernel = TrainingKernel(Kernel("rbf", 0.5 / (30 * unit**2)), form(X), 1e9)
+    W = np.arange(0, 700, 7)
+    rows = np.empty((100, 700), np.float32)
+    kernel.fill(W, rows)
+    square = ((X[W, None] - X[None]) ** 2).sum(axis=2)
+    error = abs(rows / np.exp(-kernel.kernel.gamma * square) - 1).max()
+    assert error <= kernel.error and (kernel.error < 5e-6) == (unit != 0.1)
 
 
 def test_kernels_without_a_bound_are_computed_exactly_everywhere():

@@ -7,14 +7,15 @@ beta       ``beta``        signed dual variables, lo <= beta <= hi
 F          ``F``           gradient of the dual, F_i = y_i - (K beta)_i
 E          ``E``           bound of the error of F_i; zero where F_i is float64
 S          ``S``           points with beta_i != 0
-near       ``near``        points where E_i leaves open on which side of the margin they are
+near       ``near``        points where E_i matters
 =========  ==============  =================================================================
 
 The duality gap at (beta, b) is the sum of C_i max(0, x_i) - |beta_i| x_i with x_i = y_i (F_i - b).
 The summand is zero where beta_i = 0 and x_i <= 0, and where |beta_i| = C_i and x_i >= 0, whatever
-the size of x_i. So F is computed in float64 for the near points only, the free ones among them. At
-the others it is known to float32 rounding, and violation and gap are taken at F moved towards the
-margin by E: they are exact, or above the truth should such a point turn out to matter.
+the size of x_i. So F is computed in float64 only for free points and where E leaves open on which
+side of the margin a point is; and not even there if E is far below the tolerance. Violation and gap
+are taken at F moved towards the margin by E: they are exact, or above the truth should a point that
+is not near turn out to matter.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ POLISH_MAX = 16  # free points: so few cost nothing
 NEEDED_MAX = 256  # free points where float32 did not reach the tolerance
 TINY = 1e-300
 RIDGE = 1e-10  # of the mean diagonal: points may be equal
+SHARE = 0.05  # of the tolerance: an error of F that may stay
 ROUNDING = 1e-11  # a violation as small as this is rounding
 
 
@@ -46,9 +48,13 @@ class Exact:
     S: Array
     K: Array | None  # K[near, S], if it is small
 
-    def pessimistic(self, beta: Array, hi: Array) -> Array:
-        """F moved towards the margin by E: what violation and gap are no smaller at."""
-        return np.where(beta < hi, self.F + self.E, self.F - self.E)
+    def pessimistic(self, beta: Array, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """F moved towards the margin by E, and the E that is left at free points.
+
+        Violation and gap are no larger than those at this F but for what the second adds.
+        """
+        up, low = beta < hi, beta > lo
+        return self.F + self.E * (up.astype(float) - low), self.E * (up & low)
 
 
 def exact_gradient(
@@ -77,7 +83,11 @@ def exact_gradient(
     top, bottom = smo.extremes(F, beta, lo, hi)
     # An optimal F is at most b where beta = lo and at least b where beta = hi.
     wrong = np.where(beta < hi, F - min(top, bottom), max(top, bottom) - F)
-    near = np.flatnonzero((wrong + E >= 0.0) | ((lo < beta) & (beta < hi)))
+    free = (lo < beta) & (beta < hi)
+    unclear = (wrong + E >= 0.0) | free
+    if np.count_nonzero(free) > NEEDED_MAX:  # else the polish wants them all
+        unclear &= SHARE * problem.tol < E
+    near = np.flatnonzero(unclear)
     S = np.flatnonzero(beta)
     F, E = F.copy(), E.copy()
     E[near] = 0.0

@@ -21,7 +21,7 @@ from geartrain.estimators.arrays import Array
 BLOCK = 128  # rows of K in one matrix product
 ROWS_SHARE = 0.8  # of the memory limit is for cached rows; the rest for blocks and copies
 ENTRIES = 1 << 18  # of a float64 block: 2 MB stay in the cache
-ROUND = 2.0**-24  # of float32
+ROUND, LN2 = 2.0**-24, float(np.log(2.0))  # the first of float32
 EXP_ERROR = 1e-6  # relative, of `gaussian_f4`
 OVERFLOW = "the kernel overflows in float32; scale the features"
 SMALL = 640  # up to so many points K is one block
@@ -237,9 +237,9 @@ class TrainingKernel:
         else:
             np.dot(points[W], points.T, out=out)
         if self.kernel.name == "rbf":
-            from geartrain.kernels.smo import LOG2_E, gaussian_f4
+            from geartrain.kernels.smo import gaussian_f4
 
-            gaussian_f4(out, half[W], half, np.float32(self._exponent) * LOG2_E)
+            gaussian_f4(out, half[W], half, np.float32(self._exponent / LN2))
         elif self.kernel.name == "poly":
             out *= np.float32(self.kernel.gamma)
             out += np.float32(self.kernel.coef0)
