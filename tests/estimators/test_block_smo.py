@@ -232,7 +232,7 @@ def test_an_error_far_below_the_tolerance_may_stay():
     assert free.sum() > 256 and rough.converged
     assert true[beta < hi].max() - true[beta > lo].min() <= problem.tol
     gap = (problem.C * np.maximum(0, y * (true - b)) - abs(beta) * y * (true - b)).sum()
-    assert rough.objective is None and gap <= rough.gap <= 1.2 * gap
+    assert rough.objective is None and gap <= rough.gap <= 2 * gap
     E = np.full(1200, 0.04 * problem.tol)
     F = true + E * np.random.default_rng(0).uniform(-1, 1, 1200)
     assert not exact_gradient(problem, beta, F, E, lo, hi).near.size
