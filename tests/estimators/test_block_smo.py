@@ -10,9 +10,9 @@ from scipy.sparse import csr_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 
 from geartrain.estimators.block_smo import NO_HALVES, NO_POINTS, block_smo, working_set
-from geartrain.estimators.exact import Exact, exact_gradient
+from geartrain.estimators.exact import exact_gradient
 from geartrain.estimators.kernel_matrix import EXP_ERROR, Kernel, TrainingKernel
-from geartrain.estimators.problem import BinaryProblem, best_intercept, feasible, hinge_objective
+from geartrain.estimators.problem import BinaryProblem, feasible, hinge_objective
 from geartrain.kernels import smo
 
 
@@ -196,11 +196,13 @@ def test_gradient_is_exact_near_the_margin_and_bounded_beyond(error, entries, mo
     np.testing.assert_allclose(exact.F[near], true[near], atol=1e-12)
     assert (abs(exact.F - true) <= exact.E + 1e-12).all()
     # Neither violation nor gap see the far points, so both are those of the true gradient.
-    F, slack = exact.pessimistic(beta, lo, hi)
-    assert not slack.any()
+    F, slack, violation = smo.pessimistic(exact.F, exact.E, beta, lo, hi)
+    assert not slack.any() and violation == pytest.approx(
+        np.subtract(*smo.extremes(true, beta, lo, hi))
+    )
     assert smo.extremes(F, beta, lo, hi) == pytest.approx(smo.extremes(true, beta, lo, hi))
-    b = best_intercept(F, y, problem.C)
-    assert b == pytest.approx(best_intercept(true, y, problem.C), abs=1e-12)
+    b = smo.best_intercept(F, y, problem.C)
+    assert b == pytest.approx(smo.best_intercept(true, y, problem.C), abs=1e-12)
     for part in (far, near):
         gaps = [
             (problem.C * np.maximum(0, y * (G - b)) - abs(beta) * y * (G - b))[part]
@@ -213,10 +215,10 @@ def test_gradient_is_exact_near_the_margin_and_bounded_beyond(error, entries, mo
 
 def test_what_is_not_known_exactly_is_taken_for_the_worst():
     beta, hi = np.array([0.0, 1.0, -1.0, 0.0, 0.5]), np.array([1.0, 1.0, 0.0, 0.0, 1.0])
-    exact = Exact(np.zeros(5), np.arange(1.0, 6.0), *3 * [np.empty(0)])
-    F, slack = exact.pessimistic(beta, hi - 1.0, hi)
+    F, slack, violation = smo.pessimistic(np.zeros(5), np.arange(1.0, 6.0), beta, hi - 1.0, hi)
     # Can it only grow, its F may be larger; can it only shrink, its F may be smaller.
     assert list(F) == [1.0, -2.0, 3.0, -4.0, 0.0] and list(slack) == [0.0, 0.0, 0.0, 0.0, 5.0]
+    assert violation == 3.0 - -4.0 + 2 * 5.0
 
 
 def test_an_error_far_below_the_tolerance_may_stay():
@@ -373,7 +375,7 @@ def test_best_intercept_by_brute_force(points):
     def loss(b):
         return C @ np.maximum(0, y * (F - b))
 
-    assert loss(best_intercept(F, y, C)) <= min(map(loss, F)) + 1e-9
+    assert loss(smo.best_intercept(F, y, C)) <= min(map(loss, F)) + 1e-9
 
 
 def test_feasible_start():

@@ -16,12 +16,11 @@ from __future__ import annotations
 import numpy as np
 
 from geartrain.estimators.arrays import Array
-from geartrain.estimators.exact import Exact, exact_gradient, polish
+from geartrain.estimators.exact import exact_gradient, polish
 from geartrain.estimators.kernel_matrix import TrainingKernel
 from geartrain.estimators.problem import (
     BinaryProblem,
     Solution,
-    best_intercept,
     feasible,
     hinge_objective,
 )
@@ -59,6 +58,8 @@ def block_smo(problem: BinaryProblem) -> Solution:
     .. [1] R.-E. Fan, P.-H. Chen, C.-J. Lin, Working set selection using second order information
        for training support vector machines, JMLR 6 (2005).
     """
+    from geartrain.kernels import smo
+
     kernel, y = problem.kernel, problem.y
     lo, hi = np.where(y > 0.0, 0.0, -problem.C), np.where(y > 0.0, problem.C, 0.0)
     beta = np.zeros(y.size) if problem.start is None else feasible(problem.start, lo, hi)
@@ -74,19 +75,16 @@ def block_smo(problem: BinaryProblem) -> Solution:
         E = kernel.error * spread if kernel.error < np.inf else np.full(y.size, np.inf)
         exact = exact_gradient(problem, beta, F, E, lo, hi)
         F = exact.F
-        violation = _violation(exact, beta, lo, hi)
+        _, _, violation = smo.pessimistic(exact.F, exact.E, beta, lo, hi)
         # No step: the violation is below the rounding of float32.
         if violation <= problem.tol or not more_steps:
             break
         idle = idle + 1 if violation >= least else 0
         least = min(least, violation)
     beta, exact = polish(problem, beta, exact, lo, hi)
-    F, slack = exact.pessimistic(beta, lo, hi)
-    intercept = best_intercept(F, y, problem.C)
-    x = y * (F - intercept)
-    # Convex in every x: the largest value is at an end of what x may be.
-    terms = [problem.C * np.maximum(0.0, end) - abs(beta) * end for end in (x - slack, x + slack)]
-    gap = float(np.maximum(*terms).sum())
+    F, slack, violation = smo.pessimistic(exact.F, exact.E, beta, lo, hi)
+    intercept = smo.best_intercept(F, y, problem.C)
+    gap = smo.duality_gap(F, slack, beta, y, problem.C, intercept)
     S = np.flatnonzero(beta)
     known = not exact.E[S].any()
     return Solution(
@@ -96,17 +94,8 @@ def block_smo(problem: BinaryProblem) -> Solution:
         gap=gap,
         n_iter=max(rounds, 1),
         calls={"kernel.row": kernel.n_rows - rows_before, "smo.step": steps},
-        converged=_violation(exact, beta, lo, hi) <= problem.tol,
+        converged=violation <= problem.tol,
     )
-
-
-def _violation(exact: Exact, beta: Array, lo: Array, hi: Array) -> float:
-    """The violation, or a little more if F is not known exactly."""
-    from geartrain.kernels import smo
-
-    F, slack = exact.pessimistic(beta, lo, hi)
-    top, bottom = smo.extremes(F, beta, lo, hi)
-    return top - bottom + 2.0 * float(slack.max())
 
 
 def _descend(

@@ -48,14 +48,6 @@ class Exact:
     S: Array
     K: Array | None  # K[near, S], if it is small
 
-    def pessimistic(self, beta: Array, lo: Array, hi: Array) -> tuple[Array, Array]:
-        """F moved towards the margin by E, and the E that is left at free points.
-
-        Violation and gap are no larger than those at this F but for what the second adds.
-        """
-        up, low = beta < hi, beta > lo
-        return self.F + self.E * (up.astype(float) - low), self.E * (up & low)
-
 
 def exact_gradient(
     problem: BinaryProblem, beta: Array, F: Array, E: Array, lo: Array, hi: Array
@@ -80,14 +72,8 @@ def exact_gradient(
     from geartrain.kernels import smo
 
     kernel, y = problem.kernel, problem.y
-    top, bottom = smo.extremes(F, beta, lo, hi)
-    # An optimal F is at most b where beta = lo and at least b where beta = hi.
-    wrong = np.where(beta < hi, F - min(top, bottom), max(top, bottom) - F)
-    free = (lo < beta) & (beta < hi)
-    unclear = (wrong + E >= 0.0) | free
-    if np.count_nonzero(free) > NEEDED_MAX:  # else the polish wants them all
-        unclear &= SHARE * problem.tol < E
-    near = np.flatnonzero(unclear)
+    # Are the free points few, the polish wants them all.
+    near = smo.near_points(F, E, beta, lo, hi, NEEDED_MAX, SHARE * problem.tol)
     S = np.flatnonzero(beta)
     F, E = F.copy(), E.copy()
     E[near] = 0.0

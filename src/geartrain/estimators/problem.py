@@ -54,19 +54,6 @@ def hinge_objective(coefficients: Array, f: Array, gap: float) -> float:
     return gap + float(abs(coefficients).sum() - 0.5 * (coefficients @ f))
 
 
-def best_intercept(F: Array, y: Array, C: Array) -> float:
-    """The b that minimises sum_i C_i max(0, y_i (F_i - b)): the middle of all that do."""
-    order = np.argsort(F)
-    F, C, positive = F[order], C[order], y[order] > 0.0
-    # Slope right of the k-th breakpoint.
-    slope = np.cumsum(C) - C[positive].sum()
-    flat = 1e-12 * float(C.sum())
-    k = int(np.argmax(slope >= -flat))
-    if abs(slope[k]) <= flat and k + 1 < F.size:
-        return 0.5 * float(F[k] + F[k + 1])
-    return float(F[k])
-
-
 def feasible(beta: Array, lo: Array, hi: Array) -> Array:
     """`beta` moved into the box, the heavier side shrunk until the sum is zero."""
     beta = np.clip(beta, lo, hi)

@@ -122,6 +122,105 @@ def extremes(F: Array, beta: Array, lo: Array, hi: Array) -> tuple[float, float]
 
 
 @njit(cache=True, nogil=True)
+def near_points(
+    F: Array, E: Array, beta: Array, lo: Array, hi: Array, few: int, small: float
+) -> Array:
+    """Free points and those that an error of E may move across the margin.
+
+    Are there more than `few` free points, those with E <= `small` are left out.
+    """
+    top, bottom = extremes(F, beta, lo, hi)
+    free = 0
+    for k in range(F.size):
+        free += lo[k] < beta[k] < hi[k]
+    least = small if free > few else -1.0
+    near, n = np.empty(F.size, np.int64), 0
+    for k in range(F.size):
+        up, low = beta[k] < hi[k], beta[k] > lo[k]
+        # An optimal F is at most b where beta = lo and at least b where beta = hi.
+        wrong = F[k] - min(top, bottom) if up else max(top, bottom) - F[k]
+        if E[k] > least and (wrong + E[k] >= 0.0 or (up and low)):
+            near[n] = k
+            n += 1
+    return near[:n].copy()
+
+
+@njit(cache=True, nogil=True)
+def pessimistic(
+    F: Array, E: Array, beta: Array, lo: Array, hi: Array
+) -> tuple[Array, Array, float]:
+    """F moved towards the margin by its error E, the E of free points, and the violation.
+
+    Free points may be on either side, so their F stays; the violation covers both.
+    """
+    moved, slack, worst = F.copy(), np.zeros(F.size), 0.0
+    for k in range(F.size):
+        up, low = beta[k] < hi[k], beta[k] > lo[k]
+        if up and low:
+            slack[k] = E[k]
+            worst = max(worst, E[k])
+        elif up:
+            moved[k] += E[k]
+        elif low:
+            moved[k] -= E[k]
+    top, bottom = extremes(moved, beta, lo, hi)
+    return moved, slack, top - bottom + 2.0 * worst
+
+
+@njit(cache=True, nogil=True)
+def duality_gap(F: Array, slack: Array, beta: Array, y: Array, C: Array, b: float) -> float:
+    """Sum of C_i max(0, x_i) - |beta_i| x_i, the largest for y_i (F_i - b) -+ slack_i = x_i.
+
+    The summands are convex, so it is at an end.
+    """
+    total = 0.0
+    for k in range(F.size):
+        x, size = y[k] * (F[k] - b), abs(beta[k])
+        left, right = x - slack[k], x + slack[k]
+        total += max(C[k] * max(0.0, left) - size * left, C[k] * max(0.0, right) - size * right)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def best_intercept(F: Array, y: Array, C: Array) -> float:
+    """The b that minimises sum_i C_i max(0, y_i (F_i - b)): the middle of all that do.
+
+    The slope of the sum grows with b, by C_i at every F_i. The first F_i right of which it is not
+    negative is in (left, right], which is halved.
+    """
+    base = total = 0.0
+    for k in range(F.size):
+        total += C[k]
+        if y[k] > 0.0:
+            base += C[k]
+    flat = 1e-12 * total
+    left, right = -np.inf, np.inf
+    while True:
+        first, last = np.inf, -np.inf
+        for k in range(F.size):
+            if left < F[k] <= right:
+                first, last = min(first, F[k]), max(last, F[k])
+        if first == last:
+            break
+        middle = max(first, min(first + 0.5 * (last - first), np.nextafter(last, first)))
+        slope = -base
+        for k in range(F.size):
+            if F[k] <= middle:
+                slope += C[k]
+        if slope >= -flat:
+            right = middle
+        else:
+            left = middle
+    slope, after = -base, np.inf
+    for k in range(F.size):
+        if F[k] <= first:
+            slope += C[k]
+        else:
+            after = min(after, F[k])
+    return 0.5 * (first + after) if abs(slope) <= flat and after < np.inf else first
+
+
+@njit(cache=True, nogil=True)
 def take_block(rows: Array, slots: Array, W: Array, block: Array) -> None:
     """``block <- K[W, W]`` out of the cached rows."""
     for s in range(W.size):
