@@ -13,6 +13,8 @@ violation  ``top - bottom``  max of F where beta can grow, minus min of F where 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from geartrain.estimators.arrays import Array
@@ -31,6 +33,10 @@ PATIENCE = 3  # times F may be computed anew without a smaller violation: roundi
 NO_POINTS, NO_HALVES = np.empty((0, 0), np.float32), np.empty(0, np.float32)
 BLOCK_FACTOR = 0.1  # a block is solved until its violation has fallen to this share
 SAFETY = 0.5  # of the tolerance is aimed at, so that float32 rounding does not cost a round
+SAMPLE_TOL = 0.2  # to which the sample is solved
+SAMPLE_LEAST = 8  # points of a class that a sample must have
+BAND = 0.01  # of the margin: between its ends a point is taken for a free one
+MOST = 2 / 3  # of the points: if more are support vectors, all rows are wanted anyway
 
 
 def block_smo(problem: BinaryProblem) -> Solution:
@@ -38,7 +44,9 @@ def block_smo(problem: BinaryProblem) -> Solution:
 
     Algorithm
 
-    1. F = y - K beta; beta = 0 or an earlier solution.
+    1. beta is an earlier solution, or a guess: the problem is solved roughly for a sample of the
+       points, with C such that the sum of all C_i is the same; beta_i is at its bound where that
+       solution has a loss, 0 where it has none, between at the margin. F = y - K beta.
     2. W: the free points of the last block (at most half), and of the others those with the
        largest F that can grow and the smallest F that can shrink. If half the block is free, q
        doubles. A small problem is one block.
@@ -62,11 +70,16 @@ def block_smo(problem: BinaryProblem) -> Solution:
 
     kernel, y = problem.kernel, problem.y
     lo, hi = np.where(y > 0.0, 0.0, -problem.C), np.where(y > 0.0, problem.C, 0.0)
-    beta = np.zeros(y.size) if problem.start is None else feasible(problem.start, lo, hi)
+    rows_before, rounds, steps = kernel.n_rows, 0, 0
+    if problem.start is not None:
+        beta = feasible(problem.start, lo, hi)
+    elif kernel.small:
+        beta = np.zeros(y.size)
+    else:
+        beta, rounds, steps = _guess(problem, lo, hi)
     F, G = y.copy(), np.zeros(y.size)
     S = np.flatnonzero(beta)
     kernel.move(F, G, S, beta[S], abs(beta[S]))
-    rows_before, rounds, steps = kernel.n_rows, 0, 0
     least, idle, spread = np.inf, 0, np.zeros(y.size)
     while idle < PATIENCE and rounds < problem.max_iter:
         more_rounds, more_steps = _descend(problem, beta, F, G, lo, hi, problem.max_iter - rounds)
@@ -96,6 +109,38 @@ def block_smo(problem: BinaryProblem) -> Solution:
         calls={"kernel.row": kernel.n_rows - rows_before, "smo.step": steps},
         converged=violation <= problem.tol,
     )
+
+
+def _guess(problem: BinaryProblem, lo: Array, hi: Array) -> tuple[Array, int, int]:
+    """Line 1: a beta, and the rounds and steps that it took; zero where no guess is of use."""
+    from geartrain.kernels import smo
+
+    A, kernel = problem.kernel.sample
+    y, C = problem.y[A], problem.C[A]
+    nothing = np.zeros(problem.y.size)
+    if min(np.count_nonzero(C[y > 0.0]), np.count_nonzero(C[y < 0.0])) < SAMPLE_LEAST:
+        return nothing, 0, 0
+    C *= problem.C.sum() / C.sum()
+    rows_before = kernel.n_rows
+    beta, F, G = np.zeros(A.size), y.copy(), np.zeros(A.size)
+    rounds, steps = _descend(
+        replace(problem, kernel=kernel, y=y, C=C, tol=SAMPLE_TOL),
+        beta,
+        F,
+        G,
+        np.where(y > 0.0, 0.0, -C),
+        np.where(y > 0.0, C, 0.0),
+        problem.max_iter - 1,
+    )
+    problem.kernel.n_rows += kernel.n_rows - rows_before
+    S = np.flatnonzero(beta)
+    F = problem.y.copy()
+    problem.kernel.move(F, nothing.copy(), A[S], beta[S], beta[S])
+    x = problem.y * (F - smo.best_intercept(F, problem.y, problem.C))
+    share = np.clip(0.5 + x / (2.0 * BAND), 0.0, 1.0)
+    if np.count_nonzero(share) > MOST * share.size:
+        return nothing, rounds, steps
+    return feasible(share * (lo + hi), lo, hi), rounds, steps
 
 
 def _descend(

@@ -25,6 +25,7 @@ ROUND, LN2 = 2.0**-24, float(np.log(2.0))  # the first of float32
 EXP_ERROR = 1e-6  # relative, of `gaussian_f4`
 OVERFLOW = "the kernel overflows in float32; scale the features"
 SMALL = 640  # up to so many points K is one block
+SAMPLE = 8  # one in so many points is taken for a sample
 GRID = 2.0**22  # squared norm over squared unit: such sums of products are exact in float32
 FEW = 1 << 16  # numbers in all points: they stay in the cache
 KERNELS = ("rbf", "linear", "poly", "precomputed")
@@ -137,7 +138,7 @@ class TrainingKernel:
     rows : array (capacity, m)
         The cached rows, float32.
     n_rows : int
-        Rows computed so far.
+        Rows computed so far, those of the sample included.
     n_products : int
         Products with K so far.
     """
@@ -273,6 +274,14 @@ class TrainingKernel:
     def halves(self) -> Array:
         """Half the squared norms of the scaled points."""
         return self._columns[1] if self._in_columns else self._scaled[1]
+
+    @cached_property
+    def sample(self) -> tuple[Array, TrainingKernel]:
+        """One in `SAMPLE` points, always the same, and their kernel."""
+        order = np.random.default_rng(self.m).permutation(self.m)
+        A = np.sort(order[: self.m // SAMPLE])
+        X = self.X[np.ix_(A, A)] if self.kernel.name == "precomputed" else self.X[A]
+        return A, TrainingKernel(self.kernel, X, self.memory_limit / SAMPLE)
 
     def adopt(self, known: Array) -> None:
         """Rows of K that were computed in place by others: row i is in slot i."""
