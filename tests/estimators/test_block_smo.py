@@ -40,7 +40,9 @@ def objective(solution, problem):
 def solve_block(K, *rest):
     """The compiled loop on a block whose rows are all known."""
     known = np.ones(len(K), np.bool_)
-    return smo.solve_block(K.astype(np.float32), known, NO_POINTS, NO_HALVES, *rest)
+    return smo.solve_block(
+        K.astype(np.float32), np.arange(len(K)), known, NO_POINTS, NO_HALVES, *rest
+    )
 
 
 def smo_steps(K, f, b, lo, hi, steps):

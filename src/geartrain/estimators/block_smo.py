@@ -31,6 +31,7 @@ BLOCK_START, BLOCK_MAX = 256, 2048
 MEDIUM = 4096  # points, below which most rows are wanted anyway and rounds are what costs
 PATIENCE = 3  # times F may be computed anew without a smaller violation: rounding
 NO_POINTS, NO_HALVES = np.empty((0, 0), np.float32), np.empty(0, np.float32)
+CROWDED = 16  # largest blocks full of free points, after which all points are taken for a block
 BLOCK_FACTOR = 0.1  # a block is solved until its violation has fallen to this share
 SAFETY = 0.5  # of the tolerance is aimed at, so that float32 rounding does not cost a round
 SAMPLE_TOL = 0.2  # to which the sample is solved
@@ -49,7 +50,7 @@ def block_smo(problem: BinaryProblem) -> Solution:
        solution has a loss, 0 where it has none, between at the margin. F = y - K beta.
     2. W: the free points of the last block (at most half), and of the others those with the
        largest F that can grow and the smallest F that can shrink. If half the block is free, q
-       doubles. A small problem is one block.
+       doubles. A small problem is one block; so is one with more free points than blocks can hold.
     3. Inside the block: two-variable SMO, the first variable of largest F, the second of largest
        second-order gain [1]_, until the block's violation is a tenth of the whole one.
     4. F -= K[:, W] (change of beta), float32 rows, float64 sums.
@@ -154,7 +155,7 @@ def _descend(
     q_max = min(BLOCK_MAX, kernel.capacity)
     q = m if kernel.small else min(q_max, BLOCK_START if m > MEDIUM else 2 * BLOCK_START)
     W, memory = np.empty(0, np.int64), np.empty(0, np.float32)
-    rounds = steps = 0
+    rounds = steps = crowded = 0
     while rounds < max_rounds:
         top, bottom = smo.extremes(F, beta, lo, hi)
         violation = top - bottom
@@ -162,11 +163,12 @@ def _descend(
             problem.report(f"block {rounds}: violation {violation:.3g}, q = {q}")
         if violation <= aim:
             break
-        if kernel.small:
+        if kernel.small or (crowded == CROWDED and m <= kernel.capacity):
             done = _whole_block(kernel, F, G, beta, lo, hi, aim)
         else:
             free = np.count_nonzero((lo[W] < beta[W]) & (beta[W] < hi[W]))
             if 2 * free >= q:
+                crowded += q == q_max
                 q = min(2 * q, q_max)
             W = working_set(F, beta, lo, hi, W, q, top, bottom)
             slots = kernel.cached(W)
@@ -178,7 +180,17 @@ def _descend(
             known = np.ones(W.size, np.bool_)
             goal = max(BLOCK_FACTOR * violation, 0.5 * aim)
             done = smo.solve_block(
-                block, known, NO_POINTS, NO_HALVES, f, b, lo[W], hi[W], goal, 100 * W.size
+                block,
+                np.arange(W.size),
+                known,
+                NO_POINTS,
+                NO_HALVES,
+                f,
+                b,
+                lo[W],
+                hi[W],
+                goal,
+                100 * W.size,
             )
             moved = np.flatnonzero(b - beta[W])
             old, new = beta[W[moved]], b[moved]
@@ -219,18 +231,17 @@ def _whole_block(
     hi: Array,
     goal: float,
 ) -> int:
-    """All points as one block; of a Gaussian only the rows that SMO comes to are computed."""
+    """All points as one block; of few points only the rows that SMO comes to are computed."""
     from geartrain.kernels import smo
 
-    points = kernel.coordinates
-    if not points.size:
-        kernel.cached(np.arange(kernel.m))
+    points, every = kernel.coordinates, np.arange(kernel.m)
+    slots = every if points.size else kernel.cached(every)
     known = kernel.slot >= 0
     done = smo.solve_block(
-        kernel.rows, known, points, kernel.halves, F, beta, lo, hi, goal, 100 * kernel.m
+        kernel.rows, slots, known, points, kernel.halves, F, beta, lo, hi, goal, 100 * kernel.m
     )
     kernel.adopt(known)
     S = np.flatnonzero(beta)
     G[:] = 0.0
-    smo.subtract_rows(G, kernel.rows, S, -abs(beta[S]))
+    smo.subtract_rows(G, kernel.rows, slots[S], -abs(beta[S]))
     return done

@@ -273,6 +273,7 @@ def _gaussian_row(points: Array, halves: Array, i: int, K: Array) -> None:
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def solve_block(
     K: Array,
+    slots: Array,
     known: Array,
     points: Array,
     halves: Array,
@@ -285,9 +286,10 @@ def solve_block(
 ) -> int:
     """Two-variable SMO with second-order selection inside the block; b and f are overwritten.
 
-    Ends when the violation inside the block is at most `tol`. Answers the number of steps.
+    The row of point k is K[slots[k]]. Ends when the violation inside the block is at most `tol`.
+    Answers the number of steps.
     Selection is in float32, which is what K is in; f and b are float64. Rows of K that are not
-    `known` are computed when their turn comes, see `_gaussian_row`.
+    `known` are computed when their turn comes, see `_gaussian_row`; then row k is in slot k.
     """
     q = f.size
     diag = np.empty(q, np.float32)
@@ -297,7 +299,7 @@ def solve_block(
     low = np.empty(q, np.float32)  # -f where b can shrink
     gain = np.empty(q, np.float32)
     for k in range(q):
-        diag[k] = K[k, k] if known[k] else ONE
+        diag[k] = K[slots[k], k] if known[k] else ONE
         no_up[k] = 0.0 if b[k] < hi[k] else -BIG
         no_low[k] = 0.0 if b[k] > lo[k] else -BIG
     K_i = K_j = diag  # any two rows: nothing has moved yet
@@ -314,7 +316,7 @@ def solve_block(
         if not known[i]:
             _gaussian_row(points, halves, i, K)
             known[i] = True
-        K_i = K[i]
+        K_i = K[slots[i]]
         top_f4, diag_i = up[i], diag[i]
         for k in range(q):
             d = top_f4 + low[k]
@@ -328,7 +330,7 @@ def solve_block(
         if not known[j]:
             _gaussian_row(points, halves, j, K)
             known[j] = True
-        K_j = K[j]
+        K_j = K[slots[j]]
         t = (top - f[j]) / max(diag_i + diag[j] - TWO * K_i[j], TAU)
         room_i, room_j = hi[i] - b[i], b[j] - lo[j]
         t = min(t, room_i, room_j)
