@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 
-from geartrain.estimators.block_smo import NO_HALVES, NO_POINTS, block_smo, working_set
+from geartrain.estimators.block_smo import NO_HALVES, NO_POINTS, _guess, block_smo, working_set
 from geartrain.estimators.exact import exact_gradient
 from geartrain.estimators.kernel_matrix import EXP_ERROR, Kernel, TrainingKernel
 from geartrain.estimators.problem import BinaryProblem, feasible, hinge_objective
@@ -385,3 +385,75 @@ def test_feasible_start():
     beta = feasible(np.array([3.0, 0.5, -0.5, 0.2]), lo, hi)
     assert abs(beta.sum()) < 1e-15 and (lo <= beta).all() and (beta <= hi).all() and beta.any()
     assert not feasible(np.array([1.0, 1.0, 0.0, 0.0]), lo, hi).any()
+
+
+def noisy(m=2400, C=1.0, **options):
+    """Many points at their bounds: labels with noise."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((m, 2))
+    y = np.where(X[:, 0] + np.sin(3 * X[:, 1]) + 0.3 * rng.standard_normal(m) > 0, 1.0, -1.0)
+    problem, _ = make(m, C=C, **options)
+    return replace(problem, y=y, kernel=TrainingKernel(Kernel("rbf", 0.3), X, 1e9))
+
+
+def test_guess_is_what_the_solution_of_a_sample_says():
+    problem = noisy()
+    kernel, y, C = problem.kernel, problem.y, problem.C
+    lo, hi = np.minimum(y, 0), np.maximum(y, 0)
+    beta, rounds, steps = _guess(problem, lo, hi)
+    A, sample = kernel.sample
+    assert A.size == 300 and np.unique(A).size == 300 and (kernel.X[A] == sample.X).all()
+    assert rounds == 1 and steps > 100 and sample.n_rows <= kernel.n_rows
+    assert (lo <= beta).all() and (beta <= hi).all() and abs(beta.sum()) < 1e-9
+    # The same by the whole kernel matrix of the sample, with C eight times as large.
+    part = replace(problem, y=y[A], C=8 * C[A], kernel=TrainingKernel(kernel.kernel, sample.X, 1e9))
+    c = block_smo(replace(part, tol=1e-6)).coefficients
+    F = y - rbf_kernel(kernel.X, sample.X, gamma=0.3) @ c
+    x = y * (F - smo.best_intercept(F, y, C))
+    clear = abs(x) > 0.15  # the guess solves the sample to one tenth
+    assert clear.mean() > 0.8 and ((beta != 0) == (x > 0))[clear].mean() > 0.99
+    # And it is near the solution: most points are where they belong.
+    solution = block_smo(noisy()).coefficients
+    assert (beta == solution).mean() > 0.8
+    assert np.count_nonzero((lo < beta) & (beta < hi)) <= 1
+
+
+def test_a_guess_changes_the_way_and_not_the_answer(monkeypatch):
+    guessed = block_smo(noisy())
+    monkeypatch.setattr("geartrain.estimators.block_smo.SHARES", (1.1, 1.2))
+    plain = block_smo(noisy())
+    values = [objective(solution, noisy()) for solution in (guessed, plain)]
+    assert abs(values[0] - values[1]) <= guessed.gap + plain.gap
+    assert guessed.converged and plain.converged
+    # Rows of 300 entries are counted like those of 2400.
+    assert guessed.calls["kernel.row"] - 300 < 0.8 * plain.calls["kernel.row"]
+
+
+@pytest.mark.parametrize("C", [1e-3, 1e4])
+def test_no_guess_where_all_or_few_points_are_at_their_bounds(C):
+    problem = noisy(C=C)
+    if C > 1.0:
+        problem = replace(problem, y=np.where(problem.kernel.X[:, 0] > 0, 1.0, -1.0))
+    beta, _, steps = _guess(problem, np.minimum(C * problem.y, 0), np.maximum(C * problem.y, 0))
+    assert not beta.any() and steps > 0
+
+
+def test_no_guess_from_a_sample_without_one_of_the_classes():
+    problem = noisy()
+    y = np.where(np.arange(problem.y.size) < 30, 1.0, -1.0)
+    rare = replace(problem, y=y)
+    beta, rounds, steps = _guess(rare, np.minimum(y, 0), np.maximum(y, 0))
+    assert not beta.any() and rounds == steps == 0
+    assert block_smo(rare).converged
+
+
+def test_many_free_points_become_one_block(monkeypatch):
+    problem, _ = make(1200, n=8)
+    monkeypatch.setattr("geartrain.estimators.block_smo.BLOCK_MAX", 64)
+    monkeypatch.setattr("geartrain.estimators.block_smo.CROWDED", 10**9)
+    slow = block_smo(problem)
+    monkeypatch.setattr("geartrain.estimators.block_smo.CROWDED", 3)
+    quick = block_smo(make(1200, n=8)[0])
+    assert quick.n_iter < 0.2 * slow.n_iter and quick.converged and slow.converged
+    values = [objective(solution, problem) for solution in (slow, quick)]
+    assert abs(values[0] - values[1]) <= slow.gap + quick.gap

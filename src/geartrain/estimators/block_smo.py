@@ -34,10 +34,14 @@ NO_POINTS, NO_HALVES = np.empty((0, 0), np.float32), np.empty(0, np.float32)
 CROWDED = 16  # largest blocks full of free points, after which all points are taken for a block
 BLOCK_FACTOR = 0.1  # a block is solved until its violation has fallen to this share
 SAFETY = 0.5  # of the tolerance is aimed at, so that float32 rounding does not cost a round
+SAMPLED = 2000  # points, from which on a sample is looked at first
 SAMPLE_TOL = 0.2  # to which the sample is solved
 SAMPLE_LEAST = 8  # points of a class that a sample must have
-BAND = 0.01  # of the margin: between its ends a point is taken for a free one
-MOST = 2 / 3  # of the points: if more are support vectors, all rows are wanted anyway
+SHARES = (
+    0.1,
+    0.5,
+)  # of support vectors: if they are fewer, they are few; if more, rows are not saved
+BOUND_SHARE = 0.4  # of them are at their bounds; what is free cannot be guessed
 
 
 def block_smo(problem: BinaryProblem) -> Solution:
@@ -47,7 +51,8 @@ def block_smo(problem: BinaryProblem) -> Solution:
 
     1. beta is an earlier solution, or a guess: the problem is solved roughly for a sample of the
        points, with C such that the sum of all C_i is the same; beta_i is at its bound where that
-       solution has a loss, 0 where it has none, between at the margin. F = y - K beta.
+       solution has a loss and 0 elsewhere, and the heavier side loses points from the margin on
+       until sum(beta) = 0. F = y - K beta.
     2. W: the free points of the last block (at most half), and of the others those with the
        largest F that can grow and the smallest F that can shrink. If half the block is free, q
        doubles. A small problem is one block; so is one with more free points than blocks can hold.
@@ -74,10 +79,10 @@ def block_smo(problem: BinaryProblem) -> Solution:
     rows_before, rounds, steps = kernel.n_rows, 0, 0
     if problem.start is not None:
         beta = feasible(problem.start, lo, hi)
-    elif kernel.small:
-        beta = np.zeros(y.size)
-    else:
+    elif y.size >= SAMPLED:
         beta, rounds, steps = _guess(problem, lo, hi)
+    else:
+        beta = np.zeros(y.size)
     F, G = y.copy(), np.zeros(y.size)
     S = np.flatnonzero(beta)
     kernel.move(F, G, S, beta[S], abs(beta[S]))
@@ -113,7 +118,11 @@ def block_smo(problem: BinaryProblem) -> Solution:
 
 
 def _guess(problem: BinaryProblem, lo: Array, hi: Array) -> tuple[Array, int, int]:
-    """Line 1: a beta, and the rounds and steps that it took; zero where no guess is of use."""
+    """Line 1: a beta, and the rounds and steps that it took; zero if no guess is of use.
+
+    It saves rows of points that are no support vectors in the end, which are half of all where a
+    good part of the points is at its bounds.
+    """
     from geartrain.kernels import smo
 
     A, kernel = problem.kernel.sample
@@ -135,13 +144,19 @@ def _guess(problem: BinaryProblem, lo: Array, hi: Array) -> tuple[Array, int, in
     )
     problem.kernel.n_rows += kernel.n_rows - rows_before
     S = np.flatnonzero(beta)
+    bound = np.count_nonzero(abs(beta[S]) == C[S])
+    if not SHARES[0] <= S.size / A.size <= SHARES[1] or bound < BOUND_SHARE * S.size:
+        return nothing, rounds, steps
     F = problem.y.copy()
     problem.kernel.move(F, nothing.copy(), A[S], beta[S], beta[S])
     x = problem.y * (F - smo.best_intercept(F, problem.y, problem.C))
-    share = np.clip(0.5 + x / (2.0 * BAND), 0.0, 1.0)
-    if np.count_nonzero(share) > MOST * share.size:
-        return nothing, rounds, steps
-    return feasible(share * (lo + hi), lo, hi), rounds, steps
+    guess = np.where(x > 0.0, lo + hi, 0.0)
+    heavy = np.flatnonzero(guess > 0.0 if guess.sum() > 0.0 else guess < 0.0)
+    heavy = heavy[np.argsort(x[heavy])]  # nearest to the margin first
+    size = abs(guess[heavy])
+    surplus = np.maximum(0.0, np.minimum(size, abs(guess.sum()) - (np.cumsum(size) - size)))
+    guess[heavy] -= np.sign(guess[heavy]) * surplus
+    return guess, rounds, steps
 
 
 def _descend(
