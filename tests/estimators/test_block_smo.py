@@ -198,7 +198,8 @@ def test_gradient_is_exact_near_the_margin_and_bounded_beyond(error, entries, mo
     np.testing.assert_allclose(exact.F[near], true[near], atol=1e-12)
     assert (abs(exact.F - true) <= exact.E + 1e-12).all()
     # Neither violation nor gap see the far points, so both are those of the true gradient.
-    F, slack, violation = smo.pessimistic(exact.F, exact.E, beta, lo, hi)
+    F, slack = np.empty(500), np.empty(500)
+    violation = smo.pessimistic(exact.F, exact.E, beta, lo, hi, F, slack)
     assert not slack.any() and violation == pytest.approx(
         np.subtract(*smo.extremes(true, beta, lo, hi))
     )
@@ -217,7 +218,8 @@ def test_gradient_is_exact_near_the_margin_and_bounded_beyond(error, entries, mo
 
 def test_what_is_not_known_exactly_is_taken_for_the_worst():
     beta, hi = np.array([0.0, 1.0, -1.0, 0.0, 0.5]), np.array([1.0, 1.0, 0.0, 0.0, 1.0])
-    F, slack, violation = smo.pessimistic(np.zeros(5), np.arange(1.0, 6.0), beta, hi - 1.0, hi)
+    F, slack, E = np.empty(5), np.empty(5), np.arange(1.0, 6.0)
+    violation = smo.pessimistic(np.zeros(5), E, beta, hi - 1.0, hi, F, slack)
     # Can it only grow, its F may be larger; can it only shrink, its F may be smaller.
     assert list(F) == [1.0, -2.0, 3.0, -4.0, 0.0] and list(slack) == [0.0, 0.0, 0.0, 0.0, 5.0]
     assert violation == 3.0 - -4.0 + 2 * 5.0

@@ -87,6 +87,7 @@ def block_smo(problem: BinaryProblem) -> Solution:
     S = np.flatnonzero(beta)
     kernel.move(F, G, S, beta[S], abs(beta[S]))
     least, idle, spread = np.inf, 0, np.zeros(y.size)
+    moved, slack = np.empty(y.size), np.empty(y.size)
     while idle < PATIENCE and rounds < problem.max_iter:
         more_rounds, more_steps = _descend(problem, beta, F, G, lo, hi, problem.max_iter - rounds)
         rounds, steps = rounds + more_rounds, steps + more_steps
@@ -94,22 +95,22 @@ def block_smo(problem: BinaryProblem) -> Solution:
         E = kernel.error * spread if kernel.error < np.inf else np.full(y.size, np.inf)
         exact = exact_gradient(problem, beta, F, E, lo, hi)
         F = exact.F
-        _, _, violation = smo.pessimistic(exact.F, exact.E, beta, lo, hi)
+        violation = smo.pessimistic(exact.F, exact.E, beta, lo, hi, moved, slack)
         # No step: the violation is below the rounding of float32.
         if violation <= problem.tol or not more_steps:
             break
         idle = idle + 1 if violation >= least else 0
         least = min(least, violation)
     beta, exact = polish(problem, beta, exact, lo, hi)
-    F, slack, violation = smo.pessimistic(exact.F, exact.E, beta, lo, hi)
-    intercept = smo.best_intercept(F, y, problem.C)
-    gap = smo.duality_gap(F, slack, beta, y, problem.C, intercept)
+    violation = smo.pessimistic(exact.F, exact.E, beta, lo, hi, moved, slack)
+    intercept = smo.best_intercept(moved, y, problem.C)
+    gap = smo.duality_gap(moved, slack, beta, y, problem.C, intercept)
     S = np.flatnonzero(beta)
     known = not exact.E[S].any()
     return Solution(
         coefficients=beta,
         intercept=intercept,
-        objective=hinge_objective(beta[S], (y - F)[S], gap) if known else None,
+        objective=hinge_objective(beta[S], (y - exact.F)[S], gap) if known else None,
         gap=gap,
         n_iter=max(rounds, 1),
         calls={"kernel.row": kernel.n_rows - rows_before, "smo.step": steps},
@@ -258,5 +259,6 @@ def _whole_block(
     kernel.adopt(known)
     S = np.flatnonzero(beta)
     G[:] = 0.0
-    smo.subtract_rows(G, kernel.rows, slots[S], -abs(beta[S]))
+    product = np.zeros(kernel.m)  # not wanted: F may be exact where float32 rows are not
+    smo.move_rows(product, G, kernel.rows, slots[S], beta[S], abs(beta[S]))
     return done

@@ -72,8 +72,10 @@ def exact_gradient(
     from geartrain.kernels import smo
 
     kernel, y = problem.kernel, problem.y
+    is_near = np.empty(y.size, np.bool_)
     # Are the free points few, the polish wants them all.
-    near = smo.near_points(F, E, beta, lo, hi, NEEDED_MAX, SHARE * problem.tol)
+    smo.near_points(F, E, beta, lo, hi, NEEDED_MAX, SHARE * problem.tol, is_near)
+    near = np.flatnonzero(is_near)
     S = np.flatnonzero(beta)
     F, E = F.copy(), E.copy()
     E[near] = 0.0

@@ -254,7 +254,9 @@ class TrainingKernel:
         from geartrain.kernels.smo import centred_columns
 
         out = np.zeros((-(-self.X.shape[1] // 4) * 4, self.m), np.float32)
-        return out, _finite(centred_columns(self.X, np.sqrt(2.0 * self.kernel.gamma), out))
+        mean, halves = np.full(self.m, 1.0 / self.m) @ self.X, np.empty(self.m)
+        centred_columns(self.X, mean, np.sqrt(2.0 * self.kernel.gamma), out, halves)
+        return out, _finite(halves)
 
     @cached_property
     def _in_columns(self) -> bool:
@@ -363,15 +365,15 @@ class TrainingKernel:
 
         Rows are cached as far as they fit and computed again beyond.
         """
-        from geartrain.kernels.smo import subtract_rows
+        from geartrain.kernels.smo import move_rows
 
         self.n_products += 1
-        out = np.zeros(self.m)
+        out, negative = np.zeros(self.m), np.zeros(self.m)
         kept = np.arange(self.capacity)
-        subtract_rows(out, self.rows, self.cached(kept), -v[kept])
+        move_rows(negative, out, self.rows, self.cached(kept), v[kept], v[kept])
         buffer = np.empty((min(BLOCK, self.m - kept.size), self.m), np.float32)
         for part in blocks(self.m - kept.size, BLOCK):
             ids = np.arange(kept.size + part.start, kept.size + part.stop)
             self.fill(ids, buffer[: ids.size])
-            subtract_rows(out, buffer, np.arange(ids.size), -v[ids])
+            move_rows(negative, out, buffer, np.arange(ids.size), v[ids], v[ids])
         return out

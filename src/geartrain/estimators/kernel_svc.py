@@ -95,7 +95,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         Duality gap: `objective_` exceeds the minimum by at most this.
     n_iter_ : array (1 or n_classes,)
     n_calls_ : dict
-        "smo": kernel rows in float32 ("kernel.row") and two-variable steps ("smo.step"). The
+        "smo": kernel rows in float32 ("kernel.row"), the shorter ones of the sample that the start
+        is guessed from included, and two-variable steps ("smo.step"). The
         others: gradients of the penalty ("h.grad") and the losses ("g.grad"), summands of the
         losses ("g.component"), and what "lbfgs" and "sae" make of them: products with the kernel
         matrix ("kernel.product"), those of setting up included, and its rows.

@@ -77,25 +77,16 @@ def gaussian_f4(G: Array, a: Array, b: Array, scale: float) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract", "reassoc"})
-def centred_columns(X: Array, scale: float, out: Array) -> Array:
-    """out[j, i] <- scale (X[i, j] - mean of column j), float32; half the squared norms, float64."""
+def centred_columns(X: Array, mean: Array, scale: float, out: Array, halves: Array) -> None:
+    """out[j, i] <- scale (X[i, j] - mean[j]) in float32, halves <- half the squared norms."""
     m, n = X.shape
-    mean, centred, halves = np.zeros(n), np.empty(n), np.empty(m)
-    for i in range(m):
-        row = X[i]
-        for j in range(n):
-            mean[j] += row[j]
-    for j in range(n):
-        mean[j] /= m
     for i in range(m):
         row, total = X[i], 0.0
         for j in range(n):
-            centred[j] = scale * (row[j] - mean[j])
-            total += centred[j] * centred[j]
-        for j in range(n):
-            out[j, i] = centred[j]
+            v = scale * (row[j] - mean[j])
+            total += v * v
+            out[j, i] = v
         halves[i] = 0.5 * total
-    return halves
 
 
 @njit(cache=True, nogil=True)
@@ -123,9 +114,9 @@ def extremes(F: Array, beta: Array, lo: Array, hi: Array) -> tuple[float, float]
 
 @njit(cache=True, nogil=True)
 def near_points(
-    F: Array, E: Array, beta: Array, lo: Array, hi: Array, few: int, small: float
-) -> Array:
-    """Free points and those that an error of E may move across the margin.
+    F: Array, E: Array, beta: Array, lo: Array, hi: Array, few: int, small: float, near: Array
+) -> None:
+    """near[k] <- whether k is free or an error of E[k] may move it across the margin.
 
     Are there more than `few` free points, those with E <= `small` are left out.
     """
@@ -134,37 +125,29 @@ def near_points(
     for k in range(F.size):
         free += lo[k] < beta[k] < hi[k]
     least = small if free > few else -1.0
-    near, n = np.empty(F.size, np.int64), 0
     for k in range(F.size):
         up, low = beta[k] < hi[k], beta[k] > lo[k]
         # An optimal F is at most b where beta = lo and at least b where beta = hi.
         wrong = F[k] - min(top, bottom) if up else max(top, bottom) - F[k]
-        if E[k] > least and (wrong + E[k] >= 0.0 or (up and low)):
-            near[n] = k
-            n += 1
-    return near[:n].copy()
+        near[k] = E[k] > least and (wrong + E[k] >= 0.0 or (up and low))
 
 
 @njit(cache=True, nogil=True)
 def pessimistic(
-    F: Array, E: Array, beta: Array, lo: Array, hi: Array
-) -> tuple[Array, Array, float]:
-    """F moved towards the margin by its error E, the E of free points, and the violation.
+    F: Array, E: Array, beta: Array, lo: Array, hi: Array, moved: Array, slack: Array
+) -> float:
+    """F `moved` towards the margin by its error E, E of free points as `slack`; the violation.
 
     Free points may be on either side, so their F stays; the violation covers both.
     """
-    moved, slack, worst = F.copy(), np.zeros(F.size), 0.0
+    worst = 0.0
     for k in range(F.size):
         up, low = beta[k] < hi[k], beta[k] > lo[k]
-        if up and low:
-            slack[k] = E[k]
-            worst = max(worst, E[k])
-        elif up:
-            moved[k] += E[k]
-        elif low:
-            moved[k] -= E[k]
+        slack[k] = E[k] if up and low else 0.0
+        worst = max(worst, slack[k])
+        moved[k] = F[k] if up == low else (F[k] + E[k] if up else F[k] - E[k])
     top, bottom = extremes(moved, beta, lo, hi)
-    return moved, slack, top - bottom + 2.0 * worst
+    return top - bottom + 2.0 * worst
 
 
 @njit(cache=True, nogil=True)
@@ -188,36 +171,31 @@ def best_intercept(F: Array, y: Array, C: Array) -> float:
     The slope of the sum grows with b, by C_i at every F_i. The first F_i right of which it is not
     negative is in (left, right], which is halved.
     """
-    base = total = 0.0
+    start = flat = 0.0
     for k in range(F.size):
-        total += C[k]
-        if y[k] > 0.0:
-            base += C[k]
-    flat = 1e-12 * total
-    left, right = -np.inf, np.inf
+        flat += 1e-12 * C[k]
+        start -= C[k] if y[k] > 0.0 else 0.0
+    left, right = -BIG, BIG
     while True:
-        first, last = np.inf, -np.inf
+        first, last = BIG, -BIG
         for k in range(F.size):
             if left < F[k] <= right:
                 first, last = min(first, F[k]), max(last, F[k])
-        if first == last:
-            break
-        middle = max(first, min(first + 0.5 * (last - first), np.nextafter(last, first)))
-        slope = -base
+        middle = first + 0.5 * (last - first)
+        if middle >= last:  # neighbours, or one and the same
+            middle = first
+        slope, after = start, BIG
         for k in range(F.size):
             if F[k] <= middle:
                 slope += C[k]
-        if slope >= -flat:
+            else:
+                after = min(after, F[k])
+        if slope < -flat:
+            left = middle
+        elif middle > first:
             right = middle
         else:
-            left = middle
-    slope, after = -base, np.inf
-    for k in range(F.size):
-        if F[k] <= first:
-            slope += C[k]
-        else:
-            after = min(after, F[k])
-    return 0.5 * (first + after) if abs(slope) <= flat and after < np.inf else first
+            return 0.5 * (first + after) if slope <= flat and after < BIG else first
 
 
 @njit(cache=True, nogil=True)
@@ -344,25 +322,11 @@ def solve_block(
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract", "reassoc"})
-def subtract_rows(F: Array, rows: Array, slots: Array, d: Array) -> None:
-    """F <- F - sum_s d_s K[s], float32 rows, float64 sums; four rows at a time."""
-    s = 0
-    while s + 4 <= d.size:
-        c0, c1, c2, c3 = d[s], d[s + 1], d[s + 2], d[s + 3]
-        r0, r1, r2, r3 = rows[slots[s]], rows[slots[s + 1]], rows[slots[s + 2]], rows[slots[s + 3]]
-        for k in range(F.size):
-            F[k] -= (c0 * r0[k] + c1 * r1[k]) + (c2 * r2[k] + c3 * r3[k])
-        s += 4
-    while s < d.size:
-        c0, r0 = d[s], rows[slots[s]]
-        for k in range(F.size):
-            F[k] -= c0 * r0[k]
-        s += 1
-
-
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract", "reassoc"})
 def move_rows(F: Array, G: Array, rows: Array, slots: Array, d: Array, a: Array) -> None:
-    """F <- F - sum_s d_s K[s] and G <- G + sum_s a_s K[s]; as `subtract_rows`."""
+    """F <- F - sum_s d_s K[s] and G <- G + sum_s a_s K[s], float32 rows, float64 sums.
+
+    Four rows at a time.
+    """
     s = 0
     while s + 4 <= d.size:
         c0, c1, c2, c3 = d[s], d[s + 1], d[s + 2], d[s + 3]
