@@ -6,6 +6,7 @@ symbol     name              meaning
 beta       ``beta``          signed dual variables, beta_i = y_i alpha_i
 lo, hi     ``lo``, ``hi``    their bounds: [0, C_i] where y_i = 1, [-C_i, 0] where y_i = -1
 F          ``F``             gradient of the dual, F_i = y_i - (K beta)_i
+G          ``G``             K |beta| or more; times `TrainingKernel.error` it bounds the error of F
 W          ``W``             working set, q points
 violation  ``top - bottom``  max of F where beta can grow, minus min of F where it can shrink
 =========  ================  ================================================================
@@ -20,12 +21,7 @@ import numpy as np
 from geartrain.estimators.arrays import Array
 from geartrain.estimators.exact import exact_gradient, polish
 from geartrain.estimators.kernel_matrix import TrainingKernel
-from geartrain.estimators.problem import (
-    BinaryProblem,
-    Solution,
-    feasible,
-    hinge_objective,
-)
+from geartrain.estimators.problem import BinaryProblem, Solution, feasible, hinge_objective
 
 BLOCK_START, BLOCK_MAX = 256, 2048
 MEDIUM = 4096  # points, below which most rows are wanted anyway and rounds are what costs
@@ -37,10 +33,8 @@ SAFETY = 0.5  # of the tolerance is aimed at, so that float32 rounding does not 
 SAMPLED = 2000  # points, from which on a sample is looked at first
 SAMPLE_TOL = 0.2  # to which the sample is solved
 SAMPLE_LEAST = 8  # points of a class that a sample must have
-SHARES = (
-    0.1,
-    0.5,
-)  # of support vectors: if they are fewer, they are few; if more, rows are not saved
+# Shares of support vectors between which a guess pays: else they are few, or no rows are saved.
+SHARES = (0.1, 0.5)
 BOUND_SHARE = 0.4  # of them are at their bounds; what is free cannot be guessed
 
 
@@ -65,7 +59,7 @@ def block_smo(problem: BinaryProblem) -> Solution:
     6. In small problems: Newton steps on the optimality conditions with the bound points held.
 
     Guarantee: violation <= tol (scikit-learn's test), and the gap between primal and dual at the
-    answer, both from F in float64.
+    answer. Both are float64, and what float32 rounding leaves open in them is counted in.
 
     References
     ----------
@@ -210,7 +204,9 @@ def _descend(
             )
             moved = np.flatnonzero(b - beta[W])
             old, new = beta[W[moved]], b[moved]
-            smo.move_rows(F, G, kernel.rows, slots[moved], new - old, abs(new) - abs(old))
+            # A row that was forgotten may be rounded otherwise when it is computed again.
+            growth = abs(new) - abs(old) if m <= kernel.capacity else abs(new - old)
+            smo.move_rows(F, G, kernel.rows, slots[moved], new - old, growth)
             beta[W] = b
         if not done:
             break
