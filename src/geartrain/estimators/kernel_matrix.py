@@ -27,6 +27,7 @@ OVERFLOW = "the kernel overflows in float32; scale the features"
 SMALL = 640  # up to so many points K is one block
 SAMPLE = 8  # one in so many points is taken for a sample
 GRID = 2.0**22  # squared norm over squared unit: such sums of products are exact in float32
+HUGE = 1e30  # a gamma that may overflow in float32
 FEW = 1 << 16  # numbers in all points: they stay in the cache
 KERNELS = ("rbf", "linear", "poly", "precomputed")
 
@@ -180,11 +181,11 @@ class TrainingKernel:
             return False
         largest = float(square_norms(self.X).max(initial=1.0))
         unit = 2.0 ** np.ceil(0.5 * np.log2(largest / GRID)) if largest < np.inf else 1.0
-        for rows in (slice(BLOCK), slice(None)):  # few points are on a grid by chance
+        for rows in (slice(BLOCK), slice(None)):  # the first tell of most that are not
             part = self.X[rows].data if sparse.issparse(self.X) else self.X[rows]
             if (np.rint(part / unit) * unit != part).any():
                 return False
-        return largest < GRID
+        return largest < GRID and self.kernel.gamma < HUGE
 
     @cached_property
     def _scaled(self) -> tuple[Any, Array]:
