@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from geartrain.estimators.block_smo import NO_HALVES, NO_POINTS, _guess, block_smo, working_set
 from geartrain.estimators.exact import exact_gradient
-from geartrain.estimators.kernel_matrix import EXP_ERROR, Kernel, TrainingKernel
+from geartrain.estimators.kernel_matrix import EXP_ERROR, STALE, Kernel, TrainingKernel
 from geartrain.estimators.problem import BinaryProblem, feasible, hinge_objective
 from geartrain.kernels import smo
 
@@ -366,6 +366,24 @@ def test_cache_holds_the_right_rows_and_forgets_the_oldest():
     assert kernel.n_rows == 200 + 150 + 94
     held = np.flatnonzero(kernel.slot >= 0)
     assert held.size == 256 and np.unique(kernel.slot[held]).size == 256
+
+
+def test_rows_that_are_no_longer_used_make_room():
+    problem, K = make(700)
+    kernel = problem.kernel
+    first, second, third = np.arange(100), np.arange(100, 200), np.arange(200, 350)
+    kernel.cached(first)
+    for _ in range(STALE):
+        kernel.cached(second)
+    assert (kernel.slot[first] >= 0).all() and not kernel.forgets
+    kernel.cached(second)
+    slots = kernel.cached(third)
+    assert (kernel.slot[first] < 0).all() and kernel.forgets
+    # 100 in the place of `first`, 50 in memory that was not used before.
+    assert set(slots) == {*range(100), *range(200, 250)} and kernel.n_rows == 350
+    for W in (second, third):
+        np.testing.assert_allclose(kernel.rows[kernel.cached(W)], K[W], atol=3e-6)
+    assert kernel.n_rows == 350
 
 
 def test_memory_limit_that_is_too_small_says_what_to_do():

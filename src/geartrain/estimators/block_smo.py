@@ -205,7 +205,7 @@ def _descend(
             moved = np.flatnonzero(b - beta[W])
             old, new = beta[W[moved]], b[moved]
             # A row that was forgotten may be rounded otherwise when it is computed again.
-            growth = abs(new) - abs(old) if m <= kernel.capacity else abs(new - old)
+            growth = abs(new - old) if kernel.forgets else abs(new) - abs(old)
             smo.move_rows(F, G, kernel.rows, slots[moved], new - old, growth)
             beta[W] = b
         if not done:

@@ -25,6 +25,7 @@ ROUND, LN2 = 2.0**-24, float(np.log(2.0))  # the first of float32
 EXP_ERROR = 1e-6  # relative, of `gaussian_f4`
 OVERFLOW = "the kernel overflows in float32; scale the features"
 SMALL = 640  # up to so many points K is one block
+STALE = 8  # times rows were asked for since a row was last used
 SAMPLE = 8  # one in so many points is taken for a sample
 GRID = 2.0**22  # squared norm over squared unit: such sums of products are exact in float32
 HUGE = 1e30  # a gamma that may overflow in float32
@@ -142,6 +143,8 @@ class TrainingKernel:
         Rows computed so far, those of the sample included.
     n_products : int
         Products with K so far.
+    forgets : bool
+        Whether rows were replaced so far.
     """
 
     def __init__(self, kernel: Kernel, X: Any, memory_limit: float) -> None:
@@ -164,6 +167,7 @@ class TrainingKernel:
         self._last_use = np.zeros(self.capacity, np.int64)
         self._filled = 0
         self._clock = 0
+        self.forgets = False
 
     @cached_property
     def rows(self) -> Array:
@@ -305,6 +309,10 @@ class TrainingKernel:
             return W
         held = self.slot[W]
         self._last_use[held[held >= 0]] = self._clock
+        # Memory that was written before costs less than memory that was not.
+        stale = np.flatnonzero(self._last_use[: self._filled] < self._clock - STALE)
+        self._replace(missing[: stale.size], stale[: missing.size])
+        missing = missing[stale.size :]
         fresh = min(missing.size, self.capacity - self._filled)
         for part in blocks(fresh, BLOCK):
             ids = missing[part]
@@ -312,17 +320,21 @@ class TrainingKernel:
             self.fill(ids, self.rows[where])
             self._keep(ids, np.arange(where.start, where.stop))
             self._filled += ids.size
-        evicted = missing[fresh:]
-        if evicted.size:
-            oldest = np.argpartition(self._last_use, evicted.size - 1)[: evicted.size]
-            self.slot[self._owner[oldest]] = -1
-            buffer = np.empty((min(BLOCK, evicted.size), self.m), np.float32)
-            for part in blocks(evicted.size, BLOCK):
-                ids = evicted[part]
-                self.fill(ids, buffer[: ids.size])
-                self.rows[oldest[part]] = buffer[: ids.size]
-                self._keep(ids, oldest[part])
+        missing = missing[fresh:]
+        if missing.size:
+            oldest = np.argpartition(self._last_use, missing.size - 1)[: missing.size]
+            self._replace(missing, oldest)
         return self.slot[W]
+
+    def _replace(self, ids: Array, slots: Array) -> None:
+        """Rows `ids` in place of those in the `slots`."""
+        self.forgets = self.forgets or ids.size > 0
+        self.slot[self._owner[slots]] = -1
+        buffer = np.empty((min(BLOCK, ids.size), self.m), np.float32)
+        for part in blocks(ids.size, BLOCK):
+            self.fill(ids[part], buffer[: ids[part].size])
+            self.rows[slots[part]] = buffer[: ids[part].size]
+            self._keep(ids[part], slots[part])
 
     def _keep(self, ids: Array, slots: Array) -> None:
         self.slot[ids] = slots
@@ -333,7 +345,8 @@ class TrainingKernel:
         """``F -= K[:, S] d`` and ``G += K[:, S] a`` by cached rows."""
         from geartrain.kernels.smo import move_rows
 
-        for part in blocks(S.size, 2 * BLOCK):
+        # In few parts: what was computed for the first is not to be stale at the last.
+        for part in blocks(S.size, min(max(2 * BLOCK, -(-S.size // 4)), self.capacity)):
             move_rows(F, G, self.rows, self.cached(S[part]), d[part], a[part])
 
     def exact(self, P: Array, S: Array) -> Array:
