@@ -90,9 +90,11 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         Coefficients of the support vectors, y_i alpha_i.
     intercept_ : array (1 or n_classes,)
     objective_ : float or array (n_classes,)
-        The primal objective, in float64. Of the hinge it is computed when first asked for.
+        The primal objective: `gap_` above the dual one, which is float64. Of the hinge it is
+        computed when first asked for.
     gap_ : float or array (n_classes,)
-        Duality gap: `objective_` exceeds the minimum by at most this.
+        Duality gap: `objective_` exceeds the minimum by at most this. What float32 rounding may
+        have left in it is counted in.
     n_iter_ : array (1 or n_classes,)
     n_calls_ : dict
         "smo": kernel rows in float32 ("kernel.row"), the shorter ones of the sample that the start
@@ -327,7 +329,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
 
     @property
     def objective_(self) -> Any:
-        """The primal objective."""
+        """The primal objective; see the attributes."""
         for k, (gap, row) in enumerate(zip(np.atleast_1d(self.gap_), self.dual_coef_, strict=True)):
             if self._objectives[k] is None:
                 points, c = self.support_vectors_[row != 0.0], row[row != 0.0]
