@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 
-from geartrain.estimators.block_smo import NO_HALVES, NO_POINTS, block_smo, working_set
+from geartrain.estimators.block_smo import NO_HALVES, NO_POINTS, _guess, block_smo, working_set
 from geartrain.estimators.exact import exact_gradient
-from geartrain.estimators.kernel_matrix import EXP_ERROR, Kernel, TrainingKernel
-from geartrain.estimators.problem import BinaryProblem, best_intercept, feasible
+from geartrain.estimators.kernel_matrix import EXP_ERROR, STALE, Kernel, TrainingKernel
+from geartrain.estimators.problem import BinaryProblem, feasible, hinge_objective
 from geartrain.kernels import smo
 
 
@@ -28,10 +28,21 @@ def make(m=300, n=4, C=5.0, seed=0, memory=1e9, tol=1e-3, **options):
     return problem, rbf_kernel(X, gamma=0.3)
 
 
+def objective(solution, problem):
+    """The primal objective of the hinge, which the solver leaves out if it would take long."""
+    if solution.objective is not None:
+        return solution.objective
+    S = np.flatnonzero(solution.coefficients)
+    c = solution.coefficients[S]
+    return hinge_objective(c, problem.kernel.exact_product(S, S, c), solution.gap)
+
+
 def solve_block(K, *rest):
     """The compiled loop on a block whose rows are all known."""
     known = np.ones(len(K), np.bool_)
-    return smo.solve_block(K.astype(np.float32), known, NO_POINTS, NO_HALVES, *rest)
+    return smo.solve_block(
+        K.astype(np.float32), np.arange(len(K)), known, NO_POINTS, NO_HALVES, *rest
+    )
 
 
 def smo_steps(K, f, b, lo, hi, steps):
@@ -99,7 +110,10 @@ def test_working_set_takes_the_worst_violators_and_free_points():
 
 @pytest.mark.parametrize(
     ("kernel", "dtype", "accuracy"),
-    [(smo.gaussian_f4, np.float32, 1e-5), (smo.gaussian_f8, np.float64, 4e-15)],
+    [
+        (lambda *arrays: smo.gaussian_f4(*arrays, smo.LOG2_E), np.float32, 1e-5),
+        (smo.gaussian_f8, np.float64, 4e-15),
+    ],
 )
 def test_gaussian(kernel, dtype, accuracy):
     s = np.concatenate([np.linspace(-40.0, 0.0, 4001), [0.5, -1e4]])
@@ -113,7 +127,7 @@ def test_float32_exponential():
     s = np.concatenate([np.linspace(-80.0, 0.0, 40_001), -np.logspace(-12, 1, 1000)])
     s = s.astype(np.float32)
     G = s[None, :].copy()
-    smo.gaussian_f4(G, np.zeros(1, np.float32), np.zeros(s.size, np.float32))
+    smo.gaussian_f4(G, np.zeros(1, np.float32), np.zeros(s.size, np.float32), smo.LOG2_E)
     exact = np.exp(s.astype(np.float64))
     # 4 u |s| of the exponent is in the bound of `TrainingKernel.error` by itself.
     assert (abs(G[0] / exact - 1) <= EXP_ERROR + 4 * 2.0**-24 * abs(s)).all()
@@ -126,18 +140,21 @@ def test_float32_exponential():
     st.floats(-3, 3),
     st.floats(-3, 1),
     st.floats(-100, 100),
+    st.booleans(),
 )
-def test_float32_rows_keep_their_bound(seed, n, scale, gamma, shift):
+def test_float32_rows_keep_their_bound(seed, n, scale, gamma, shift, as_sparse):
     rng = np.random.default_rng(seed)
     X = shift + 10.0**scale * rng.standard_normal((60, n)) * rng.uniform(0.1, 3.0, n)
-    kernel = TrainingKernel(Kernel("rbf", 10.0**gamma), X, 1e9)
+    if as_sparse:
+        X *= rng.random((60, n)) < 0.3
+    kernel = TrainingKernel(Kernel("rbf", 10.0**gamma), csr_matrix(X) if as_sparse else X, 1e9)
     if not np.isfinite(kernel.error):
         return
     every = np.arange(60)
     rows = np.empty((60, 60), np.float32)
     kernel.fill(every, rows)
-    on_demand = np.empty((60, 60), np.float32)
-    for i in every:
+    on_demand = rows.copy()
+    for i in every if kernel.coordinates.size else ():
         smo._gaussian_row(kernel.coordinates, kernel.halves, i, on_demand)
     # Exact: differences, not products.
     K = np.exp(-(10.0**gamma) * ((X[:, None] - X[None]) ** 2).sum(axis=2))
@@ -156,32 +173,94 @@ def test_rows_on_demand_are_counted_and_those_of_the_kernel():
 
 
 def test_small_and_large_problems_are_solved_alike(monkeypatch):
-    one_block = block_smo(make(500)[0])
+    problem, _ = make(500)
+    one_block = block_smo(problem)
     monkeypatch.setattr("geartrain.estimators.kernel_matrix.SMALL", 0)
     blocks = block_smo(make(500)[0])
     assert blocks.n_iter > one_block.n_iter == 1
-    assert abs(one_block.objective - blocks.objective) <= one_block.gap + blocks.gap
+    values = [objective(solution, problem) for solution in (one_block, blocks)]
+    assert abs(values[0] - values[1]) <= one_block.gap + blocks.gap
 
 
-@pytest.mark.parametrize("small", [640, 0])
-def test_gradient_is_exact_near_the_margin_and_bounded_beyond(small, monkeypatch):
-    monkeypatch.setattr("geartrain.estimators.kernel_matrix.SMALL", small)
-    problem, K = make(500, C=30.0)
-    y = problem.y
-    lo, hi = np.minimum(30 * y, 0), np.maximum(30 * y, 0)
-    beta = block_smo(problem).coefficients
+@pytest.mark.parametrize("entries", [1 << 18, 0])
+@pytest.mark.parametrize("error", [1e-4, 3e-3])
+def test_gradient_is_exact_near_the_margin_and_bounded_beyond(error, entries, monkeypatch):
+    monkeypatch.setattr("geartrain.estimators.exact.ENTRIES", entries)
+    problem, K = make(500, C=0.5)
+    y, rng = problem.y, np.random.default_rng(0)
+    lo, hi = np.minimum(0.5 * y, 0), np.maximum(0.5 * y, 0)
+    solution = block_smo(problem)
+    beta = solution.coefficients
     true = y - K @ beta
-    exact = exact_gradient(replace(problem, tol=0.3), beta, true, lo, hi)
-    far = np.setdiff1d(np.arange(500), exact.near)
-    assert far.size > 100 and exact.near.size > exact.S.size
-    assert not beta[far].any() and set(exact.S) == set(np.flatnonzero(beta))
-    np.testing.assert_allclose(exact.F[exact.near], true[exact.near], atol=1e-11)
-    pessimism = (y * (exact.F - true))[far]
-    room = problem.kernel.error * (K @ abs(beta))[far]
-    assert (pessimism >= -1e-12).all() and (pessimism <= 2.001 * room).all()
-    # The hinge of the far points is zero even so.
-    b = best_intercept(exact.F, y, problem.C)
-    assert (y * (exact.F - b))[far].max() < 0
+    E = error * (K @ abs(beta))
+    exact = exact_gradient(problem, beta, true + E * rng.uniform(-1, 1, 500), E, lo, hi)
+    near, far = exact.near, np.setdiff1d(np.arange(500), exact.near)
+    assert (np.abs(beta[far]) == 0.5).sum() > 50 and (beta[far] == 0.0).sum() > 50
+    assert np.isin(np.flatnonzero((lo < beta) & (beta < hi)), near).all()
+    assert near.size < 150 and not exact.E[near].any() and (exact.E[far] == E[far]).all()
+    np.testing.assert_allclose(exact.F[near], true[near], atol=1e-12)
+    assert (abs(exact.F - true) <= exact.E + 1e-12).all()
+    # Neither violation nor gap see the far points, so both are those of the true gradient.
+    F, slack = np.empty(500), np.empty(500)
+    violation = smo.pessimistic(exact.F, exact.E, beta, lo, hi, F, slack)
+    assert not slack.any() and violation == pytest.approx(
+        np.subtract(*smo.extremes(true, beta, lo, hi))
+    )
+    assert smo.extremes(F, beta, lo, hi) == pytest.approx(smo.extremes(true, beta, lo, hi))
+    b = smo.best_intercept(F, y, problem.C)
+    assert b == pytest.approx(smo.best_intercept(true, y, problem.C), abs=1e-12)
+    for part in (far, near):
+        gaps = [
+            (problem.C * np.maximum(0, y * (G - b)) - abs(beta) * y * (G - b))[part]
+            for G in (F, true)
+        ]
+        np.testing.assert_allclose(*gaps, atol=1e-12)
+        assert gaps[0].any() == (part is near)
+    assert solution.gap == pytest.approx(gaps[1].sum(), abs=1e-9)
+
+
+def test_what_is_not_known_exactly_is_taken_for_the_worst():
+    beta, hi = np.array([0.0, 1.0, -1.0, 0.0, 0.5]), np.array([1.0, 1.0, 0.0, 0.0, 1.0])
+    F, slack, E = np.empty(5), np.empty(5), np.arange(1.0, 6.0)
+    violation = smo.pessimistic(np.zeros(5), E, beta, hi - 1.0, hi, F, slack)
+    # Can it only grow, its F may be larger; can it only shrink, its F may be smaller.
+    assert list(F) == [1.0, -2.0, 3.0, -4.0, 0.0] and list(slack) == [0.0, 0.0, 0.0, 0.0, 5.0]
+    assert violation == 3.0 - -4.0 + 2 * 5.0
+
+
+def test_an_error_far_below_the_tolerance_may_stay():
+    problem, _ = make(1200, n=8)
+    X, y = np.rint(8 * problem.kernel.X) / 8, problem.y
+    problem = replace(problem, kernel=TrainingKernel(Kernel("rbf", 1.0), X, 1e9))
+    K = rbf_kernel(X, gamma=1.0)
+    lo, hi = np.minimum(5 * y, 0), np.maximum(5 * y, 0)
+    rough = block_smo(problem)
+    beta = rough.coefficients
+    free = (lo < beta) & (beta < hi)
+    b, true = rough.intercept, y - K @ beta
+    assert free.sum() > 256 and rough.converged
+    assert true[beta < hi].max() - true[beta > lo].min() <= problem.tol
+    gap = (problem.C * np.maximum(0, y * (true - b)) - abs(beta) * y * (true - b)).sum()
+    assert rough.objective is None and gap <= rough.gap <= 2 * gap
+    E = np.full(1200, 0.04 * problem.tol)
+    F = true + E * np.random.default_rng(0).uniform(-1, 1, 1200)
+    assert not exact_gradient(problem, beta, F, E, lo, hi).near.size
+    assert exact_gradient(problem, beta, F, 2 * E, lo, hi).near.size >= free.sum()
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix])
+@pytest.mark.parametrize("unit", [1.0, 0.125, 3.0, 0.1])
+def test_products_of_points_on_a_grid_are_exact(unit, form):
+    """Multiples of a power of two are; of 0.1 they are not."""
+    rng = np.random.default_rng(0)
+    X = unit * rng.integers(-4, 5, (700, 30))
+    kernel = TrainingKernel(Kernel("rbf", 0.5 / (30 * unit**2)), form(X), 1e9)
+    W = np.arange(0, 700, 7)
+    rows = np.empty((100, 700), np.float32)
+    kernel.fill(W, rows)
+    square = ((X[W, None] - X[None]) ** 2).sum(axis=2)
+    error = abs(rows / np.exp(-kernel.kernel.gamma * square) - 1).max()
+    assert error <= kernel.error and (kernel.error < 5e-6) == (unit != 0.1)
 
 
 def test_kernels_without_a_bound_are_computed_exactly_everywhere():
@@ -193,7 +272,7 @@ def test_kernels_without_a_bound_are_computed_exactly_everywhere():
         beta = np.where(np.arange(200) % 3, 0.0, problem.y)
         F = problem.y - kernel.exact(np.arange(200), np.arange(200)) @ beta
         bounds = np.minimum(5 * problem.y, 0), np.maximum(5 * problem.y, 0)
-        exact = exact_gradient(other, beta, np.zeros(200), *bounds)
+        exact = exact_gradient(other, beta, np.zeros(200), np.full(200, np.inf), *bounds)
         assert exact.near.size == 200
         np.testing.assert_allclose(exact.F, F, rtol=1e-12, atol=1e-10)
 
@@ -222,7 +301,7 @@ def test_optimality_conditions_recomputed(memory):
     assert F[beta < hi].max() - F[beta > lo].min() <= problem.tol * (1 + 1e-9)
     losses = np.maximum(0, 1 - y * (K @ beta + solution.intercept))
     primal = 0.5 * beta @ K @ beta + C @ losses
-    assert solution.objective == pytest.approx(primal, rel=1e-12)
+    assert objective(solution, problem) == pytest.approx(primal, rel=1e-12)
     assert solution.gap == pytest.approx(primal - (y @ beta - 0.5 * beta @ K @ beta), abs=1e-9)
     assert solution.converged and 0 <= solution.gap + 1e-9 < 1e-3 * primal
     better = [primal + 1.0]
@@ -242,14 +321,16 @@ def test_float32_does_not_limit_the_accuracy(monkeypatch):
     beta, hi = second.coefficients, np.maximum(100 * tight.y, 0)
     F = tight.y - K @ beta
     assert F[beta < hi].max() - F[beta > hi - 100].min() <= 1.001e-6
-    assert second.objective - second.gap <= first.objective <= second.objective + first.gap
+    coarse, fine = objective(first, loose), objective(second, tight)
+    assert fine - second.gap <= coarse <= fine + first.gap
 
 
 @pytest.mark.parametrize("small", [640, 0])
 def test_a_tolerance_below_rounding_ends(small, monkeypatch):
     monkeypatch.setattr("geartrain.estimators.kernel_matrix.SMALL", small)
-    solution = block_smo(make(400, C=100.0, tol=1e-15)[0])
-    assert not solution.converged and solution.gap < 1e-9 * solution.objective
+    problem, _ = make(400, C=100.0, tol=1e-15)
+    solution = block_smo(problem)
+    assert not solution.converged and solution.gap < 1e-9 * objective(solution, problem)
 
 
 def test_newton_steps_help_large_problems_that_want_more_than_float32(monkeypatch):
@@ -265,10 +346,11 @@ def test_newton_steps_help_large_problems_that_want_more_than_float32(monkeypatc
 
 def test_polish_is_exact_where_the_free_points_are_the_right_ones(monkeypatch):
     monkeypatch.setattr("geartrain.estimators.exact.POLISH_MAX", 400)
-    polished = block_smo(make(400, C=100.0)[0])
+    problem, _ = make(400, C=100.0)
+    polished = block_smo(problem)
     monkeypatch.setattr("geartrain.estimators.exact.POLISH_MAX", 0)
     plain = block_smo(make(400, C=100.0)[0])
-    assert polished.gap < 1e-12 * polished.objective < 1e-4 * plain.gap
+    assert polished.gap < 1e-12 * objective(polished, problem) < 1e-4 * plain.gap
     assert polished.calls == plain.calls
 
 
@@ -286,6 +368,24 @@ def test_cache_holds_the_right_rows_and_forgets_the_oldest():
     assert held.size == 256 and np.unique(kernel.slot[held]).size == 256
 
 
+def test_rows_that_are_no_longer_used_make_room():
+    problem, K = make(700)
+    kernel = problem.kernel
+    first, second, third = np.arange(100), np.arange(100, 200), np.arange(200, 350)
+    kernel.cached(first)
+    for _ in range(STALE):
+        kernel.cached(second)
+    assert (kernel.slot[first] >= 0).all() and not kernel.forgets
+    kernel.cached(second)
+    slots = kernel.cached(third)
+    assert (kernel.slot[first] < 0).all() and kernel.forgets
+    # 100 in the place of `first`, 50 in memory that was not used before.
+    assert set(slots) == {*range(100), *range(200, 250)} and kernel.n_rows == 350
+    for W in (second, third):
+        np.testing.assert_allclose(kernel.rows[kernel.cached(W)], K[W], atol=3e-6)
+    assert kernel.n_rows == 350
+
+
 def test_memory_limit_that_is_too_small_says_what_to_do():
     with pytest.raises(ValueError, match=r"256 kernel rows needs 1\.3 MB; raise memory_limit"):
         make(1000, memory=1e5)
@@ -300,7 +400,7 @@ def test_best_intercept_by_brute_force(points):
     def loss(b):
         return C @ np.maximum(0, y * (F - b))
 
-    assert loss(best_intercept(F, y, C)) <= min(map(loss, F)) + 1e-9
+    assert loss(smo.best_intercept(F, y, C)) <= min(map(loss, F)) + 1e-9
 
 
 def test_feasible_start():
@@ -308,3 +408,75 @@ def test_feasible_start():
     beta = feasible(np.array([3.0, 0.5, -0.5, 0.2]), lo, hi)
     assert abs(beta.sum()) < 1e-15 and (lo <= beta).all() and (beta <= hi).all() and beta.any()
     assert not feasible(np.array([1.0, 1.0, 0.0, 0.0]), lo, hi).any()
+
+
+def noisy(m=2400, C=1.0, **options):
+    """Many points at their bounds: labels with noise."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((m, 2))
+    y = np.where(X[:, 0] + np.sin(3 * X[:, 1]) + 0.3 * rng.standard_normal(m) > 0, 1.0, -1.0)
+    problem, _ = make(m, C=C, **options)
+    return replace(problem, y=y, kernel=TrainingKernel(Kernel("rbf", 0.3), X, 1e9))
+
+
+def test_guess_is_what_the_solution_of_a_sample_says():
+    problem = noisy()
+    kernel, y, C = problem.kernel, problem.y, problem.C
+    lo, hi = np.minimum(y, 0), np.maximum(y, 0)
+    beta, rounds, steps = _guess(problem, lo, hi)
+    A, sample = kernel.sample
+    assert A.size == 300 and np.unique(A).size == 300 and (kernel.X[A] == sample.X).all()
+    assert rounds == 1 and steps > 100 and sample.n_rows <= kernel.n_rows
+    assert (lo <= beta).all() and (beta <= hi).all() and abs(beta.sum()) < 1e-9
+    # The same by the whole kernel matrix of the sample, with C eight times as large.
+    part = replace(problem, y=y[A], C=8 * C[A], kernel=TrainingKernel(kernel.kernel, sample.X, 1e9))
+    c = block_smo(replace(part, tol=1e-6)).coefficients
+    F = y - rbf_kernel(kernel.X, sample.X, gamma=0.3) @ c
+    x = y * (F - smo.best_intercept(F, y, C))
+    clear = abs(x) > 0.15  # the guess solves the sample to one tenth
+    assert clear.mean() > 0.8 and ((beta != 0) == (x > 0))[clear].mean() > 0.99
+    # And it is near the solution: most points are where they belong.
+    solution = block_smo(noisy()).coefficients
+    assert (beta == solution).mean() > 0.8
+    assert np.count_nonzero((lo < beta) & (beta < hi)) <= 1
+
+
+def test_a_guess_changes_the_way_and_not_the_answer(monkeypatch):
+    guessed = block_smo(noisy())
+    monkeypatch.setattr("geartrain.estimators.block_smo.SHARES", (1.1, 1.2))
+    plain = block_smo(noisy())
+    values = [objective(solution, noisy()) for solution in (guessed, plain)]
+    assert abs(values[0] - values[1]) <= guessed.gap + plain.gap
+    assert guessed.converged and plain.converged
+    # Rows of 300 entries are counted like those of 2400.
+    assert guessed.calls["kernel.row"] - 300 < 0.8 * plain.calls["kernel.row"]
+
+
+@pytest.mark.parametrize("C", [1e-3, 1e4])
+def test_no_guess_where_all_or_few_points_are_at_their_bounds(C):
+    problem = noisy(C=C)
+    if C > 1.0:
+        problem = replace(problem, y=np.where(problem.kernel.X[:, 0] > 0, 1.0, -1.0))
+    beta, _, steps = _guess(problem, np.minimum(C * problem.y, 0), np.maximum(C * problem.y, 0))
+    assert not beta.any() and steps > 0
+
+
+def test_no_guess_from_a_sample_without_one_of_the_classes():
+    problem = noisy()
+    y = np.where(np.arange(problem.y.size) < 30, 1.0, -1.0)
+    rare = replace(problem, y=y)
+    beta, rounds, steps = _guess(rare, np.minimum(y, 0), np.maximum(y, 0))
+    assert not beta.any() and rounds == steps == 0
+    assert block_smo(rare).converged
+
+
+def test_many_free_points_become_one_block(monkeypatch):
+    problem, _ = make(1200, n=8)
+    monkeypatch.setattr("geartrain.estimators.block_smo.BLOCK_MAX", 64)
+    monkeypatch.setattr("geartrain.estimators.block_smo.CROWDED", 10**9)
+    slow = block_smo(problem)
+    monkeypatch.setattr("geartrain.estimators.block_smo.CROWDED", 3)
+    quick = block_smo(make(1200, n=8)[0])
+    assert quick.n_iter < 0.2 * slow.n_iter and quick.converged and slow.converged
+    values = [objective(solution, problem) for solution in (slow, quick)]
+    assert abs(values[0] - values[1]) <= slow.gap + quick.gap

@@ -1,5 +1,7 @@
 """KernelSVC against SVC and against its own definition."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from geartrain.estimators import KernelSVC
+from geartrain.estimators.arrays import classes_and_labels
 from geartrain.estimators.kernel_svc import SOLVERS
 
 
@@ -242,3 +245,28 @@ def test_plain_arrays_are_checked_as_well(moons):
         KernelSVC().fit(X, y[:-1])
     with pytest.raises(ValueError, match="Input y contains NaN"):
         KernelSVC().fit(X, np.where(np.arange(y.size) == 5, np.nan, y))
+
+
+@pytest.mark.parametrize(
+    "y",
+    [[1, 0, 1], [-1.0, 1.0, 1.0], [True, False, False], [3, 1, 2, 1], [2, 2, 2], ["b", "a", "b"]],
+)
+def test_classes_are_those_of_unique(y):
+    y = np.array(y)
+    classes, labels = classes_and_labels(y)
+    wanted, indices = np.unique(y, return_inverse=True)
+    np.testing.assert_array_equal(classes, wanted, strict=True)
+    np.testing.assert_array_equal(labels, indices, strict=True)
+
+
+def test_objective_is_computed_from_the_model_alone(moons):
+    X, y = moons
+    model = KernelSVC(C=0.5).fit(X, y)
+    assert model._objectives == [None]  # most support vectors are at their bounds
+    signs = 2.0 * y - 1.0
+    f = model.decision_function(X)
+    w = model.dual_coef_[0] @ (f - model.intercept_)[model.support_]
+    primal = 0.5 * w + 0.5 * np.maximum(0, 1 - signs * f).sum()
+    again = pickle.loads(pickle.dumps(model))
+    assert again.objective_ == model.objective_ == pytest.approx(primal, rel=1e-12)
+    assert model._objectives == [model.objective_]

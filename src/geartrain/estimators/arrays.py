@@ -38,3 +38,13 @@ def points_and_labels(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[A
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
     return X, y
+
+
+def classes_and_labels(y: Array) -> tuple[Array, Array]:
+    """The different values of y in order, and which of them every y is."""
+    if y.dtype.kind in "biuf":
+        classes = np.array([y.min(), y.max()])
+        second = y == classes[1]
+        if classes[0] != classes[1] and (second | (y == classes[0])).all():
+            return classes, second.astype(np.intp)  # two, found without sorting
+    return np.unique(y, return_inverse=True)

@@ -6,6 +6,7 @@ symbol     name              meaning
 beta       ``beta``          signed dual variables, beta_i = y_i alpha_i
 lo, hi     ``lo``, ``hi``    their bounds: [0, C_i] where y_i = 1, [-C_i, 0] where y_i = -1
 F          ``F``             gradient of the dual, F_i = y_i - (K beta)_i
+G          ``G``             K |beta| or more; times `TrainingKernel.error` it bounds the error of F
 W          ``W``             working set, q points
 violation  ``top - bottom``  max of F where beta can grow, minus min of F where it can shrink
 =========  ================  ================================================================
@@ -13,19 +14,28 @@ violation  ``top - bottom``  max of F where beta can grow, minus min of F where 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from geartrain.estimators.arrays import Array
 from geartrain.estimators.exact import exact_gradient, polish
 from geartrain.estimators.kernel_matrix import TrainingKernel
-from geartrain.estimators.problem import BinaryProblem, Solution, best_intercept, feasible
+from geartrain.estimators.problem import BinaryProblem, Solution, feasible, hinge_objective
 
 BLOCK_START, BLOCK_MAX = 256, 2048
 MEDIUM = 4096  # points, below which most rows are wanted anyway and rounds are what costs
 PATIENCE = 3  # times F may be computed anew without a smaller violation: rounding
 NO_POINTS, NO_HALVES = np.empty((0, 0), np.float32), np.empty(0, np.float32)
+CROWDED = 16  # largest blocks full of free points, after which all points are taken for a block
 BLOCK_FACTOR = 0.1  # a block is solved until its violation has fallen to this share
 SAFETY = 0.5  # of the tolerance is aimed at, so that float32 rounding does not cost a round
+SAMPLED = 2000  # points, from which on a sample is looked at first
+SAMPLE_TOL = 0.2  # to which the sample is solved
+SAMPLE_LEAST = 8  # points of a class that a sample must have
+# Shares of support vectors between which a guess pays: else they are few, or no rows are saved.
+SHARES = (0.1, 0.5)
+BOUND_SHARE = 0.4  # of them are at their bounds; what is free cannot be guessed
 
 
 def block_smo(problem: BinaryProblem) -> Solution:
@@ -33,10 +43,13 @@ def block_smo(problem: BinaryProblem) -> Solution:
 
     Algorithm
 
-    1. F = y - K beta; beta = 0 or an earlier solution.
+    1. beta is an earlier solution, or a guess: the problem is solved roughly for a sample of the
+       points, with C such that the sum of all C_i is the same; beta_i is at its bound where that
+       solution has a loss and 0 elsewhere, and the heavier side loses points from the margin on
+       until sum(beta) = 0. F = y - K beta.
     2. W: the free points of the last block (at most half), and of the others those with the
        largest F that can grow and the smallest F that can shrink. If half the block is free, q
-       doubles. A small problem is one block.
+       doubles. A small problem is one block; so is one with more free points than blocks can hold.
     3. Inside the block: two-variable SMO, the first variable of largest F, the second of largest
        second-order gain [1]_, until the block's violation is a tenth of the whole one.
     4. F -= K[:, W] (change of beta), float32 rows, float64 sums.
@@ -46,7 +59,7 @@ def block_smo(problem: BinaryProblem) -> Solution:
     6. In small problems: Newton steps on the optimality conditions with the bound points held.
 
     Guarantee: violation <= tol (scikit-learn's test), and the gap between primal and dual at the
-    answer, both from F in float64.
+    answer. Both are float64, and what float32 rounding leaves open in them is counted in.
 
     References
     ----------
@@ -57,51 +70,102 @@ def block_smo(problem: BinaryProblem) -> Solution:
 
     kernel, y = problem.kernel, problem.y
     lo, hi = np.where(y > 0.0, 0.0, -problem.C), np.where(y > 0.0, problem.C, 0.0)
-    beta = np.zeros(y.size) if problem.start is None else feasible(problem.start, lo, hi)
-    S = np.flatnonzero(beta)
-    F = y - kernel.exact_product(np.arange(y.size), S, beta[S]) if S.size else y.copy()
     rows_before, rounds, steps = kernel.n_rows, 0, 0
-    least, idle = np.inf, 0
+    if problem.start is not None:
+        beta = feasible(problem.start, lo, hi)
+    elif y.size >= SAMPLED:
+        beta, rounds, steps = _guess(problem, lo, hi)
+    else:
+        beta = np.zeros(y.size)
+    F, G = y.copy(), np.zeros(y.size)
+    S = np.flatnonzero(beta)
+    kernel.move(F, G, S, beta[S], abs(beta[S]))
+    least, idle, spread = np.inf, 0, np.zeros(y.size)
+    moved, slack = np.empty(y.size), np.empty(y.size)
     while idle < PATIENCE and rounds < problem.max_iter:
-        more_rounds, more_steps = _descend(problem, beta, F, lo, hi, problem.max_iter - rounds)
+        more_rounds, more_steps = _descend(problem, beta, F, G, lo, hi, problem.max_iter - rounds)
         rounds, steps = rounds + more_rounds, steps + more_steps
-        exact = exact_gradient(problem, beta, F, lo, hi)
+        spread = spread + G  # K |beta - last exact beta| is at most this
+        E = kernel.error * spread if kernel.error < np.inf else np.full(y.size, np.inf)
+        exact = exact_gradient(problem, beta, F, E, lo, hi)
         F = exact.F
-        top, bottom = smo.extremes(F, beta, lo, hi)
+        violation = smo.pessimistic(exact.F, exact.E, beta, lo, hi, moved, slack)
         # No step: the violation is below the rounding of float32.
-        if top - bottom <= problem.tol or not more_steps:
+        if violation <= problem.tol or not more_steps:
             break
-        idle = idle + 1 if top - bottom >= least else 0
-        least = min(least, top - bottom)
-    beta, F = polish(problem, beta, exact, lo, hi)
-    top, bottom = smo.extremes(F, beta, lo, hi)
-    intercept = best_intercept(F, y, problem.C)
-    square = float(beta @ (y - F))  # beta'K beta
-    objective = 0.5 * square + float(problem.C @ np.maximum(0.0, y * (F - intercept)))
-    dual = float(beta @ y) - 0.5 * square
+        idle = idle + 1 if violation >= least else 0
+        least = min(least, violation)
+    beta, exact = polish(problem, beta, exact, lo, hi)
+    violation = smo.pessimistic(exact.F, exact.E, beta, lo, hi, moved, slack)
+    intercept = smo.best_intercept(moved, y, problem.C)
+    gap = smo.duality_gap(moved, slack, beta, y, problem.C, intercept)
+    S = np.flatnonzero(beta)
+    known = not exact.E[S].any()
     return Solution(
         coefficients=beta,
         intercept=intercept,
-        objective=objective,
-        gap=objective - dual,
+        objective=hinge_objective(beta[S], (y - exact.F)[S], gap) if known else None,
+        gap=gap,
         n_iter=max(rounds, 1),
         calls={"kernel.row": kernel.n_rows - rows_before, "smo.step": steps},
-        converged=top - bottom <= problem.tol,
+        converged=violation <= problem.tol,
     )
 
 
+def _guess(problem: BinaryProblem, lo: Array, hi: Array) -> tuple[Array, int, int]:
+    """Line 1: a beta, and the rounds and steps that it took; zero if no guess is of use.
+
+    It saves rows of points that are no support vectors in the end, which are half of all where a
+    good part of the points is at its bounds.
+    """
+    from geartrain.kernels import smo
+
+    A, kernel = problem.kernel.sample
+    y, C = problem.y[A], problem.C[A]
+    nothing = np.zeros(problem.y.size)
+    if min(np.count_nonzero(C[y > 0.0]), np.count_nonzero(C[y < 0.0])) < SAMPLE_LEAST:
+        return nothing, 0, 0
+    C *= problem.C.sum() / C.sum()
+    rows_before = kernel.n_rows
+    beta, F, G = np.zeros(A.size), y.copy(), np.zeros(A.size)
+    rounds, steps = _descend(
+        replace(problem, kernel=kernel, y=y, C=C, tol=SAMPLE_TOL),
+        beta,
+        F,
+        G,
+        np.where(y > 0.0, 0.0, -C),
+        np.where(y > 0.0, C, 0.0),
+        problem.max_iter - 1,
+    )
+    problem.kernel.n_rows += kernel.n_rows - rows_before
+    S = np.flatnonzero(beta)
+    bound = np.count_nonzero(abs(beta[S]) == C[S])
+    if not SHARES[0] <= S.size / A.size <= SHARES[1] or bound < BOUND_SHARE * S.size:
+        return nothing, rounds, steps
+    F = problem.y.copy()
+    problem.kernel.move(F, nothing.copy(), A[S], beta[S], beta[S])
+    x = problem.y * (F - smo.best_intercept(F, problem.y, problem.C))
+    guess = np.where(x > 0.0, lo + hi, 0.0)
+    heavy = np.flatnonzero(guess > 0.0 if guess.sum() > 0.0 else guess < 0.0)
+    heavy = heavy[np.argsort(x[heavy])]  # nearest to the margin first
+    size = abs(guess[heavy])
+    surplus = np.maximum(0.0, np.minimum(size, abs(guess.sum()) - (np.cumsum(size) - size)))
+    guess[heavy] -= np.sign(guess[heavy]) * surplus
+    return guess, rounds, steps
+
+
 def _descend(
-    problem: BinaryProblem, beta: Array, F: Array, lo: Array, hi: Array, max_rounds: int
+    problem: BinaryProblem, beta: Array, F: Array, G: Array, lo: Array, hi: Array, max_rounds: int
 ) -> tuple[int, int]:
-    """Lines 2 to 5 in float32 on `beta` and `F` in place; rounds and two-variable steps."""
+    """Lines 2 to 5 in float32 on `beta`, `F`, `G` in place; rounds and two-variable steps."""
     from geartrain.kernels import smo
 
     kernel, m = problem.kernel, beta.size
     aim = SAFETY * problem.tol
     q_max = min(BLOCK_MAX, kernel.capacity)
     q = m if kernel.small else min(q_max, BLOCK_START if m > MEDIUM else 2 * BLOCK_START)
-    W = np.empty(0, np.int64)
-    rounds = steps = 0
+    W, memory = np.empty(0, np.int64), np.empty(0, np.float32)
+    rounds = steps = crowded = 0
     while rounds < max_rounds:
         top, bottom = smo.extremes(F, beta, lo, hi)
         violation = top - bottom
@@ -109,23 +173,40 @@ def _descend(
             problem.report(f"block {rounds}: violation {violation:.3g}, q = {q}")
         if violation <= aim:
             break
-        if kernel.small:
-            done = _whole_block(kernel, F, beta, lo, hi, aim)
+        if kernel.small or (crowded == CROWDED and m <= kernel.capacity):
+            done = _whole_block(kernel, F, G, beta, lo, hi, aim)
         else:
             free = np.count_nonzero((lo[W] < beta[W]) & (beta[W] < hi[W]))
             if 2 * free >= q:
+                crowded += q == q_max
                 q = min(2 * q, q_max)
             W = working_set(F, beta, lo, hi, W, q, top, bottom)
             slots = kernel.cached(W)
             f, b = F[W], beta[W]
-            block = smo.take_block(kernel.rows, slots, W)
+            if memory.size < W.size**2:
+                memory = np.empty(q * q, np.float32)
+            block = memory[: W.size**2].reshape(W.size, W.size)
+            smo.take_block(kernel.rows, slots, W, block)
             known = np.ones(W.size, np.bool_)
             goal = max(BLOCK_FACTOR * violation, 0.5 * aim)
             done = smo.solve_block(
-                block, known, NO_POINTS, NO_HALVES, f, b, lo[W], hi[W], goal, 100 * W.size
+                block,
+                np.arange(W.size),
+                known,
+                NO_POINTS,
+                NO_HALVES,
+                f,
+                b,
+                lo[W],
+                hi[W],
+                goal,
+                100 * W.size,
             )
             moved = np.flatnonzero(b - beta[W])
-            smo.subtract_rows(F, kernel.rows, slots[moved], (b - beta[W])[moved])
+            old, new = beta[W[moved]], b[moved]
+            # A row that was forgotten may be rounded otherwise when it is computed again.
+            growth = abs(new - old) if kernel.forgets else abs(new) - abs(old)
+            smo.move_rows(F, G, kernel.rows, slots[moved], new - old, growth)
             beta[W] = b
         if not done:
             break
@@ -154,17 +235,26 @@ def working_set(
 
 
 def _whole_block(
-    kernel: TrainingKernel, F: Array, beta: Array, lo: Array, hi: Array, goal: float
+    kernel: TrainingKernel,
+    F: Array,
+    G: Array,
+    beta: Array,
+    lo: Array,
+    hi: Array,
+    goal: float,
 ) -> int:
-    """All points as one block; of a Gaussian only the rows that SMO comes to are computed."""
+    """All points as one block; of few points only the rows that SMO comes to are computed."""
     from geartrain.kernels import smo
 
-    points = kernel.coordinates
-    if not points.size:
-        kernel.cached(np.arange(kernel.m))
+    points, every = kernel.coordinates, np.arange(kernel.m)
+    slots = every if points.size else kernel.cached(every)
     known = kernel.slot >= 0
     done = smo.solve_block(
-        kernel.rows, known, points, kernel.halves, F, beta, lo, hi, goal, 100 * kernel.m
+        kernel.rows, slots, known, points, kernel.halves, F, beta, lo, hi, goal, 100 * kernel.m
     )
     kernel.adopt(known)
+    S = np.flatnonzero(beta)
+    G[:] = 0.0
+    product = np.zeros(kernel.m)  # not wanted: F may be exact where float32 rows are not
+    smo.move_rows(product, G, kernel.rows, slots[S], beta[S], abs(beta[S]))
     return done

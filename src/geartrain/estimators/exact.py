@@ -5,15 +5,17 @@ symbol     name            meaning
 =========  ==============  =================================================================
 beta       ``beta``        signed dual variables, lo <= beta <= hi
 F          ``F``           gradient of the dual, F_i = y_i - (K beta)_i
+E          ``E``           bound of the error of F_i; zero where F_i is float64
 S          ``S``           points with beta_i != 0
-far        ``far``         points beyond the margin by more than float32 rounding can change
-near       ``near``        all others; S first
+near       ``near``        points where E_i matters
 =========  ==============  =================================================================
 
-The hinge of a point beyond the margin is zero, wherever it is; so F is computed in float64 for
-the near points only. At a far point F is a bound of it: the float32 value moved towards the margin
-by what rounding can have changed. Violation, objective and gap from such an F are exact, or above
-the truth should a far point turn out to matter.
+The duality gap at (beta, b) is the sum of C_i max(0, x_i) - |beta_i| x_i with x_i = y_i (F_i - b).
+The summand is zero where beta_i = 0 and x_i <= 0, and where |beta_i| = C_i and x_i >= 0, whatever
+the size of x_i. So F is computed in float64 only for free points and where E leaves open on which
+side of the margin a point is; and not even there if E is far below the tolerance. Violation and gap
+are taken at F moved towards the margin by E: they are exact, or above the truth should a point that
+is not near turn out to matter.
 """
 
 from __future__ import annotations
@@ -32,27 +34,33 @@ POLISH_MAX = 16  # free points: so few cost nothing
 NEEDED_MAX = 256  # free points where float32 did not reach the tolerance
 TINY = 1e-300
 RIDGE = 1e-10  # of the mean diagonal: points may be equal
+SHARE = 0.05  # of the tolerance: an error of F that may stay
 ROUNDING = 1e-11  # a violation as small as this is rounding
 
 
 @dataclass(frozen=True)
 class Exact:
-    """F and what it was made of."""
+    """F, what is known about it, and what it was made of."""
 
     F: Array
+    E: Array
+    near: Array
     S: Array
-    near: Array  # S first
     K: Array | None  # K[near, S], if it is small
 
 
-def exact_gradient(problem: BinaryProblem, beta: Array, F: Array, lo: Array, hi: Array) -> Exact:
-    """F in float64 at the near points, a bound of it at the far ones.
+def exact_gradient(
+    problem: BinaryProblem, beta: Array, F: Array, E: Array, lo: Array, hi: Array
+) -> Exact:
+    """F in float64 at the near points.
 
     Parameters
     ----------
     problem : BinaryProblem
     beta, F : array (m,)
         A point and its F to float32 rounding.
+    E : array (m,)
+        Bound of the error of F.
     lo, hi : array (m,)
         Bounds of beta.
 
@@ -64,33 +72,28 @@ def exact_gradient(problem: BinaryProblem, beta: Array, F: Array, lo: Array, hi:
     from geartrain.kernels import smo
 
     kernel, y = problem.kernel, problem.y
+    is_near = np.empty(y.size, np.bool_)
+    # Are the free points few, the polish wants them all.
+    smo.near_points(F, E, beta, lo, hi, NEEDED_MAX, SHARE * problem.tol, is_near)
+    near = np.flatnonzero(is_near)
     S = np.flatnonzero(beta)
-    top, bottom = smo.extremes(F, beta, lo, hi)
-    # Where the hinge is zero whatever the intercept between these two.
-    margin = np.where(y > 0.0, min(top, bottom) - F, F - max(top, bottom)) - problem.tol
-    outside = (beta == 0.0) & (margin > 0.0)
-    if kernel.error < np.inf and S.size <= kernel.capacity and 8 * outside.sum() > y.size:
-        product, size = smo.row_sums(kernel.rows, kernel.cached(S), beta[S])
-        size *= kernel.error
-        far = outside & (margin > size)
-        F = y - product + y * size
-    else:
-        far = np.zeros(y.size, np.bool_)
-        F = np.empty(y.size)
-    others = np.flatnonzero(~far & (beta == 0.0))
-    near = np.concatenate([S, others])
+    F, E = F.copy(), E.copy()
+    E[near] = 0.0
     if near.size * S.size <= ENTRIES:
-        K = np.concatenate([kernel.exact(S, S), kernel.exact(others, S)])
+        K = kernel.exact(near, S)
         F[near] = y[near] - K @ beta[S]
-        return Exact(F, S, near, K)
-    F[S] = y[S] - kernel.exact_product(S, S, beta[S])
+        return Exact(F, E, near, S, K)
+    inner, outer = near[beta[near] != 0.0], S[E[S] > 0.0]
+    F[inner] = y[inner] - kernel.exact_product(inner, inner, beta[inner])
+    F[inner] -= kernel.exact_product(inner, outer, beta[outer])
+    others = near[beta[near] == 0.0]
     F[others] = y[others] - kernel.exact_product(others, S, beta[S])
-    return Exact(F, S, near, None)
+    return Exact(F, E, near, S, None)
 
 
 def polish(
     problem: BinaryProblem, beta: Array, exact: Exact, lo: Array, hi: Array
-) -> tuple[Array, Array]:
+) -> tuple[Array, Exact]:
     """Newton steps on F = b over the free points, if they end in a smaller violation.
 
     A step that would leave the box ends at its border, and the point that is there is no longer
@@ -106,24 +109,24 @@ def polish(
 
     Returns
     -------
-    beta, F : array (m,)
+    beta : array (m,)
+    exact : Exact
+        F at it; without K.
     """
     from geartrain.kernels import smo
 
     near = exact.near
     b, F, lo, hi = beta[near], exact.F[near], lo[near], hi[near]
-    free = np.flatnonzero((lo < b) & (b < hi))  # columns of K, too: S is first
+    free = np.flatnonzero((lo < b) & (b < hi))
     top, bottom = smo.extremes(F, b, lo, hi)
     violation, best = top - bottom, (b, F)
     needed = violation > problem.tol
     if not 0 < free.size <= (NEEDED_MAX if needed else POLISH_MAX):
-        return beta, exact.F
+        return beta, exact
     if exact.K is not None:
-        K = exact.K[:, free]
-    elif needed:
-        K = problem.kernel.exact(near, near[free])
+        K = exact.K[:, np.searchsorted(exact.S, near[free])]
     else:
-        return beta, exact.F
+        K = problem.kernel.exact(near, near[free])
     for _ in range(POLISH_STEPS):
         if not free.size or violation <= ROUNDING:
             break
@@ -147,16 +150,15 @@ def polish(
     b, F = best
     moved = np.flatnonzero(b - beta[near])
     if not moved.size:
-        return beta, exact.F
-    F_all, d = exact.F.copy(), (b - beta[near])[moved]
+        return beta, exact
+    F_all, E, d = exact.F.copy(), exact.E.copy(), (b - beta[near])[moved]
     if near.size < F_all.size:
         kernel = problem.kernel
-        product, size = smo.row_sums(kernel.rows, kernel.cached(near[moved]), d)
-        F_all += problem.y * kernel.error * size - product
-    F_all[near] = F
+        kernel.move(F_all, E, near[moved], d, kernel.error * abs(d))
+    F_all[near], E[near] = F, 0.0
     beta = beta.copy()
     beta[near] = b
-    return beta, F_all
+    return beta, Exact(F_all, E, near, exact.S, None)
 
 
 def _newton_step(K_SS: Array, F_S: Array) -> Array:

@@ -21,10 +21,14 @@ from geartrain.estimators.arrays import Array
 BLOCK = 128  # rows of K in one matrix product
 ROWS_SHARE = 0.8  # of the memory limit is for cached rows; the rest for blocks and copies
 ENTRIES = 1 << 18  # of a float64 block: 2 MB stay in the cache
-ROUND = 2.0**-24  # of float32
+ROUND, LN2 = 2.0**-24, float(np.log(2.0))  # the first of float32
 EXP_ERROR = 1e-6  # relative, of `gaussian_f4`
 OVERFLOW = "the kernel overflows in float32; scale the features"
 SMALL = 640  # up to so many points K is one block
+STALE = 8  # times rows were asked for since a row was last used
+SAMPLE = 8  # one in so many points is taken for a sample
+GRID = 2.0**22  # squared norm over squared unit: such sums of products are exact in float32
+HUGE = 1e30  # a gamma that may overflow in float32
 FEW = 1 << 16  # numbers in all points: they stay in the cache
 KERNELS = ("rbf", "linear", "poly", "precomputed")
 
@@ -99,6 +103,15 @@ def square_norms(points: Any) -> Array:
     return np.einsum("ij,ij->i", points, points)
 
 
+def _finite(numbers: Array) -> Array:
+    """`numbers` in float32, if they are numbers there."""
+    with np.errstate(over="ignore"):
+        numbers = numbers.astype(np.float32)
+    if not np.isfinite(numbers).all():
+        raise ValueError(OVERFLOW)
+    return numbers
+
+
 def _products(A: Any, B: Any) -> Array:
     """<a, b> for all rows a of A and b of B, as an array."""
     G = A @ B.T
@@ -127,9 +140,11 @@ class TrainingKernel:
     rows : array (capacity, m)
         The cached rows, float32.
     n_rows : int
-        Rows computed so far.
+        Rows computed so far, those of the sample included.
     n_products : int
         Products with K so far.
+    forgets : bool
+        Whether rows were replaced so far.
     """
 
     def __init__(self, kernel: Kernel, X: Any, memory_limit: float) -> None:
@@ -152,6 +167,7 @@ class TrainingKernel:
         self._last_use = np.zeros(self.capacity, np.int64)
         self._filled = 0
         self._clock = 0
+        self.forgets = False
 
     @cached_property
     def rows(self) -> Array:
@@ -159,21 +175,43 @@ class TrainingKernel:
         return np.empty((self.capacity, self.m), np.float32)
 
     @cached_property
+    def _on_grid(self) -> bool:
+        """Whether float32 makes no error in the products of points of a Gaussian.
+
+        So it is if the coordinates are multiples of some 2^-k that is not too small: categories
+        as zeros and ones, counts, pixels.
+        """
+        if self.kernel.name != "rbf" or self.small:
+            return False
+        largest = float(square_norms(self.X).max(initial=1.0))
+        unit = 2.0 ** np.ceil(0.5 * np.log2(largest / GRID)) if largest < np.inf else 1.0
+        for rows in (slice(BLOCK), slice(None)):  # the first tell of most that are not
+            part = self.X[rows].data if sparse.issparse(self.X) else self.X[rows]
+            if (np.rint(part / unit) * unit != part).any():
+                return False
+        return largest < GRID and self.kernel.gamma < HUGE
+
+    @cached_property
     def _scaled(self) -> tuple[Any, Array]:
         """Float32 points and half their squared norms, such that rbf is exp(<a, b> - ...).
 
-        Dense points are centred: the Gaussian does not see it, and less is cancelled.
+        Dense points are centred: the Gaussian does not see it, and less is cancelled. Points on a
+        grid are left there, and the exponent is scaled instead.
         """
         if callable(self.kernel.name) or self.kernel.name == "precomputed":
             return None, np.empty(0, np.float32)
         if self.kernel.name != "rbf":
             return self.X.astype(np.float32), np.empty(0, np.float32)
-        points = self.X.copy() if sparse.issparse(self.X) else self.X - self.X.mean(axis=0)
-        points *= np.sqrt(2.0 * self.kernel.gamma)
-        half = (0.5 * square_norms(points)).astype(np.float32)
-        if not np.isfinite(half).all():
-            raise ValueError(OVERFLOW)
-        return points.astype(np.float32), half
+        points = self.X
+        if not self._on_grid:
+            points = points.copy() if sparse.issparse(points) else points - points.mean(axis=0)
+            points *= np.sqrt(2.0 * self.kernel.gamma)
+        return points.astype(np.float32), _finite(0.5 * square_norms(points))
+
+    @property
+    def _exponent(self) -> float:
+        """What <a, b> - |a|^2/2 - |b|^2/2 of the scaled points is multiplied by."""
+        return 2.0 * self.kernel.gamma if self._on_grid else 1.0
 
     @cached_property
     def error(self) -> float:
@@ -181,12 +219,14 @@ class TrainingKernel:
 
         With R the norm of the longest scaled point and u = 2^-24, the exponent is off by at most
         (n + 16) u R^2: n from the product, 8 from rounding the points and their norms, 4 from the
-        differences and 4 from the factor 1/ln 2. Entries below 2^-126 are taken for that.
+        differences and 4 from the factor 1/ln 2. On a grid only these last 4 are left. Entries
+        below 2^-126 are taken for that.
         """
-        if self.kernel.name != "rbf" or sparse.issparse(self.X):
+        if self.kernel.name != "rbf":
             return np.inf
-        square = 2.0 * float(self.halves.max(initial=0.0))
-        exponent = min((self.X.shape[1] + 16) * ROUND * square, 1.0)
+        square = 2.0 * self._exponent * float(self.halves.max(initial=0.0))
+        roundings = 4 if self._on_grid else self.X.shape[1] + 16
+        exponent = min(roundings * ROUND * square, 1.0)
         error = float(np.expm1(exponent)) + EXP_ERROR
         return error / (1.0 - error) if error < 0.5 else np.inf
 
@@ -205,7 +245,7 @@ class TrainingKernel:
         if self.kernel.name == "rbf":
             from geartrain.kernels.smo import gaussian_f4
 
-            gaussian_f4(out, half[W], half)
+            gaussian_f4(out, half[W], half, np.float32(self._exponent / LN2))
         elif self.kernel.name == "poly":
             out *= np.float32(self.kernel.gamma)
             out += np.float32(self.kernel.coef0)
@@ -214,23 +254,41 @@ class TrainingKernel:
             raise ValueError(OVERFLOW)
 
     @cached_property
+    def _columns(self) -> tuple[Array, Array]:
+        """`coordinates` and `halves`, if they are not empty."""
+        from geartrain.kernels.smo import centred_columns
+
+        out = np.zeros((-(-self.X.shape[1] // 4) * 4, self.m), np.float32)
+        mean, halves = np.full(self.m, 1.0 / self.m) @ self.X, np.empty(self.m)
+        centred_columns(self.X, mean, np.sqrt(2.0 * self.kernel.gamma), out, halves)
+        return out, _finite(halves)
+
+    @cached_property
+    def _in_columns(self) -> bool:
+        dense = self.kernel.name == "rbf" and not sparse.issparse(self.X)
+        return self.small and dense and self.X.size <= FEW
+
+    @property
     def coordinates(self) -> Array:
         """The scaled points one coordinate after the other, if they are few; else empty.
 
         From these a compiled loop makes a row as quickly as a matrix product does. Zeros bring the
         number of coordinates to a multiple of four.
         """
-        points, _ = self._scaled
-        if self.kernel.name != "rbf" or sparse.issparse(points) or points.size > FEW:
-            return np.empty((0, self.m), np.float32)
-        out = np.zeros((-(-points.shape[1] // 4) * 4, self.m), np.float32)
-        out[: points.shape[1]] = points.T
-        return out
+        return self._columns[0] if self._in_columns else np.empty((0, self.m), np.float32)
 
     @property
     def halves(self) -> Array:
         """Half the squared norms of the scaled points."""
-        return self._scaled[1]
+        return self._columns[1] if self._in_columns else self._scaled[1]
+
+    @cached_property
+    def sample(self) -> tuple[Array, TrainingKernel]:
+        """One in `SAMPLE` points, always the same, and their kernel."""
+        order = np.random.default_rng(self.m).permutation(self.m)
+        A = np.sort(order[: self.m // SAMPLE])
+        X = self.X[np.ix_(A, A)] if self.kernel.name == "precomputed" else self.X[A]
+        return A, TrainingKernel(self.kernel, X, self.memory_limit / SAMPLE)
 
     def adopt(self, known: Array) -> None:
         """Rows of K that were computed in place by others: row i is in slot i."""
@@ -251,6 +309,10 @@ class TrainingKernel:
             return W
         held = self.slot[W]
         self._last_use[held[held >= 0]] = self._clock
+        # Memory that was written before costs less than memory that was not.
+        stale = np.flatnonzero(self._last_use[: self._filled] < self._clock - STALE)
+        self._replace(missing[: stale.size], stale[: missing.size])
+        missing = missing[stale.size :]
         fresh = min(missing.size, self.capacity - self._filled)
         for part in blocks(fresh, BLOCK):
             ids = missing[part]
@@ -258,22 +320,34 @@ class TrainingKernel:
             self.fill(ids, self.rows[where])
             self._keep(ids, np.arange(where.start, where.stop))
             self._filled += ids.size
-        evicted = missing[fresh:]
-        if evicted.size:
-            oldest = np.argpartition(self._last_use, evicted.size - 1)[: evicted.size]
-            self.slot[self._owner[oldest]] = -1
-            buffer = np.empty((min(BLOCK, evicted.size), self.m), np.float32)
-            for part in blocks(evicted.size, BLOCK):
-                ids = evicted[part]
-                self.fill(ids, buffer[: ids.size])
-                self.rows[oldest[part]] = buffer[: ids.size]
-                self._keep(ids, oldest[part])
+        missing = missing[fresh:]
+        if missing.size:
+            oldest = np.argpartition(self._last_use, missing.size - 1)[: missing.size]
+            self._replace(missing, oldest)
         return self.slot[W]
+
+    def _replace(self, ids: Array, slots: Array) -> None:
+        """Rows `ids` in place of those in the `slots`."""
+        self.forgets = self.forgets or ids.size > 0
+        self.slot[self._owner[slots]] = -1
+        buffer = np.empty((min(BLOCK, ids.size), self.m), np.float32)
+        for part in blocks(ids.size, BLOCK):
+            self.fill(ids[part], buffer[: ids[part].size])
+            self.rows[slots[part]] = buffer[: ids[part].size]
+            self._keep(ids[part], slots[part])
 
     def _keep(self, ids: Array, slots: Array) -> None:
         self.slot[ids] = slots
         self._owner[slots] = ids
         self._last_use[slots] = self._clock
+
+    def move(self, F: Array, G: Array, S: Array, d: Array, a: Array) -> None:
+        """``F -= K[:, S] d`` and ``G += K[:, S] a`` by cached rows."""
+        from geartrain.kernels.smo import move_rows
+
+        # In few parts: what was computed for the first is not to be stale at the last.
+        for part in blocks(S.size, min(max(2 * BLOCK, -(-S.size // 4)), self.capacity)):
+            move_rows(F, G, self.rows, self.cached(S[part]), d[part], a[part])
 
     def exact(self, P: Array, S: Array) -> Array:
         """``K[P, S]`` in float64."""
@@ -305,15 +379,15 @@ class TrainingKernel:
 
         Rows are cached as far as they fit and computed again beyond.
         """
-        from geartrain.kernels.smo import subtract_rows
+        from geartrain.kernels.smo import move_rows
 
         self.n_products += 1
-        out = np.zeros(self.m)
+        out, negative = np.zeros(self.m), np.zeros(self.m)
         kept = np.arange(self.capacity)
-        subtract_rows(out, self.rows, self.cached(kept), -v[kept])
+        move_rows(negative, out, self.rows, self.cached(kept), v[kept], v[kept])
         buffer = np.empty((min(BLOCK, self.m - kept.size), self.m), np.float32)
         for part in blocks(self.m - kept.size, BLOCK):
             ids = np.arange(kept.size + part.start, kept.size + part.stop)
             self.fill(ids, buffer[: ids.size])
-            subtract_rows(out, buffer, np.arange(ids.size), -v[ids])
+            move_rows(negative, out, buffer, np.arange(ids.size), v[ids], v[ids])
         return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from collections.abc import Callable
@@ -11,17 +12,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_class_weight
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from geartrain.estimators.arrays import Array, points_and_labels, sample_weights
+from geartrain.estimators.arrays import Array, classes_and_labels, points_and_labels, sample_weights
 from geartrain.estimators.block_smo import block_smo
 from geartrain.estimators.kernel_matrix import KERNELS, Kernel, TrainingKernel
-from geartrain.estimators.problem import BinaryProblem, Solution
+from geartrain.estimators.problem import BinaryProblem, Solution, hinge_objective
 from geartrain.estimators.smoothed import katyusha, lbfgs, sae
 
 Solver = Callable[[BinaryProblem], Solution]
@@ -88,12 +90,15 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         Coefficients of the support vectors, y_i alpha_i.
     intercept_ : array (1 or n_classes,)
     objective_ : float or array (n_classes,)
-        The primal objective, in float64.
+        The primal objective: `gap_` above the dual one, which is float64. Of the hinge it is
+        computed when first asked for.
     gap_ : float or array (n_classes,)
-        Duality gap: `objective_` exceeds the minimum by at most this.
+        Duality gap: `objective_` exceeds the minimum by at most this. What float32 rounding may
+        have left in it is counted in.
     n_iter_ : array (1 or n_classes,)
     n_calls_ : dict
-        "smo": kernel rows in float32 ("kernel.row") and two-variable steps ("smo.step"). The
+        "smo": kernel rows in float32 ("kernel.row"), the shorter ones of the sample that the start
+        is guessed from included, and two-variable steps ("smo.step"). The
         others: gradients of the penalty ("h.grad") and the losses ("g.grad"), summands of the
         losses ("g.component"), and what "lbfgs" and "sae" make of them: products with the kernel
         matrix ("kernel.product"), those of setting up included, and its rows.
@@ -172,7 +177,24 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
     def _get_param_names(cls) -> list[str]:
         return super()._get_param_names()
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @classmethod
+    @cache
+    def _defaults(cls) -> dict[str, Any]:
+        parameters = inspect.signature(cls).parameters
+        return {name: parameter.default for name, parameter in parameters.items()}
+
+    def _validate_params(self) -> None:
+        """The checks of scikit-learn, of what is not the default: they take their time."""
+        given = {
+            name: getattr(self, name)
+            for name, default in self._defaults().items()
+            if getattr(self, name) is not default
+        }
+        if not get_config()["skip_parameter_validation"]:
+            validate_parameter_constraints(
+                self._parameter_constraints, given, caller_name=type(self).__name__
+            )
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSVC:
         """Fit the model.
 
@@ -190,6 +212,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         KernelSVC
             The model itself.
         """
+        self._validate_params()
         solve = self._solver()
         X, y = points_and_labels(self, X, y, **self._accepted())
         if y.dtype.kind == "f" and (y != np.floor(y)).any():
@@ -200,7 +223,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
                 "matrix."
             )
         self._known_classes: Any = getattr(self, "classes_", None)
-        self.classes_, labels = np.unique(y, return_inverse=True)
+        self.classes_, labels = classes_and_labels(y)
         if self.classes_.size < 2:
             raise ValueError(
                 f"The number of classes has to be greater than one; got {self.classes_.size} class"
@@ -214,7 +237,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         targets = [1] if self.classes_.size == 2 else range(self.classes_.size)
         for k, target in enumerate(targets):
             signs = np.where(labels == target, 1.0, -1.0)
-            if min(C[signs > 0].sum(), C[signs < 0].sum()) <= 0.0:
+            if not C.all() and not (C[signs > 0].any() and C[signs < 0].any()):
                 raise ValueError(
                     "a class has only samples of weight zero; remove it or give it weight"
                 )
@@ -290,13 +313,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         self.dual_coef_ = coefficients[:, self.support_]
         self.intercept_ = np.array([solution.intercept for solution in solutions])
         self.n_iter_ = np.array([solution.n_iter for solution in solutions])
-        self.objective_, self.gap_ = (
-            values[0] if len(solutions) == 1 else np.array(values)
-            for values in (
-                [solution.objective for solution in solutions],
-                [solution.gap for solution in solutions],
-            )
-        )
+        gaps = [solution.gap for solution in solutions]
+        self.gap_ = gaps[0] if len(gaps) == 1 else np.array(gaps)
+        self._objectives = [solution.objective for solution in solutions]
         self.n_calls_ = {
             kind: sum(solution.calls[kind] for solution in solutions) for kind in solutions[0].calls
         }
@@ -307,6 +326,16 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    @property
+    def objective_(self) -> Any:
+        """The primal objective; see the attributes."""
+        for k, (gap, row) in enumerate(zip(np.atleast_1d(self.gap_), self.dual_coef_, strict=True)):
+            if self._objectives[k] is None:
+                points, c = self.support_vectors_[row != 0.0], row[row != 0.0]
+                f = self._kernel.expand_symmetric(points, c)
+                self._objectives[k] = hinge_objective(c, f, float(gap))
+        return self._objectives[0] if len(self._objectives) == 1 else np.array(self._objectives)
 
     def decision_function(self, X: Any) -> Array:
         """Value of f: (n_samples,) for two classes, else (n_samples, n_classes).

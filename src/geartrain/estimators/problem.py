@@ -39,24 +39,19 @@ class Solution:
 
     coefficients: Array
     intercept: float
-    objective: float  # P(c, b)
+    objective: float | None  # P(c, b); None: not computed, see `hinge_objective`
     gap: float  # P(c, b) minus a lower bound on its minimum
     n_iter: int
     calls: dict[str, int]
     converged: bool
 
 
-def best_intercept(F: Array, y: Array, C: Array) -> float:
-    """The b that minimises sum_i C_i max(0, y_i (F_i - b)): the middle of all that do."""
-    order = np.argsort(F)
-    F, C, positive = F[order], C[order], y[order] > 0.0
-    # Slope right of the k-th breakpoint.
-    slope = np.cumsum(C) - C[positive].sum()
-    flat = 1e-12 * float(C.sum())
-    k = int(np.argmax(slope >= -flat))
-    if abs(slope[k]) <= flat and k + 1 < F.size:
-        return 0.5 * float(F[k] + F[k + 1])
-    return float(F[k])
+def hinge_objective(coefficients: Array, f: Array, gap: float) -> float:
+    """P(c, b) of the plain hinge in terms of its gap and f = K c, at points where c is not zero.
+
+    The dual objective is <y, c> - 1/2 <c, K c>, and y_i is the sign of c_i.
+    """
+    return gap + float(abs(coefficients).sum() - 0.5 * (coefficients @ f))
 
 
 def feasible(beta: Array, lo: Array, hi: Array) -> Array:
