@@ -38,8 +38,9 @@ LOOSE = 0.6
 # A difference whose parts disagree in the first two steps is not small; below this ratio of prices
 # that is reason enough to give up.
 UNLIKE, SURE_FROM = 1.4, 30.0
-# An inner run may cost so many gradients of h; SAE-QN is given up after two that were cut off, ...
-INNER = 20.0
+# An inner run may cost so many gradients of h, within bounds; SAE-QN is given up after two that
+# were cut off before the upper one, ...
+INNER, FEWEST, MOST = 20.0, 60.0, 500.0
 # ... or where g's part of the bill exceeds this multiple of h's, ...
 OUT_OF_HAND = 14.0
 # ... looked at from so many gradients of h on.
@@ -98,7 +99,7 @@ class Plan:
         n_h, n_g = ledger.calls[f"{p.h.name}.grad"], ledger.calls[f"{p.g.name}.grad"]
         if self.prices.given is None and n_h == 1 and p_h < TRY_FROM * p_g:
             return f"a gradient of {p.h.name} costs {p_h / p_g:.2g} times one of {p.g.name}"
-        cut_off = self.prices.given is not None and state.cut_off >= 2
+        cut_off = self.prices.given is not None and INNER * p_h < MOST * p_g and state.cut_off >= 2
         if cut_off or (n_h >= PATIENCE and n_g * p_g > OUT_OF_HAND * n_h * p_h):
             return f"{n_g / n_h:.0f} gradients of {p.g.name} for one of {p.h.name}"
         ratio = state.at.pairs.newest_ratio()
@@ -169,7 +170,7 @@ def make_plan(problem: Sum, inner: Any, given: Mapping[str, float] | None) -> Pl
     if rho < TRY_FROM and fallback is not None:
         why = f"lbfgs: prices are alike (ratio {rho:.2g}), separation does not pay"
         return Plan(problem, fallback, None, prices, why, SAEQN())
-    steps = int(max(INNER * rho, 60.0))
+    steps = int(min(max(INNER * rho, FEWEST), MOST))
     why = (
         f"sae-qn: a gradient of {expensive} costs {rho:.4g} times one of the other term; inner "
         f"runs of up to {steps} steps"

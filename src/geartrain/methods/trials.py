@@ -92,7 +92,7 @@ class Proximal:
     inner: LBFGS
     accuracy: float = 0.45
     safety: float = 0.5
-    first: float = 0.1
+    first: float = 0.5
 
     def __call__(self, F: Envelope, p: Known) -> Trial:
         """A trial point from p."""
