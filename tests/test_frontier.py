@@ -102,11 +102,14 @@ def test_bill_from_the_ledger(measured, problem, name, kind):
             assert row["bill"] == N_h * row["rho"] + N_g
 
 
+PRICED = ("grad", "coord", "component", "product")
+
+
 def test_only_what_has_a_price_is_asked(measured):
     for m in measured.values():
         for row in m.rows:
             asked = {key for key in CALLS if 0 < row[key] < math.inf}
-            assert asked <= {f"{t}.{k}" for t in "hg" for k in ("grad", "coord", "component")}
+            assert asked <= {f"{t}.{k}" for t in "hg" for k in PRICED}
 
 
 def test_summands_of_h_have_their_share():

@@ -29,6 +29,7 @@ from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sae_qn import SAEQN
 from geartrain.methods.sc_sae import SCSAE
+from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.oracles.ledger import in_gradients
 from geartrain.oracles.protocols import MissingOracle, can, require
 from geartrain.problem import Model
@@ -187,6 +188,7 @@ OTHERS = (
     Rival("katyusha", "katyusha", lambda guard: KatyushaWhole(epoch=10)),
     Rival("ms", "ms", lambda guard: MonteiroSvaiterWhole(inner=guard(AGM())), inner="agm"),
     Rival("catalyst", "catalyst", lambda guard: Catalyst()),
+    Rival("similar-newton", "similar-newton", lambda guard: SimilarNewton()),
     *map(_separated, ("sae", "r-sae", "gmco", "sc-sae", "afb", "aeg")),
     *(_separated(method, "lbfgs") for method in ("sc-sae", "afb", "aeg")),
     *(

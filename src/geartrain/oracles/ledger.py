@@ -35,11 +35,12 @@ def _blas_dot() -> Callable[[Vector, Vector], float]:
 def in_gradients(calls: Any, name: str, n: int, m: int = 1) -> Any:
     """What the calls of the term `name` are worth in gradients of it.
 
-    n partial derivatives are one gradient, and m summands are. `calls` is by key such as
-    ``"h.grad"``: a dict, or a table with such columns. Values and proximal steps have no such
-    worth and are not included.
+    n partial derivatives are one gradient, m summands are, and so is a product with the Hessian.
+    `calls` is by key such as ``"h.grad"``: a dict, or a table with such columns. Values and
+    proximal steps have no such worth and are not included.
     """
-    return calls[f"{name}.grad"] + calls[f"{name}.coord"] / n + calls[f"{name}.component"] / m
+    whole = calls[f"{name}.grad"] + calls[f"{name}.product"]
+    return whole + calls[f"{name}.coord"] / n + calls[f"{name}.component"] / m
 
 
 class NonFiniteAnswer(ArithmeticError):
