@@ -15,7 +15,7 @@ from geartrain.oracles import answers
 from geartrain.oracles.protocols import MissingOracle
 from geartrain.oracles.spectrum import LANCZOS_STEPS
 
-GRADIENTS = frozenset({"value", "grad", "value_and_grad"})
+GRADIENTS = frozenset({"value", "grad", "value_and_grad", "products"})
 
 
 class Counted(LinearOperator):
@@ -65,6 +65,8 @@ def test_linear_model(intercept, loss):
     assert dense.L * (1 - 1e-9) <= term.L <= dense.L * 1.002
     assert operator.products["A"] <= 3 + dense.n
     np.testing.assert_allclose(term.curvature_product(x), dense.curvature_product(x), rtol=1e-12)
+    D = np.random.default_rng(3).standard_normal((dense.n, 2))
+    np.testing.assert_allclose(term.products(x, D), dense.products(x, D), rtol=1e-12)
 
 
 def test_quadratic():
@@ -81,6 +83,8 @@ def test_quadratic():
     assert operator.products == {"A": 3}
     np.testing.assert_allclose([term.L, term.mu], [dense.L, dense.mu], rtol=1e-9)
     assert operator.products == {"A": 63} and term.convex
+    D = np.random.default_rng(3).standard_normal((60, 2))
+    np.testing.assert_allclose(term.products(x, D), Q @ D, rtol=1e-12)
 
 
 def test_constants_of_large_operators_take_few_products():
@@ -150,7 +154,7 @@ def test_sums_and_multiples():
         total = gt.Quadratic(left) + 2.0 * gt.Quadratic(right)
         exact = np.linalg.eigvalsh(Q + 2.0 * R)
         np.testing.assert_allclose(total.L, exact[-1], rtol=1e-10)
-        assert answers(total) == GRADIENTS and total.L_coord is None
+        assert answers(total) == GRADIENTS - {"products"} and total.L_coord is None
     difference = gt.Quadratic(aslinearoperator(Q)) - gt.Quadratic(R)
     assert not difference.convex
     largest = np.abs(np.linalg.eigvalsh(Q - R)).max()

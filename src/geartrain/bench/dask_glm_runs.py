@@ -23,7 +23,6 @@ from unittest import mock
 import dask
 import dask.array as da
 import numpy as np
-from dask_glm import algorithms, regularizers
 from distributed import Client, wait
 from scipy import sparse
 
@@ -74,6 +73,8 @@ def _on_cluster(watch: _Watch) -> Iterator[None]:
 @contextlib.contextmanager
 def _in_process(watch: _Watch) -> Iterator[None]:
     """Graphs that are only started are computed at once here, and not counted."""
+    from dask_glm import algorithms
+
     persist = algorithms.persist
 
     def started(*args: Any) -> Any:
@@ -153,6 +154,8 @@ def _watched(
 
 def _seeing(watch: _Watch, m: int) -> Any:
     """``algorithms.compute`` that shows the first answer, where it is a loss, to the watch."""
+    from dask_glm import algorithms
+
     compute = algorithms.compute
 
     def shown(*args: Any, **kwargs: Any) -> Any:
@@ -165,11 +168,15 @@ def _seeing(watch: _Watch, m: int) -> Any:
 
 
 def _lbfgs(watch: _Watch, X: Any, y: Any, m: int, l2: float, f: Any) -> None:
+    from dask_glm import algorithms
+
     with _seeing(watch, m):
         algorithms.lbfgs(X, y, regularizer="l2", lamduh=m * l2, tol=0.0, **_FOREVER)
 
 
 def _admm(watch: _Watch, X: Any, y: Any, m: int, l2: float, f: Any) -> None:
+    from dask_glm import algorithms, regularizers
+
     class Watched(regularizers.L2):
         """The ridge, which sees every iterate."""
 
@@ -198,5 +205,7 @@ class _WithRidge:
 
 
 def _gradient_descent(watch: _Watch, X: Any, y: Any, m: int, l2: float, f: Any) -> None:
+    from dask_glm import algorithms
+
     with _seeing(watch, m):
         algorithms.gradient_descent(X, y, family=_WithRidge, tol=-np.inf, **_FOREVER)
