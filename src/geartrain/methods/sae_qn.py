@@ -81,8 +81,8 @@ class SAEQN:
     3. the Monteiro-Svaiter test \|grad F_{L,x}(v)\| <= sigma L \|v - x\|. Where it fails, larger
        L, with their own a and x, are tried for the same v, which costs no call. If it passes:
        y_+ = v, z_+ = z - a grad f(y_+), A_+ = A + a.
-    4. if none passes but f(v) < f(y), by the trapezoidal rule: y_+ = v, and the method restarts
-       there (A = 0, z = v).
+    4. if none passes but f(v) < f(y) by the trapezoidal rule, or the gradient has halved: y_+ = v,
+       and the method restarts there (A = 0, z = v).
     5. otherwise L grows and 2 is repeated.
 
     Restart (A = 0, z = y) also where <grad f(y_+), y_+ - y> > 0, and after an iteration whose first
