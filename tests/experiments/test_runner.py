@@ -111,9 +111,10 @@ def test_an_interrupted_run_leaves_what_was_finished_and_nothing_else(tmp_path, 
 def test_a_damaged_table_is_made_again(tmp_path):
     first = run(tmp_path, FGM)
     (tmp_path / "test-small-fgm.parquet").write_text("")
-    common = first.merge(run(tmp_path, FGM), on="iter")  # later looks go by the clock
-    assert len(common) >= 40
-    np.testing.assert_array_equal(common.f_x, common.f_y)
+    again = run(tmp_path, FGM)
+    assert len(first) > 40
+    for column in ("iter", "f", "h.grad", "g.grad"):  # nothing goes by the clock
+        np.testing.assert_array_equal(first[column], again[column])
 
 
 def test_a_hash_that_looks_like_a_number_is_found_again(tmp_path):

@@ -7,7 +7,6 @@ version, machine, status, iter, seconds, f, gap = f - f*, and one column for eac
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +23,8 @@ from geartrain.experiments.store import Store, config_hash, machine, pandas
 from geartrain.oracles.ledger import KINDS
 from geartrain.stop import Look
 
-# f is looked at in the first iterations, then whenever the clock has gone on by this share.
+# f is looked at in the first iterations, then whenever their number has grown by this share. Not by
+# the clock, so that the calls to reach a target are the same in every run.
 _FIRST_LOOKS = 40
 _LOOK_AGAIN = 1.02
 
@@ -123,16 +123,17 @@ class Watch:
     target: float
     limit: float
     progress: Progress | None = None
-    looks: int = field(default=0, init=False)
-    last: float = field(default=-math.inf, init=False)
+    k: int = field(default=0, init=False)  # iterations seen
+    last: int = field(default=0, init=False)  # of them, at the last look
 
     def check(self, look: Look) -> Status | None:
         """The status to end with; the same schedule of looks for every method."""
         over = look.seconds >= self.limit
-        due = self.looks < _FIRST_LOOKS or look.seconds >= _LOOK_AGAIN * self.last
+        self.k += 1
+        due = self.k <= _FIRST_LOOKS or self.k >= _LOOK_AGAIN * self.last
         if not (due or over):
             return None
-        self.looks, self.last = self.looks + 1, look.seconds
+        self.last = self.k
         gap = look.f() - self.f_star
         if self.progress is not None:
             self.progress.show(gap, look.seconds)
