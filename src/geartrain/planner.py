@@ -22,7 +22,7 @@ from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.registry import make_method
 from geartrain.methods.sae_qn import SAEQN, SAEQNState
-from geartrain.methods.trials import Difference, Proximal
+from geartrain.methods.trials import Difference
 from geartrain.oracles.protocols import answers, can
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
@@ -30,10 +30,10 @@ from geartrain.problem import Sum
 # Below this ratio of prices L-BFGS on the sum is cheaper as a rule ...
 SEPARATE_FROM = 5.0
 # ... but from this one on it is worth a try, as long as the gradient of h changes along a step by
-# less than this part of that of g: for a convex h, and for one that may not be.
+# less than so many times that of g: for a convex h, and for one that may not be.
 TRY_FROM = 2.0
-SMALL, SMALL_DIFFERENCE = 1.0, 0.6
-# Inner runs end early then.
+SMALL, SMALL_DIFFERENCE = 10.0, 0.6
+# Inner runs for a difference end early then.
 LOOSE = 0.6
 # A difference whose parts disagree in the first two steps is not small; below this ratio of prices
 # that is reason enough to give up.
@@ -176,7 +176,6 @@ def make_plan(problem: Sum, inner: Any, given: Mapping[str, float] | None) -> Pl
         f"runs of up to {steps} steps"
     )
     method = SAEQN(inner=LBFGS(max_steps=steps))
-    if rho < SEPARATE_FROM:
-        maker = Proximal if problem.h_is_convex else Difference
-        method = replace(method, trial=maker(method.inner, accuracy=LOOSE))
+    if rho < SEPARATE_FROM and not problem.h_is_convex:
+        method = replace(method, trial=Difference(method.inner, accuracy=LOOSE))
     return Plan(problem, method, fallback, prices, why, method)
