@@ -107,7 +107,7 @@ class Plan:
         alike = p_h < SEPARATE_FROM * p_g and ratio > small
         early = p_h < SURE_FROM * p_g and n_h <= 3 and not p.h_is_convex
         if alike or (early and ratio > UNLIKE):
-            return f"{p.h.name} bends more than {p.g.name} along the last step"
+            return f"{p.h.name} is not small beside {p.g.name} along the last step"
         return ""
 
     def told(self, left: str) -> str:
