@@ -7,7 +7,7 @@ import dataclasses
 import io
 
 from geartrain.cli import main
-from geartrain.experiments import kernel_svm, log_density
+from geartrain.lab.experiments import kernel_svm, log_density
 
 
 @dataclasses.dataclass

@@ -41,7 +41,7 @@ EVERYTHING = sorted({name for module in modules() for name in own(module)})
 SURFACE = [
     f"geartrain.{name}" for name in geartrain.__all__ if name not in ("callbacks", "stop", "theory")
 ]
-SURFACE += [n for n in own(geartrain.stop) if n.rpartition(".")[2] not in ("Look", "Rule")]
+SURFACE += [n for n in own(geartrain.core.stopping) if n.rpartition(".")[2] not in ("Look", "Rule")]
 
 
 def errors(name):

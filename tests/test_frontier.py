@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.bench import frontier, frontier_report, rivals
-from geartrain.bench.frontier import CALLS, Measured, trace
-from geartrain.bench.rivals import FIRST, LEFT_OUT, OTHERS, RHOS, Budget, free
-from geartrain.bench.suite import (
+from geartrain.lab.frontier import measure as frontier
+from geartrain.lab.frontier import report as frontier_report
+from geartrain.lab.frontier import rivals
+from geartrain.lab.frontier.measure import CALLS, Measured, trace
+from geartrain.lab.frontier.rivals import FIRST, LEFT_OUT, OTHERS, RHOS, Budget, free
+from geartrain.lab.problems import (
     Problem,
     graph_laplacian,
     kernel_svm_minimum,

@@ -7,7 +7,7 @@ import pytest
 
 import geartrain as gt
 from geartrain import planner
-from geartrain.bench.suite import log_density
+from geartrain.lab.problems import log_density
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.problem import norm
 from problems import logistic, quadratics

@@ -3,8 +3,10 @@
 from importlib import import_module
 from typing import Any
 
-from geartrain import callbacks, stop, theory
+from geartrain import callbacks, theory
+from geartrain.core import stopping as stop
 from geartrain.geometry import Diagonal, LowRankPlusDiagonal, Preconditioned
+from geartrain.geometry.rkhs import RKHS
 from geartrain.methods.aeg import AEG
 from geartrain.methods.afb import AFB
 from geartrain.methods.baselines.acd_whole import ACDWhole
@@ -26,16 +28,15 @@ from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.nesterov_stich import NesterovStich
 from geartrain.methods.inner.varag import Varag
 from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
+from geartrain.methods.quasi_newton.sae_qn import SAEQN
+from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
 from geartrain.methods.sae import SAE
-from geartrain.methods.sae_qn import SAEQN
 from geartrain.methods.sc_sae import SCSAE
-from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.minimize import minimize, resume
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
 from geartrain.oracles.adapters import from_jax, from_torch
-from geartrain.rkhs import RKHS
 from geartrain.watch import watch
 
 __version__ = "0.1.0"

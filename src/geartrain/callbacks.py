@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any, TextIO
 
 from geartrain.core.checkpoint import Checkpoint
-from geartrain.stop import AnyOf, Calls, Gap, Gradient, Rule, Seconds
+from geartrain.core.stopping import AnyOf, Calls, Gap, Gradient, Rule, Seconds
 
 __all__ = ["CSVLog", "Checkpoint", "JSONLLog", "Progress", "TensorBoard"]
 

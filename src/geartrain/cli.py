@@ -52,6 +52,15 @@ def _prices(name: str, args: argparse.Namespace) -> tuple[str, float, float]:
     return "gradients", h, g
 
 
+# Names of `geartrain bench`, and the modules of `geartrain.lab` that run them.
+_BENCHES = {
+    "distributed": "distributed",
+    "estimators": "estimators",
+    "frontier": "frontier.measure",
+    "kernels": "kernels",
+}
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
@@ -61,12 +70,12 @@ class _Parser(argparse.ArgumentParser):
 
 def _bench(args: argparse.Namespace) -> None:
     """Run a benchmark by name."""
-    import_module(f"geartrain.bench.{args.name}").run(json_file=args.json, quick=args.quick)
+    import_module(f"geartrain.lab.{_BENCHES[args.name]}").run(json_file=args.json, quick=args.quick)
 
 
 def _reproduce(args: argparse.Namespace) -> None:
     """Run the paper's experiments."""
-    from geartrain.experiments.reproduce import reproduce
+    from geartrain.lab.reproduce import reproduce
 
     reproduce(args.what, args.out, quick=args.quick, data=args.data)
 
@@ -94,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     plan.set_defaults(run=_plan)
 
     bench = commands.add_parser("bench", help="measure against others, in one run")
-    names = ["distributed", "estimators", "frontier", "kernels"]
+    names = sorted(_BENCHES)
     bench.add_argument("name", choices=names, help="what to measure")
     bench.add_argument("--json", metavar="FILE", help="write the figures to FILE as well")
     bench.add_argument("--quick", action="store_true", help="a small part, in seconds")

@@ -13,6 +13,7 @@ from geartrain.core.checkpoint import CheckpointError, Saver, read
 from geartrain.core.driver import Callback, Run
 from geartrain.core.fingerprint import differences, fingerprint
 from geartrain.core.run_state import RunState
+from geartrain.core.stopping import Gradient, Rule
 from geartrain.core.witness import changed, listen
 from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
 from geartrain.methods.registry import make_method
@@ -21,7 +22,6 @@ from geartrain.oracles.protocols import Vector, answers
 from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector, as_whole
 from geartrain.planner import exchanged, make_plan
 from geartrain.problem import Constant, Sum
-from geartrain.stop import Gradient, Rule
 
 if TYPE_CHECKING:
     from geartrain.core.result import Result
@@ -315,7 +315,7 @@ def _check_constants(problem: Sum) -> None:
 
 def _rule(stop: Any) -> Rule:
     if not callable(getattr(stop, "check", None)):
-        raise TypeError(f"stop must be a rule from geartrain.stop, got {stop!r}")
+        raise TypeError(f"stop must be a rule from geartrain.core.stopping, got {stop!r}")
     return stop
 
 

@@ -20,9 +20,9 @@ from typing import Any
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.inner.lbfgs import LBFGS
+from geartrain.methods.quasi_newton.sae_qn import SAEQN, SAEQNState
+from geartrain.methods.quasi_newton.trials import Difference
 from geartrain.methods.registry import make_method
-from geartrain.methods.sae_qn import SAEQN, SAEQNState
-from geartrain.methods.trials import Difference
 from geartrain.oracles.protocols import answers, can
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum

@@ -91,7 +91,11 @@ def test_the_gradient_rule_says_what_it_waits_for():
         (lambda: gt.stop.Calls({"h.grad": 0}), ValueError, "the budget of 'h.grad' must be pos"),
         (lambda: gt.stop.Seconds(0), ValueError, "limit must be positive, got 0"),
         (lambda: gt.stop.any_of(), ValueError, "any_of needs at least one rule"),
-        (lambda: gt.stop.any_of(3), TypeError, "3 is not a stopping rule: see geartrain.stop"),
+        (
+            lambda: gt.stop.any_of(3),
+            TypeError,
+            "3 is not a stopping rule: see geartrain.stop",
+        ),
     ],
 )
 def test_wrong_rules(make, error, message):

@@ -10,9 +10,9 @@ from sklearn.datasets import make_moons
 from sklearn.svm import SVC
 
 from geartrain import cli
-from geartrain.bench import estimators as bench
 from geartrain.estimators import KernelSVC
-from geartrain.estimators.kernel_matrix import Kernel, TrainingKernel
+from geartrain.estimators.svm.kernel_matrix import Kernel, TrainingKernel
+from geartrain.lab import estimators as bench
 
 
 @pytest.fixture(scope="module")

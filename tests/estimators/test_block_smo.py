@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 
-from geartrain.estimators.block_smo import NO_HALVES, NO_POINTS, _guess, block_smo, working_set
-from geartrain.estimators.exact import exact_gradient
-from geartrain.estimators.kernel_matrix import EXP_ERROR, STALE, Kernel, TrainingKernel
-from geartrain.estimators.problem import BinaryProblem, feasible, hinge_objective
-from geartrain.kernels import smo
+from geartrain.compiled import smo
+from geartrain.estimators.svm.block_smo import NO_HALVES, NO_POINTS, _guess, block_smo, working_set
+from geartrain.estimators.svm.exact import exact_gradient
+from geartrain.estimators.svm.kernel_matrix import EXP_ERROR, STALE, Kernel, TrainingKernel
+from geartrain.estimators.svm.problem import BinaryProblem, feasible, hinge_objective
 
 
 def make(m=300, n=4, C=5.0, seed=0, memory=1e9, tol=1e-3, **options):
@@ -175,7 +175,7 @@ def test_rows_on_demand_are_counted_and_those_of_the_kernel():
 def test_small_and_large_problems_are_solved_alike(monkeypatch):
     problem, _ = make(500)
     one_block = block_smo(problem)
-    monkeypatch.setattr("geartrain.estimators.kernel_matrix.SMALL", 0)
+    monkeypatch.setattr("geartrain.estimators.svm.kernel_matrix.SMALL", 0)
     blocks = block_smo(make(500)[0])
     assert blocks.n_iter > one_block.n_iter == 1
     values = [objective(solution, problem) for solution in (one_block, blocks)]
@@ -185,7 +185,7 @@ def test_small_and_large_problems_are_solved_alike(monkeypatch):
 @pytest.mark.parametrize("entries", [1 << 18, 0])
 @pytest.mark.parametrize("error", [1e-4, 3e-3])
 def test_gradient_is_exact_near_the_margin_and_bounded_beyond(error, entries, monkeypatch):
-    monkeypatch.setattr("geartrain.estimators.exact.ENTRIES", entries)
+    monkeypatch.setattr("geartrain.estimators.svm.exact.ENTRIES", entries)
     problem, K = make(500, C=0.5)
     y, rng = problem.y, np.random.default_rng(0)
     lo, hi = np.minimum(0.5 * y, 0), np.maximum(0.5 * y, 0)
@@ -280,7 +280,7 @@ def test_kernels_without_a_bound_are_computed_exactly_everywhere():
 @pytest.mark.parametrize("name", ["rbf", "linear", "poly"])
 @pytest.mark.parametrize("form", [np.asarray, csr_matrix])
 def test_half_of_the_entries_make_the_whole_product(name, form, monkeypatch):
-    monkeypatch.setattr("geartrain.estimators.kernel_matrix.ENTRIES", 1000)
+    monkeypatch.setattr("geartrain.estimators.svm.kernel_matrix.ENTRIES", 1000)
     rng = np.random.default_rng(0)
     X, c = rng.standard_normal((130, 5)), rng.standard_normal(130)
     kernel = TrainingKernel(Kernel(name, 0.3), form(X), 1e9)
@@ -314,7 +314,7 @@ def test_optimality_conditions_recomputed(memory):
 def test_float32_does_not_limit_the_accuracy(monkeypatch):
     loose, _ = make(400, C=100.0)
     for limit in ("POLISH_MAX", "NEEDED_MAX"):
-        monkeypatch.setattr(f"geartrain.estimators.exact.{limit}", 0)
+        monkeypatch.setattr(f"geartrain.estimators.svm.exact.{limit}", 0)
     tight, K = make(400, C=100.0, tol=1e-6)
     first, second = block_smo(loose), block_smo(tight)
     assert second.converged and second.gap < 1e-2 * first.gap
@@ -327,28 +327,28 @@ def test_float32_does_not_limit_the_accuracy(monkeypatch):
 
 @pytest.mark.parametrize("small", [640, 0])
 def test_a_tolerance_below_rounding_ends(small, monkeypatch):
-    monkeypatch.setattr("geartrain.estimators.kernel_matrix.SMALL", small)
+    monkeypatch.setattr("geartrain.estimators.svm.kernel_matrix.SMALL", small)
     problem, _ = make(400, C=100.0, tol=1e-15)
     solution = block_smo(problem)
     assert not solution.converged and solution.gap < 1e-9 * objective(solution, problem)
 
 
 def test_newton_steps_help_large_problems_that_want_more_than_float32(monkeypatch):
-    monkeypatch.setattr("geartrain.estimators.exact.ENTRIES", 0)  # K[near, S] is not stored
+    monkeypatch.setattr("geartrain.estimators.svm.exact.ENTRIES", 0)  # K[near, S] is not stored
     problem, K = make(800, C=10.0, tol=1e-10)
     solution = block_smo(problem)
     beta, hi = solution.coefficients, np.maximum(10 * problem.y, 0)
     F = problem.y - K @ beta
     assert solution.converged and F[beta < hi].max() - F[beta > hi - 10].min() <= 1.1e-10
-    monkeypatch.setattr("geartrain.estimators.exact.NEEDED_MAX", 0)
+    monkeypatch.setattr("geartrain.estimators.svm.exact.NEEDED_MAX", 0)
     assert not block_smo(make(800, C=10.0, tol=1e-10)[0]).converged
 
 
 def test_polish_is_exact_where_the_free_points_are_the_right_ones(monkeypatch):
-    monkeypatch.setattr("geartrain.estimators.exact.POLISH_MAX", 400)
+    monkeypatch.setattr("geartrain.estimators.svm.exact.POLISH_MAX", 400)
     problem, _ = make(400, C=100.0)
     polished = block_smo(problem)
-    monkeypatch.setattr("geartrain.estimators.exact.POLISH_MAX", 0)
+    monkeypatch.setattr("geartrain.estimators.svm.exact.POLISH_MAX", 0)
     plain = block_smo(make(400, C=100.0)[0])
     assert polished.gap < 1e-12 * objective(polished, problem) < 1e-4 * plain.gap
     assert polished.calls == plain.calls
@@ -443,7 +443,7 @@ def test_guess_is_what_the_solution_of_a_sample_says():
 
 def test_a_guess_changes_the_way_and_not_the_answer(monkeypatch):
     guessed = block_smo(noisy())
-    monkeypatch.setattr("geartrain.estimators.block_smo.SHARES", (1.1, 1.2))
+    monkeypatch.setattr("geartrain.estimators.svm.block_smo.SHARES", (1.1, 1.2))
     plain = block_smo(noisy())
     values = [objective(solution, noisy()) for solution in (guessed, plain)]
     assert abs(values[0] - values[1]) <= guessed.gap + plain.gap
@@ -472,10 +472,10 @@ def test_no_guess_from_a_sample_without_one_of_the_classes():
 
 def test_many_free_points_become_one_block(monkeypatch):
     problem, _ = make(1200, n=8)
-    monkeypatch.setattr("geartrain.estimators.block_smo.BLOCK_MAX", 64)
-    monkeypatch.setattr("geartrain.estimators.block_smo.CROWDED", 10**9)
+    monkeypatch.setattr("geartrain.estimators.svm.block_smo.BLOCK_MAX", 64)
+    monkeypatch.setattr("geartrain.estimators.svm.block_smo.CROWDED", 10**9)
     slow = block_smo(problem)
-    monkeypatch.setattr("geartrain.estimators.block_smo.CROWDED", 3)
+    monkeypatch.setattr("geartrain.estimators.svm.block_smo.CROWDED", 3)
     quick = block_smo(make(1200, n=8)[0])
     assert quick.n_iter < 0.2 * slow.n_iter and quick.converged and slow.converged
     values = [objective(solution, problem) for solution in (slow, quick)]

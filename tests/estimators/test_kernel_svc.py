@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 
 from geartrain.estimators import KernelSVC
 from geartrain.estimators.arrays import classes_and_labels
-from geartrain.estimators.kernel_svc import SOLVERS
+from geartrain.estimators.svm.kernel_svc import SOLVERS
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from sklearn.neighbors import KernelDensity
 
 from geartrain import datasets
 from geartrain.estimators import LogDensity
-from geartrain.estimators.density_basis import make_basis
-from geartrain.estimators.density_fit import fit_density
+from geartrain.estimators.density.basis import make_basis
+from geartrain.estimators.density.fit import fit_density
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ import pytest
 from scipy.optimize import minimize
 
 import geartrain as gt
-from geartrain.experiments import kernel_svm, log_density, rkhs
+from geartrain.lab import svm_reference as rkhs
+from geartrain.lab.experiments import kernel_svm, log_density
 
 
 def small_svm(m=60, seed=0, gamma=1.0):

@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 
 import geartrain as gt
-from geartrain.experiments import densities, runner
-from geartrain.experiments.progress import Progress, span
-from geartrain.experiments.runner import Case, Entry, Probe, Stage, Watch, run_stage
-from geartrain.experiments.store import Store, config_hash
+from geartrain.lab import runner
+from geartrain.lab.experiments import densities
+from geartrain.lab.progress import Progress, span
+from geartrain.lab.runner import Case, Entry, Probe, Stage, Watch, run_stage
+from geartrain.lab.store import Store, config_hash
 
 
 @functools.cache

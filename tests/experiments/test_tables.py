@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 from geartrain import theory
-from geartrain.experiments import kernel_svm, log_density, tables
-from geartrain.experiments.runner import CALLS
-from geartrain.report.findings import claims, verdict
+from geartrain.lab import tables
+from geartrain.lab.experiments import kernel_svm, log_density
+from geartrain.lab.report.findings import claims, verdict
+from geartrain.lab.runner import CALLS
 
 SVM_FACTS = {
     "gamma": 0.1,

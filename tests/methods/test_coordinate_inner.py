@@ -329,7 +329,7 @@ def test_importing_the_library_does_not_import_numba():
 
 def test_vector_exp():
     """Right to three roundings; far below, small enough to vanish in any sum."""
-    from geartrain.kernels.vector_exp import exp_of_nonpositive
+    from geartrain.compiled.vector_exp import exp_of_nonpositive
 
     x = -np.concatenate([[0.0, 1e-300, 0.5 * np.log(2)], np.geomspace(1e-8, 699.0, 20_000)])
     out = x.copy()

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.bench.suite import log_density
 from geartrain.core.status import Status
-from geartrain.methods.secant import Pairs, bfgs_correction, clipped_sr1
-from geartrain.methods.trials import Difference, Known, Proximal, Trial
+from geartrain.lab.problems import log_density
+from geartrain.methods.quasi_newton.secant import Pairs, bfgs_correction, clipped_sr1
+from geartrain.methods.quasi_newton.trials import Difference, Known, Proximal, Trial
 from geartrain.problem import Envelope, norm
 from problems import PROBLEMS, logistic, quadratics, states
 

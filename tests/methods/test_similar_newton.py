@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.methods import similar_newton
-from geartrain.methods.similar_newton import SimilarNewton
+from geartrain.methods.quasi_newton import similar_newton
+from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import MissingOracle
 from geartrain.problem import Constant, Sum

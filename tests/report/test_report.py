@@ -10,9 +10,9 @@ from matplotlib import image
 
 import geartrain as gt
 from geartrain.cli import main
-from geartrain.experiments import kernel_svm, log_density
-from geartrain.report import figures
-from geartrain.report.interactive import _spread
+from geartrain.lab.experiments import kernel_svm, log_density
+from geartrain.lab.report import figures
+from geartrain.lab.report.interactive import _spread
 from report_run import reproduce, small
 
 FIGURES = ("kernel_svm", "kernel_svm_gamma", "log_density_time", "log_density_calls", "densities")

@@ -15,10 +15,10 @@ from geartrain.core.checkpoint import Saver
 from geartrain.core.history import History
 from geartrain.core.run_state import Certificate, RunState, Watch
 from geartrain.core.status import Status
+from geartrain.core.stopping import Rule
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
-from geartrain.stop import Rule
 
 if TYPE_CHECKING:  # imported when a run ends: SciPy's part of it takes a while
     from geartrain.core.result import Result
@@ -27,7 +27,7 @@ Callback = Callable[..., Any]
 
 
 class Run:
-    """One run of a method; a `geartrain.stop.Look` for its stopping rule."""
+    """One run of a method; a `geartrain.core.stopping.Look` for its stopping rule."""
 
     def __init__(
         self,

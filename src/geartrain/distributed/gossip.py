@@ -22,6 +22,7 @@ import numpy as np
 
 from geartrain.core.driver import Run
 from geartrain.core.result import Result
+from geartrain.core.stopping import Gradient, Rule
 from geartrain.distributed.graphs import Graph, make_graph
 from geartrain.distributed.networks import Block, BlockOracle, Network, OneProcess, OverMPI
 from geartrain.methods.registry import make_method
@@ -30,7 +31,6 @@ from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Vector, can
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Constant, Sum
-from geartrain.stop import Gradient, Rule
 
 DEFAULT_MAX_ITER = 100_000
 # Methods that use vectors by sums, multiples and inner products alone.
@@ -183,7 +183,7 @@ class Gossip:
     -----
     Stopping tests use inner products over all nodes. Over MPI they are reductions of one number,
     apart from the exchanges that are counted. Rules that look at the clock may end ranks at
-    different times; use `geartrain.stop.Calls` there.
+    different times; use `geartrain.core.stopping.Calls` there.
 
     References
     ----------

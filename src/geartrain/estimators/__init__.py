@@ -7,7 +7,7 @@ except ImportError as error:
         "geartrain.estimators needs scikit-learn; install it with pip install 'geartrain[sklearn]'"
     ) from error
 
-from geartrain.estimators.kernel_svc import KernelSVC
-from geartrain.estimators.log_density import LogDensity
+from geartrain.estimators.density.log_density import LogDensity
+from geartrain.estimators.svm.kernel_svc import KernelSVC
 
 __all__ = ["KernelSVC", "LogDensity"]

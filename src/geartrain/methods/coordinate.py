@@ -1,6 +1,6 @@
 r"""What the accelerated coordinate methods share: constants, sampling, walks.
 
-A walk is the recursion of `geartrain.kernels.coordinate`: main sequence x, second sequence z,
+A walk is the recursion of `geartrain.compiled.coordinate`: main sequence x, second sequence z,
 u = x - z. A method says where to ask (`Weights`), how far to go (`Steps`), and how often a
 coordinate is drawn; the walk does the rest, compiled where the term is one of the library's or its
 ``coord`` is jitted, and otherwise call by call.
@@ -26,7 +26,7 @@ from geartrain.oracles.quadratic import Quadratic
 from geartrain.problem import MissingConstant, Model
 
 if TYPE_CHECKING:
-    from geartrain.kernels.coordinate import Columns
+    from geartrain.compiled.coordinate import Columns
 
 Index = NDArray[np.int64]
 
@@ -35,7 +35,7 @@ MAX_CHUNKS = 150
 
 
 class Weights(NamedTuple):
-    """kappa_t, beta_t and a_t of `geartrain.kernels.coordinate`, one of each a step."""
+    """kappa_t, beta_t and a_t of `geartrain.compiled.coordinate`, one of each a step."""
 
     k: Vector
     be: Vector
@@ -86,7 +86,7 @@ def start_walk(terms: tuple[Any, ...], x0: Vector) -> Walk:
 
 def walk_model(phi: Model, walk: Walk, index: Index, weights: Weights, steps: Steps) -> Walk:
     """Go through `index` on phi; every entry asks g for one partial derivative."""
-    from geartrain.kernels import coordinate as kernels  # imports Numba
+    from geartrain.compiled import coordinate as kernels  # imports Numba
 
     new = walk.copy()
     tail = (new.z, new.u, index, *weights, steps.x, steps.z, phi.beta, phi.alpha, steps.composite)
@@ -110,7 +110,7 @@ def walk_sum(
         zero = np.zeros(h.n)
         walk_slowly(lambda x, i: h.coord(x, i) + g.coord(x, i), *tail, zero, 0.0, False)
         return new
-    from geartrain.kernels import coordinate as kernels  # imports Numba
+    from geartrain.compiled import coordinate as kernels  # imports Numba
 
     H, G = by_columns(h.term), by_columns(g.term)
     (Hz, Hu), (Gz, Gu) = new.products
@@ -135,8 +135,8 @@ def walk_slowly(
     alpha: float,
     composite: bool,
 ) -> None:
-    """`geartrain.kernels.coordinate.advance_user` for any callable, in place."""
-    from geartrain.kernels.coordinate import FOLD
+    """`geartrain.compiled.coordinate.advance_user` for any callable, in place."""
+    from geartrain.compiled.coordinate import FOLD
 
     s, r = 0.0, 1.0
     path = zip(index.tolist(), k.tolist(), be.tolist(), a.tolist(), strict=True)
@@ -178,7 +178,7 @@ class Sampler:
 
     def draw(self, key: tuple[int, ...], steps: int) -> Index:
         """`steps` coordinates; the same for the same key."""
-        from geartrain.kernels.sequences import draw
+        from geartrain.compiled.sequences import draw
 
         return draw(self._cumulative, self._guide, np.random.default_rng(key).random(steps))
 
@@ -234,7 +234,7 @@ def by_columns(term: Any) -> Columns | None:
 
 
 def _make_columns(term: Any) -> Columns:
-    from geartrain.kernels import coordinate as kernels
+    from geartrain.compiled import coordinate as kernels
 
     dense: Any
     compressed: Any

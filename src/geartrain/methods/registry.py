@@ -28,12 +28,12 @@ from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.nesterov_stich import NesterovStich
 from geartrain.methods.inner.varag import Varag
 from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
+from geartrain.methods.quasi_newton.sae_qn import SAEQN
+from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
-from geartrain.methods.sae_qn import SAEQN
 from geartrain.methods.sc_sae import SCSAE
-from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.oracles.protocols import answers, require
 from geartrain.problem import Sum
 

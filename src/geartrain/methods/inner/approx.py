@@ -120,7 +120,7 @@ class APPROX:
 
 def approx_weights(theta: float, n: int, steps: int) -> tuple[Weights, float]:
     """Lines 1 and 4 for so many steps; the weights and theta."""
-    from geartrain.kernels.sequences import thetas
+    from geartrain.compiled.sequences import thetas
 
     t = thetas(theta, steps + 1)
     return Weights(1.0 - t[:-1], np.zeros(steps), n * t[:-1]), float(t[-1])

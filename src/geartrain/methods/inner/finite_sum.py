@@ -183,7 +183,7 @@ class LinearSum(FiniteSum):
         return self.term.L_components - self.term.l2
 
     def _pick(self) -> Pick:
-        from geartrain.kernels.finite_sum import pick_by_alias
+        from geartrain.compiled.finite_sum import pick_by_alias
 
         return pick_by_alias
 
@@ -218,7 +218,7 @@ class LinearSum(FiniteSum):
         z: Vector,
     ) -> Epoch:
         """By the dense or the CSR kernel."""
-        from geartrain.kernels import finite_sum as kernels
+        from geartrain.compiled import finite_sum as kernels
 
         term = self.term
         b = grad_g - term._ridge(xt) + beta
@@ -290,7 +290,7 @@ class ComponentSum(FiniteSum):
         fn = oracle.term.component
         self._compiled = False
         if "numba" in sys.modules:
-            from geartrain.kernels import components as kernels
+            from geartrain.compiled import components as kernels
 
             self._compiled = kernels.is_compiled(fn)
         if self._compiled:

@@ -130,7 +130,7 @@ def nesterov_stich_weights(
     A: float, B: float, S: float, sigma: float, steps: int
 ) -> tuple[Weights, float, float]:
     """Lines 1 and 2 for so many steps; the weights, A and B."""
-    from geartrain.kernels.sequences import estimating_sequence
+    from geartrain.compiled.sequences import estimating_sequence
 
     k, be, a, A, B = estimating_sequence(A, B, S, sigma, steps)
     return Weights(k, be, a), A, B

@@ -1,0 +1,1 @@
+"""Log-densities on the line."""

@@ -1,1 +1,0 @@
-"""The experiments of Section 5: configuration -> tables; `geartrain.report` draws from tables."""

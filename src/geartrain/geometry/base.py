@@ -1,0 +1,249 @@
+r"""Inner products in which a method works.
+
+===========  ==============  ===================================================================
+symbol       name            meaning
+===========  ==============  ===================================================================
+M            ``product``     positive definite; <u, v>_M = u'Mv
+M^{-1} w     ``solve``       the gradient of f in that inner product is M^{-1} grad f(x)
+[u; M u]     a pair          how a vector is held: one array of length 2n
+===========  ==============  ===================================================================
+
+The theorems hold in any inner product; a method only has to take its norms, inner products and
+gradients there. A vector u is held together with its image M u. Sums and multiples act on both
+halves alike, so images of iterates are carried by linearity, and an inner product is a dot product
+of one half with the other. A gradient is the pair [M^{-1} grad f; grad f]: one solve, no product.
+
+Where M is a kernel matrix it is the other way round, see `geartrain.geometry.rkhs`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from geartrain.oracles.algebra import Combination
+from geartrain.oracles.linear_model import LinearModel
+from geartrain.oracles.protocols import Vector, answers
+from geartrain.oracles.spectrum import (
+    DENSE_LIMIT,
+    computed_ends,
+    extreme_eigenvalues,
+    largest_eigenvalue,
+    random_start,
+    ritz_ends,
+)
+
+
+def norm(v: Vector) -> float:
+    """Euclidean norm, by one dot product."""
+    return math.sqrt(float(v.dot(v)))
+
+
+class Geometry(Protocol):
+    """An inner product, and how vectors and terms are held in it."""
+
+    @property
+    def dot(self) -> Callable[[Vector, Vector], float]:
+        """The inner product."""
+
+    @property
+    def norm(self) -> Callable[[Vector], float]:
+        """Its norm."""
+
+    def enter(self, x: Vector) -> Vector:
+        """The plain vector x as the methods hold it."""
+
+    def leave(self, v: Vector) -> Vector:
+        """The plain vector again."""
+
+    def term(self, term: Any, name: str) -> Any:
+        """`term`, called `name`, as a function of vectors that are held so."""
+
+
+class Euclidean:
+    """The usual inner product: vectors and terms are held as they are."""
+
+    # No Python around it, and subclasses of arrays are asked for their own (ndarray.dot is not).
+    dot: Callable[[Vector, Vector], float] = staticmethod(operator.matmul)
+    norm = staticmethod(norm)
+
+    def enter(self, x: Vector) -> Vector:
+        """X itself."""
+        return x
+
+    def leave(self, v: Vector) -> Vector:
+        """V itself."""
+        return v
+
+    def term(self, term: Any, name: str) -> Any:
+        """The term itself."""
+        return term
+
+    def __repr__(self) -> str:
+        return "Euclidean()"
+
+
+EUCLIDEAN = Euclidean()
+
+
+def as_geometry(geometry: Any) -> Geometry:
+    """`geometry`, if it is one."""
+    if not callable(getattr(geometry, "enter", None)):
+        raise TypeError(
+            "geometry must be one of gt.RKHS(K), gt.Preconditioned(M), gt.Diagonal(d), "
+            f"gt.LowRankPlusDiagonal(U, d), got {type(geometry).__name__}"
+        )
+    return geometry
+
+
+class PairGeometry(ABC):
+    """A geometry whose vectors are pairs [u; M u]."""
+
+    n: int  # of the plain vectors
+
+    @abstractmethod
+    def product(self, u: Vector) -> Vector:
+        """M u."""
+
+    @abstractmethod
+    def term(self, term: Any, name: str) -> Any:
+        """`term` as a function of pairs."""
+
+    @staticmethod
+    def dot(u: Vector, v: Vector) -> float:
+        """u'Mv, by the half of u and the half of v that give it."""
+        n = u.size // 2
+        return float(u[:n].dot(v[n:]))
+
+    @staticmethod
+    def norm(v: Vector) -> float:
+        """Of the inner product; a square below zero is rounding."""
+        n = v.size // 2
+        return math.sqrt(max(float(v[:n].dot(v[n:])), 0.0))
+
+    def enter(self, x: Vector) -> Vector:
+        """[x; M x]; one product, none for x = 0."""
+        if x.size != self.n:
+            raise ValueError(f"{self!r} is of dimension {self.n}, but x has {x.size}")
+        return np.concatenate([x, self.product(x) if x.any() else x])
+
+    def leave(self, v: Vector) -> Vector:
+        """The first half."""
+        if v.size != 2 * self.n:
+            raise ValueError(f"a run in {self!r} cannot go on from one in another geometry")
+        return v[: self.n]
+
+
+class Solvable(PairGeometry):
+    """M with a solve: every term with a gradient is welcome."""
+
+    @abstractmethod
+    def solve(self, w: Vector) -> Vector:
+        """M^{-1} w."""
+
+    def represent(self, gradient: Vector) -> Vector:
+        """The pair [M^{-1} gradient; gradient]."""
+        return np.concatenate([self.solve(gradient), gradient])
+
+    def term(self, term: Any, name: str) -> Any:
+        """`term` as a function of pairs."""
+        if answers(term).isdisjoint(("grad", "value_and_grad")):
+            raise TypeError(f"{self!r} needs gradients, but {name} = {term!r} gives none")
+        return PairTerm(term, self)
+
+    @cached_property
+    def largest(self) -> float:
+        """Upper estimate of the largest eigenvalue of M."""
+        return largest_eigenvalue(self.product, self.n)
+
+    @cached_property
+    def largest_inverse(self) -> float:
+        """Upper estimate of the largest eigenvalue of M^{-1}."""
+        return largest_eigenvalue(self.solve, self.n)
+
+    def spectrum(self, H: Callable[[Vector], Vector]) -> tuple[float, float]:
+        """Bounds of the eigenvalues of M^{-1} H, H symmetric.
+
+        All of them are computed up to n = 400. Beyond, Lanczos in the inner product of M; then the
+        lower bound is 0 unless a Ritz value proves H indefinite.
+        """
+        n = self.n
+        if n <= DENSE_LIMIT:
+            from scipy.linalg import eigh  # here, because importing it takes a while
+
+            M = np.array([self.product(e) for e in np.eye(n)])
+            values = eigh(np.array([H(e) for e in np.eye(n)]), M, eigvals_only=True)
+            return computed_ends(values)
+        start = self.enter(random_start(n))
+        return ritz_ends(
+            *extreme_eigenvalues(
+                lambda u: self.represent(H(u[:n])), n, start, lambda B, w: B[..., :n] @ w[n:]
+            )
+        )
+
+
+class PairTerm:
+    """A term as a function of pairs: value and gradient, one solve a gradient.
+
+    `L` and `mu` are those of the inner product. They are tight where the Hessian or a bound of it
+    is known as a matrix (quadratics, linear models, sums of these); otherwise
+    L = L_term/lambda_min(M) and mu = mu_term/lambda_max(M).
+    """
+
+    value: Callable[[Vector], float]
+    grad: Callable[[Vector], Vector]
+    value_and_grad: Callable[[Vector], tuple[float, Vector]]
+
+    def __init__(self, term: Any, space: Solvable) -> None:
+        self.plain, self.space, self.n = term, space, 2 * space.n
+        known = answers(term)
+        if "value" in known:
+            self.value = lambda x: term.value(x[: space.n])
+        if "grad" in known:
+            self.grad = lambda x: space.represent(np.asarray(term.grad(x[: space.n])))
+        if "value_and_grad" in known:
+            self.value_and_grad = self._value_and_grad
+
+    def _value_and_grad(self, x: Vector) -> tuple[float, Vector]:
+        value, grad = self.plain.value_and_grad(x[: self.space.n])
+        return value, self.space.represent(np.asarray(grad))
+
+    @cached_property
+    def _curvature(self) -> tuple[float, float | None]:
+        """Mu and L in the inner product; a negative mu where the term is seen to be non-convex."""
+        term, space = self.plain, self.space
+        if callable(getattr(term, "hessian_product", None)):
+            return space.spectrum(term.hessian_product)
+        if isinstance(term, Combination):
+            parts = Combination([(w, PairTerm(t, space)) for w, t in term.parts])
+            return parts.mu, parts.L
+        low = float(getattr(term, "mu", 0.0) or 0.0) / space.largest
+        if isinstance(term, LinearModel):
+            return low, space.spectrum(term.curvature_product)[1]
+        L = getattr(term, "L", None)
+        return low, None if L is None else float(L) * space.largest_inverse
+
+    @property
+    def L(self) -> float | None:
+        """Smoothness, None where the term does not know it."""
+        low, high = self._curvature
+        return None if high is None else max(high, -low)
+
+    @property
+    def mu(self) -> float:
+        """Strong convexity."""
+        return max(self._curvature[0], 0.0)
+
+    @property
+    def convex(self) -> bool:
+        """Whether it is convex."""
+        return bool(getattr(self.plain, "convex", True))
+
+    def __repr__(self) -> str:
+        return f"{self.plain!r} in {self.space!r}"

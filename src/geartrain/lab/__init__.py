@@ -1,0 +1,1 @@
+"""The laboratory: problems, measurements, tables and reports. Nothing in the library imports it."""

@@ -1,0 +1,257 @@
+"""``geartrain bench estimators``: `KernelSVC` against `sklearn.svm.SVC`, cell by cell.
+
+A cell is a data set, a gamma and a C. SVC is fitted with its default tolerance. `KernelSVC` is
+fitted from scratch with tolerances 1e-3, 1e-4, ... until its plain hinge objective is no worse
+than SVC's; the time of that fit counts, kernel computation included. Both objectives are computed
+here, in float64, from support vectors, coefficients and intercept. Both run on one core, by turns,
+and the best of a few runs is taken. Compilation is timed by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from geartrain import datasets
+from geartrain.estimators import KernelSVC
+from geartrain.estimators.arrays import Array
+from geartrain.estimators.svm.kernel_matrix import Kernel
+
+GAMMAS: tuple[float | str, ...] = (0.1, 1.0, "scale")
+CS = (0.03, 1.0, 30.0)
+TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6)
+SLACK = 1e-12  # relative, in "no worse": rounding of two float64 sums
+MEMORY_ROWS, MEMORY_LIMIT = 20_000, 500.0
+
+Problems = list[tuple[Array, Array]]
+
+
+def run(json_file: str | None = None, quick: bool = False) -> list[dict[str, Any]]:
+    """Print the table, and write it to `json_file` if given; answer its rows.
+
+    Parameters
+    ----------
+    json_file : str, optional
+        Where to write rows and summary.
+    quick : bool
+        Gas sensors and a few pairs of digits only.
+
+    Returns
+    -------
+    list of dict
+        One a cell.
+    """
+    from threadpoolctl import threadpool_limits
+
+    rows = []
+    with threadpool_limits(1):
+        compile_seconds = _compile()
+        print(f"one core each; compilation {compile_seconds:.1f} s, once a machine, apart")
+        header = f"{'data':14}{'m':>7}{'gamma':>7}{'C':>6}{'SVC s':>10}{'ours s':>10}{'ratio':>8}"
+        print(header + f"{'tol':>8}{'objective':>12}{'rel. gap':>10}{'agree':>8}")
+        for name, load in _sets(quick):
+            try:
+                problems = load()
+            except FileNotFoundError as error:
+                print(f"{name:14} left out: {error}")
+                continue
+            for gamma, C in itertools.product(GAMMAS, CS):
+                row = {"data": name, **_cell(problems, gamma, C)}
+                rows.append(row)
+                print(_line(row), flush=True)
+    summary = _summary(rows)
+    for name, part in summary["by_data"].items():
+        print(f"{name:14} mean ratio {part['geometric_mean']:.3f}, largest {part['largest']:.3f}")
+    print(
+        f"geometric mean of the ratio {summary['geometric_mean']:.3f}, largest "
+        f"{summary['largest']:.3f}, smallest agreement {100 * summary['agreement']:.2f} %"
+    )
+    if not quick:
+        summary["mb_before"], summary["peak_mb"] = _peak_memory()
+        print(
+            f"m = {MEMORY_ROWS}, memory_limit = {MEMORY_LIMIT:.0f} MB: peak of the process "
+            f"{summary['peak_mb']:.0f} MB, of which {summary['mb_before']:.0f} MB were there "
+            "before the fit"
+        )
+    if json_file is not None:
+        machine = {"python": platform.python_version(), "machine": platform.platform()}
+        content = {**machine, "compile_seconds": compile_seconds, **summary, "rows": rows}
+        Path(json_file).write_text(json.dumps(content, indent=1))
+    return rows
+
+
+def _sets(quick: bool) -> Iterator[tuple[str, Callable[[], Problems]]]:
+    yield "gas sensors", _gas
+    yield ("3 digit pairs" if quick else "45 digit pairs"), lambda: _digit_pairs(quick)
+    if not quick:
+        yield "a9a", lambda: _libsvm("a9a.libsvm", 6000)
+        yield "phishing", lambda: _libsvm("phishing.libsvm", None)
+
+
+def _gas() -> Problems:
+    table = datasets.load_gas_sensors()
+    return [(table.X, table.y)]
+
+
+def _libsvm(name: str, m: int | None) -> Problems:
+    table = datasets.load_libsvm(name)
+    y = np.where(table.y[:m] == table.y.max(), 1.0, -1.0)
+    return [(np.ascontiguousarray(table.X[:m].toarray()), y)]
+
+
+def _digit_pairs(quick: bool) -> Problems:
+    from sklearn.datasets import load_digits
+
+    X, digit = load_digits(return_X_y=True)
+    pairs = [(1, 7), (3, 8), (4, 9)] if quick else list(itertools.combinations(range(10), 2))
+    kept = [np.isin(digit, pair) for pair in pairs]
+    return [
+        (X[mask] / 16.0, np.where(digit[mask] == a, 1.0, -1.0))
+        for mask, (a, _) in zip(kept, pairs, strict=True)
+    ]
+
+
+def _compile() -> float:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    start = time.perf_counter()
+    KernelSVC().fit(X, X[:, 0] > 0)
+    return time.perf_counter() - start
+
+
+def _cell(problems: Problems, gamma: float | str, C: float) -> dict[str, Any]:
+    """Times over all problems of the cell; the worst of everything else."""
+    from sklearn.svm import SVC
+
+    totals = {"svc_seconds": 0.0, "seconds": 0.0}
+    tolerances, excess, gaps, agreements = [], [], [], []
+    for X, y in problems:
+        runs = 3 if y.size > 5000 else 5
+        svc_seconds = np.inf
+        for tol in TOLERANCES:
+            (reference, a), (model, seconds) = _in_turn(
+                [
+                    lambda: SVC(C=C, gamma=gamma).fit(X, y),
+                    lambda: KernelSVC(C=C, gamma=gamma, tol=tol).fit(X, y),
+                ],
+                runs,
+            )
+            svc_seconds = min(svc_seconds, a)
+            target, reached = (_objective(fitted, X, y, C) for fitted in (reference, model))
+            if reached <= target * (1.0 + SLACK):
+                break
+        totals["svc_seconds"] += svc_seconds
+        totals["seconds"] += seconds
+        tolerances.append(tol)
+        excess.append(reached / target - 1.0)
+        gaps.append(model.gap_ / model.objective_)
+        agreements.append(_agreement(X, y, gamma, C))
+    return {
+        "m": int(np.mean([y.size for _, y in problems])),
+        "gamma": gamma,
+        "C": C,
+        **totals,
+        "ratio": totals["seconds"] / totals["svc_seconds"],
+        "tol": min(tolerances),
+        "objective_excess": max(excess),
+        "relative_gap": max(gaps),
+        "agreement": float(np.mean(agreements)),
+    }
+
+
+def _in_turn(fits: list[Callable[[], Any]], runs: int) -> list[tuple[Any, float]]:
+    """Of each fit the model of the last run and the seconds of the fastest; they take turns."""
+    models, seconds = [None] * len(fits), [np.inf] * len(fits)
+    for _ in range(runs):
+        for k, fit in enumerate(fits):
+            start = time.perf_counter()
+            models[k] = fit()
+            seconds[k] = min(seconds[k], time.perf_counter() - start)
+    return list(zip(models, seconds, strict=True))
+
+
+def _objective(model: Any, X: Array, y: Array, C: float) -> float:
+    """1/2 |w|^2 + C sum of hinge losses, float64, by the same code for both models."""
+    gamma = model._gamma if isinstance(model._gamma, float) else model._kernel.gamma
+    coefficients = model.dual_coef_[0]
+    f = Kernel("rbf", gamma).expand(X, X[model.support_], coefficients)
+    losses = np.maximum(0.0, 1.0 - y * (f + model.intercept_[0]))
+    return float(0.5 * coefficients @ f[model.support_] + C * losses.sum())
+
+
+def _agreement(X: Array, y: Array, gamma: float | str, C: float) -> float:
+    """Share of a held-out fifth on which both models say the same."""
+    from sklearn.svm import SVC
+
+    held_out = np.random.default_rng(0).permutation(y.size) < y.size // 5
+    answers = [
+        model(C=C, gamma=gamma).fit(X[~held_out], y[~held_out]).predict(X[held_out])
+        for model in (KernelSVC, SVC)
+    ]
+    return float(np.mean(answers[0] == answers[1]))
+
+
+def _line(row: dict[str, Any]) -> str:
+    return (
+        f"{row['data']:14}{row['m']:7}{row['gamma']!s:>7}{row['C']:6g}{row['svc_seconds']:10.4f}"
+        f"{row['seconds']:10.4f}{row['ratio']:8.3f}{row['tol']:8.0e}"
+        f"{row['objective_excess']:+12.1e}{row['relative_gap']:10.1e}"
+        f"{100 * row['agreement']:7.2f}%"
+    )
+
+
+def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    if not rows:
+        raise FileNotFoundError(f"no data set is there; set {datasets.DATA_VARIABLE}")
+    names = dict.fromkeys(row["data"] for row in rows)
+    return {
+        **_mean_and_largest(rows),
+        "by_data": {
+            name: _mean_and_largest([row for row in rows if row["data"] == name]) for name in names
+        },
+        "agreement": min(row["agreement"] for row in rows),
+    }
+
+
+def _mean_and_largest(rows: list[dict[str, Any]]) -> dict[str, float]:
+    ratios = [row["ratio"] for row in rows]
+    return {"geometric_mean": float(np.exp(np.mean(np.log(ratios)))), "largest": max(ratios)}
+
+
+def _peak_memory() -> tuple[float, float]:
+    """Megabytes at most of a process before and after it fits MEMORY_ROWS samples.
+
+    Of Linux by VmHWM: its ru_maxrss is that of the process which started this one, if larger.
+    """
+    code = (
+        "import os, resource, numpy as np\n"
+        "from geartrain.estimators import KernelSVC\n"
+        "def peak():\n"
+        "    if not os.path.exists('/proc/self/status'):\n"
+        "        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "    with open('/proc/self/status') as lines:\n"
+        "        return next(int(s.split()[1]) for s in lines if s.startswith('VmHWM'))\n"
+        f"X = np.random.default_rng(0).standard_normal(({MEMORY_ROWS}, 20))\n"
+        "y = np.sign(X[:, 0] + 0.5 * np.sin(3 * X[:, 1]))\n"
+        "KernelSVC().fit(X[:100], y[:100])\n"
+        "before = peak()\n"
+        f"KernelSVC(memory_limit={MEMORY_LIMIT}).fit(X, y)\n"
+        "print(before, peak())\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    unit = 1.0 if sys.platform == "darwin" else 1024.0  # bytes of ru_maxrss
+    before, after = (unit * int(number) / 1e6 for number in done.stdout.split())
+    return before, after

@@ -1,0 +1,204 @@
+"""Who competes in ``geartrain bench frontier``, and where a run is cut off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from geartrain.core.status import Status
+from geartrain.core.stopping import Look
+from geartrain.methods.aeg import AEG
+from geartrain.methods.afb import AFB
+from geartrain.methods.baselines.acd_whole import ACDWhole
+from geartrain.methods.baselines.ags import AGS
+from geartrain.methods.baselines.catalyst import Catalyst
+from geartrain.methods.baselines.fgm import FGM
+from geartrain.methods.baselines.katyusha_whole import KatyushaWhole
+from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
+from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
+from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
+from geartrain.methods.coordinate import by_columns
+from geartrain.methods.gmco import GMCO
+from geartrain.methods.inner.agm import AGM
+from geartrain.methods.inner.lbfgs import LBFGS
+from geartrain.methods.quasi_newton.sae_qn import SAEQN
+from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
+from geartrain.methods.r_sae import RSAE
+from geartrain.methods.registry import INNER
+from geartrain.methods.restart import GradientTest, Restarted
+from geartrain.methods.sae import SAE
+from geartrain.methods.sc_sae import SCSAE
+from geartrain.oracles.ledger import in_gradients
+from geartrain.oracles.protocols import MissingOracle, can, require
+from geartrain.problem import Model
+
+RHOS = (1, 3, 10, 30, 100, 1000)
+MOST = 1000  # gradients of h per run, or what is worth as many
+
+Guard = Callable[[Any], Any]
+
+
+class OverBudget(Exception):
+    """An inner run went over the budget."""
+
+
+@dataclass
+class Budget:
+    """Ends a run, between iterations or within one, that can no longer be the cheapest.
+
+    Parameters
+    ----------
+    n : int
+        Dimension.
+    m : (int, int)
+        Summands of h and of g; 1 where there are none.
+    bills : dict
+        By rho, what a bill may be. A run ends when its bill is higher at every rho.
+    seconds : float
+        The last resort.
+    """
+
+    n: int
+    m: tuple[int, int]
+    bills: Mapping[int, float]
+    seconds: float
+    why: str = ""  # what the run was ended by: "bill" or "clock"
+    start: float = field(default_factory=perf_counter)
+
+    def worth(self, calls: Any) -> tuple[Any, Any]:
+        """Calls of h and of g in gradients; of numbers or of columns."""
+        m_h, m_g = self.m
+        return in_gradients(calls, "h", self.n, m_h), in_gradients(calls, "g", self.n, m_g)
+
+    def over(self, calls: Mapping[str, int]) -> bool:
+        """Whether the run is to end."""
+        N_h, N_g = self.worth(calls)
+        if N_h >= MOST or all(N_h * rho + N_g > most for rho, most in self.bills.items()):
+            self.why = "bill"
+        elif perf_counter() - self.start > self.seconds:
+            self.why = "clock"
+        return bool(self.why)
+
+    def check(self, look: Look) -> Status | None:
+        """A rule for ``minimize(..., stop=...)``."""
+        return Status.BUDGET if self.over(look.calls) else None
+
+    def guard(self, inner: Any) -> Guarded:
+        """`inner`, which looks at the budget before every step."""
+        return Guarded(inner, self)
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """An inner method that ends the run when the budget is used up."""
+
+    inner: Any
+    budget: Budget
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """As the inner method."""
+        return self.inner.needs
+
+    def init(self, phi: Model, v0: Any, grad_g0: Any) -> Any:
+        """As the inner method."""
+        return self.inner.init(phi, v0, grad_g0)
+
+    def step(self, phi: Model, state: Any) -> Any:
+        """A step of the inner method, if it may."""
+        if self.budget.over(phi.g.ledger.calls):
+            raise OverBudget
+        return self.inner.step(phi, state)
+
+    def limit(self, phi: Model) -> int:
+        """As the inner method."""
+        return self.inner.limit(phi)
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A method as it competes, made with a guard for its inner method."""
+
+    name: str
+    method: str  # of METHODS
+    make: Callable[[Guard], Any]
+    inner: str = ""  # of INNER
+    convex: bool = False  # whether h has to be
+
+    def unfit(self, h: Any, g: Any) -> str:
+        """Why it cannot take the problem, as far as that shows without a run; or nothing."""
+        if self.convex and not getattr(h, "convex", True):
+            return f"{self.method} needs a convex h"
+        if self.inner:
+            try:
+                require(self.name, "g", g, *INNER[self.inner]().needs)
+            except MissingOracle as error:
+                return str(error)
+        asked = {"h": h, "g": g} if self.method == "acd" else {"g": g}
+        if self.method == "acd" or self.inner in BY_COORDINATES:
+            for name, term in asked.items():
+                if can(term, "coord") and by_columns(term) is None:
+                    return f"a partial derivative of {name} costs as much as its gradient"
+        return ""
+
+
+BY_COORDINATES = ("acd", "nesterov-stich", "approx")
+BY_SUMMANDS = ("katyusha", "l-katyusha", "varag")
+# Names of METHODS and INNER that do not compete, and why.
+LEFT_OUT = {
+    "exact": "a proximal step has no price in gradients",
+    "directional": "for terms with values only; 2 n values tell what one gradient does",
+    "coordinate-differences": "for terms with values only; 2 n values tell what one gradient does",
+}
+
+# mu is not known, or far too small to count on: momentum is restarted by the gradient test.
+_OUTER: dict[str, Callable[[Any], Any]] = {
+    "sae": lambda inner: SAE(inner=inner),
+    "r-sae": lambda inner: RSAE(inner=inner, restart=GradientTest()),
+    "gmco": lambda inner: GMCO(inner=inner),
+    "sc-sae": lambda inner: Restarted(SCSAE(mu=0.0, inner=inner), GradientTest()),
+    "afb": lambda inner: Restarted(AFB(inner=inner), GradientTest()),
+    "aeg": lambda inner: AEG(inner=inner),
+}
+
+
+def _separated(method: str, inner: str = "agm") -> Rival:
+    def make(guard: Guard) -> Any:
+        return _OUTER[method](guard(INNER[inner]()))
+
+    name = method if inner == "agm" else f"{method}({inner})"
+    return Rival(name, method, make, inner, convex=method not in ("sc-sae", "aeg"))
+
+
+# Those whose bills are the budget of the others.
+FIRST = (
+    *(Rival(f"lbfgs({k})", "lbfgs", lambda guard, k=k: ScipyLBFGS(k)) for k in (10, 20, 50)),  # type: ignore[misc]
+    Rival("sae-qn", "sae-qn", lambda guard: SAEQN(), inner="lbfgs"),
+)
+OTHERS = (
+    Rival("lbfgs-whole", "lbfgs", lambda guard: LBFGSWhole(LBFGS(memory=50))),
+    Rival("fgm", "fgm", lambda guard: Restarted(FGM(mu=0.0), GradientTest())),
+    Rival("ags", "ags", lambda guard: AGS(), convex=True),
+    Rival("acd", "acd", lambda guard: Restarted(ACDWhole(mu=0.0), GradientTest())),
+    # Every component step asks for a gradient of h: of the lengths 10, 30, 100 and 300 of an epoch,
+    # 10 is the cheapest on shards.
+    Rival("katyusha", "katyusha", lambda guard: KatyushaWhole(epoch=10)),
+    Rival("ms", "ms", lambda guard: MonteiroSvaiterWhole(inner=guard(AGM())), inner="agm"),
+    Rival("catalyst", "catalyst", lambda guard: Catalyst()),
+    Rival("similar-newton", "similar-newton", lambda guard: SimilarNewton()),
+    *map(_separated, ("sae", "r-sae", "gmco", "sc-sae", "afb", "aeg")),
+    *(_separated(method, "lbfgs") for method in ("sc-sae", "afb", "aeg")),
+    *(
+        _separated(method, inner)
+        for method in ("r-sae", "sc-sae", "afb")
+        for inner in (*BY_COORDINATES, *BY_SUMMANDS)
+    ),
+)
+
+
+def free() -> dict[int, float]:
+    """No limit of the bill."""
+    return dict.fromkeys(RHOS, math.inf)
