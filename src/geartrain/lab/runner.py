@@ -21,14 +21,14 @@ from geartrain.core.status import Status
 from geartrain.core.stopping import Look
 from geartrain.lab.progress import Progress
 from geartrain.lab.store import Store, config_hash, machine, pandas
-from geartrain.oracles.ledger import KINDS
+from geartrain.oracles.questions import kinds
 
 # f is looked at in the first iterations, then whenever their number has grown by this share. Not by
 # the clock, so that the calls to reach a target are the same in every run.
 _FIRST_LOOKS = 40
 _LOOK_AGAIN = 1.02
 
-CALLS = tuple(f"{term}.{kind}" for term in ("h", "g") for kind in KINDS)
+CALLS = tuple(f"{term}.{kind}" for term in ("h", "g") for kind in kinds())
 
 
 @dataclass(frozen=True)
