@@ -22,6 +22,8 @@ import numpy as np
 
 from geartrain.methods.coordinate import (
     Sampler,
+    Sequences,
+    StepLengths,
     Walk,
     chunk_length,
     coordinate_constants,
@@ -104,15 +106,12 @@ class CoordinateSearch(_ZerothOrder):
         walk = state.walk.copy()
         walk_slowly(
             lambda x, i: central_partial(value, x, i, t[i]),
-            walk.z,
-            walk.u,
+            Sequences(walk.z, walk.u),
             index,
-            *weights,
-            1.0 / L,
-            1.0 / sampler.p,
+            weights,
+            StepLengths(x=1.0 / L, z=1.0 / sampler.p),
             phi.beta,
             phi.alpha,
-            False,
         )
         v = walk.x
         return ZerothOrderState(v, central_gradient(value, v, t), walk, A, B, state.chunk + 1)
