@@ -19,9 +19,7 @@ from typing import Any
 
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
-from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.quasi_newton.sae_qn import SAEQN, SAEQNState
-from geartrain.methods.quasi_newton.trials import Difference
 from geartrain.methods.registry import make_method
 from geartrain.oracles.protocols import answers, can
 from geartrain.oracles.validation import as_positive
@@ -33,15 +31,10 @@ SEPARATE_FROM = 5.0
 # less than so many times that of g: for a convex h, and for one that may not be.
 TRY_FROM = 2.0
 SMALL, SMALL_DIFFERENCE = 10.0, 0.6
-# Inner runs for a difference end early then.
-LOOSE = 0.6
 # A difference whose parts disagree in the first two steps is not small; below this ratio of prices
 # that is reason enough to give up.
 UNLIKE, SURE_FROM = 1.4, 30.0
-# An inner run may cost so many gradients of h, within bounds; SAE-QN is given up after two that
-# were cut off before the upper one, ...
-INNER, FEWEST, MOST = 20.0, 60.0, 500.0
-# ... or where g's part of the bill exceeds this multiple of h's, ...
+# SAE-QN is given up where g's part of the bill exceeds this multiple of h's, ...
 OUT_OF_HAND = 14.0
 # ... looked at from so many gradients of h on.
 PATIENCE = 5
@@ -99,10 +92,9 @@ class Plan:
         n_h, n_g = ledger.calls[f"{p.h.name}.grad"], ledger.calls[f"{p.g.name}.grad"]
         if self.prices.given is None and n_h == 1 and p_h < TRY_FROM * p_g:
             return f"a gradient of {p.h.name} costs {p_h / p_g:.2g} times one of {p.g.name}"
-        cut_off = self.prices.given is not None and INNER * p_h < MOST * p_g and state.cut_off >= 2
-        if cut_off or (n_h >= PATIENCE and n_g * p_g > OUT_OF_HAND * n_h * p_h):
+        if n_h >= PATIENCE and n_g * p_g > OUT_OF_HAND * n_h * p_h:
             return f"{n_g / n_h:.0f} gradients of {p.g.name} for one of {p.h.name}"
-        ratio = state.at.pairs.newest_ratio()
+        ratio = state.newest_ratio
         small = SMALL if p.h_is_convex else SMALL_DIFFERENCE
         alike = p_h < SEPARATE_FROM * p_g and ratio > small
         early = p_h < SURE_FROM * p_g and n_h <= 3 and not p.h_is_convex
@@ -170,12 +162,6 @@ def make_plan(problem: Sum, inner: Any, given: Mapping[str, float] | None) -> Pl
     if rho < TRY_FROM and fallback is not None:
         why = f"lbfgs: prices are alike (ratio {rho:.2g}), separation does not pay"
         return Plan(problem, fallback, None, prices, why, SAEQN())
-    steps = int(min(max(INNER * rho, FEWEST), MOST))
-    why = (
-        f"sae-qn: a gradient of {expensive} costs {rho:.4g} times one of the other term; inner "
-        f"runs of up to {steps} steps"
-    )
-    method = SAEQN(inner=LBFGS(max_steps=steps))
-    if rho < SEPARATE_FROM and not problem.h_is_convex:
-        method = replace(method, trial=Difference(method.inner, accuracy=LOOSE))
+    why = f"sae-qn: a gradient of {expensive} costs {rho:.4g} times one of the other term"
+    method = SAEQN(rho=rho)
     return Plan(problem, method, fallback, prices, why, method)
