@@ -140,7 +140,7 @@ class TestCorrection:
         s = np.array([1.0, 0.0])
         w = g.grad(p + 1e-6 * s) - g.grad(p)
         pairs = Pairs.none(2, 30).add(s, -0.85 * 1e6 * w, 1e6 * w)
-        at = Known(p, np.array([-10.0, 0.0]), g.grad(p), pairs, ())
+        at = Known(p, np.array([-10.0, 0.0]), g.grad(p), pairs, None)
         trial = Difference(gt.LBFGS(max_steps=500))(Envelope(problem, 1e-3, p), at)
         C = bfgs_correction(pairs)
         step = trial.v - p

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from geartrain.core.loop import State
+from geartrain.methods.base import State
 from geartrain.methods.gmco import ms_ratio
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.quasi_newton.secant import Pairs
@@ -64,6 +64,11 @@ class SAEQNState(State):
     def grad(self) -> Vector:
         """Gradient of f at y."""
         return self.at.grad
+
+    @property
+    def bend_ratio(self) -> float:
+        """|change of grad h| / |change of grad g| along the last step; 0 before the first."""
+        return self.at.pairs.newest_ratio()
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,7 @@ class SAEQN:
     def init(self, problem: Sum, x0: Vector) -> SAEQNState:
         """Both gradients at x0, and one more of g for a first guess of L."""
         grad_h, grad_g = problem.h.grad(x0), problem.g.grad(x0)
-        at = Known(x0, grad_h, grad_g, Pairs.none(x0.size, self.memory), ())
+        at = Known(x0, grad_h, grad_g, Pairs.none(x0.size, self.memory), None)
         L = self._maker(problem).first * _curvature_of_g(problem, at)
         return SAEQNState(k=0, A=0.0, at=at, z=x0, x=x0, L=L, L_next=L)
 
@@ -154,7 +159,7 @@ class SAEQN:
             grad_h = problem.h.grad(trial.v)
             s = trial.v - at.v
             pairs = at.pairs.add(s, grad_h - at.grad_h, trial.grad_g - at.grad_g)
-            at = Known(trial.v, grad_h, trial.grad_g, pairs, trial.inner_pairs)
+            at = Known(trial.v, grad_h, trial.grad_g, pairs, trial.inner)
             trials += 1
             cut_off += trial.cut_off
             needed = _error(F, at, trial.predicted) / self.sigma
@@ -179,7 +184,7 @@ class SAEQN:
                     cut_off=cut_off,
                 )
             # 5. back to y, with the new pair
-            at = replace(state.at, pairs=at.pairs, inner_pairs=at.inner_pairs)
+            at = replace(state.at, pairs=at.pairs, inner=at.inner)
             L = min(max(wanted, 2.0 * L), _GROW * L)
         # 3., passed
         exact = _floor(at) >= L

@@ -13,12 +13,11 @@ Both ways start from p, where the gradients are known, ask h for nothing, and mi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from geartrain.core.loop import solve_model
+from geartrain.methods.base import InnerState, solve_model
 from geartrain.methods.inner.lbfgs import LBFGS
-from geartrain.methods.inner.lbfgs import Pairs as InnerPairs
 from geartrain.methods.quasi_newton.secant import LowRank, Pairs, bfgs_correction, clipped_sr1
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Envelope, Model, norm
@@ -35,7 +34,7 @@ class Known:
     grad_h: Vector
     grad_g: Vector
     pairs: Pairs  # of h and g along the middle steps
-    inner_pairs: InnerPairs  # of g along the inner steps
+    inner: InnerState | None  # in which the last inner run ended, for a warm start
 
     @property
     def grad(self) -> Vector:
@@ -50,7 +49,7 @@ class Trial:
     v: Vector
     grad_g: Vector  # gradient of g at v
     predicted: Vector  # gradient of F_{L,x} at v, as far as the model knows
-    inner_pairs: InnerPairs
+    inner: InnerState  # in which the inner run ended
     reached: bool = True  # the inner run ended as it should
     cut_off: bool = False  # its steps ran out
 
@@ -144,14 +143,13 @@ def _minimised(
     def accept(v: Vector, grad_g: Vector, grad_phi: Vector) -> bool:
         return norm(grad_phi) <= accuracy * L * norm(v - x) or leave(v, grad_g)
 
-    start = replace(inner, start=p.inner_pairs)
-    run = solve_model(start, phi, p.v, accept, grad_g0=p.grad_g)
+    run = solve_model(inner, phi, p.v, accept, grad_g0=p.grad_g, warm=p.inner)
     reached = run.accepted or run.floor
     return Trial(
         v=run.v,
         grad_g=run.grad_g,
         predicted=phi.grad(run.v, run.grad_g),
-        inner_pairs=run.state.pairs,
+        inner=run.state,
         reached=reached,
-        cut_off=not (reached or run.state.failed),
+        cut_off=not (reached or run.gave_up),
     )
