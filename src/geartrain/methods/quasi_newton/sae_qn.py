@@ -20,8 +20,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from geartrain.core.loop import State
 from geartrain.geometry import Geometry
+from geartrain.methods.base import State
 from geartrain.methods.quasi_newton import models
 from geartrain.methods.quasi_newton.along import ExponentialFit, change, lowest
 from geartrain.methods.quasi_newton.certificate import Certificate
@@ -88,7 +88,7 @@ class SAEQNState(State):
         return self.at.grad
 
     @property
-    def newest_ratio(self) -> float:
+    def bend_ratio(self) -> float:
         """|y_h|/|y_g| of the newest pair; 0 without one."""
         if not self.memory.pairs:
             return 0.0
