@@ -74,12 +74,37 @@ def if_counts_agree(question: Question, parts: Sequence[Part]) -> Callable[..., 
     return linear(question, parts) if len(counts) == 1 else None
 
 
-def of_one_part(question: Question, parts: Sequence[Part]) -> Callable[..., Any] | None:
-    """The proximal step of a positive multiple: prox(u, alpha) of w t is that of t for alpha/w."""
-    if len(parts) != 1 or parts[0].weight <= 0.0 or not hasattr(parts[0].asked, question.name):
+def beside_spheres(question: Question, parts: Sequence[Part]) -> Callable[..., Any] | None:
+    """The proximal step of ``w t + c/2 |x|^2 - <b, x>`` with w > 0 and c >= 0.
+
+    Completing the square, v minimises t(v) + (alpha + c)/(2 w) |v - (alpha u + b)/(alpha + c)|^2.
+    Parts that are such quadratics themselves (also zero and linear ones) say so by their attribute
+    ``spherical``, the pair (c, b).
+    """
+    w = c = 0.0
+    b: Any = 0.0
+    others: dict[int, Part] = {}
+    for part in parts:
+        own = getattr(part.term, "spherical", None)
+        if own is not None:
+            c, b = c + part.weight * own[0], b + part.weight * own[1]
+        elif part.weight != 0.0:
+            others[id(part.term)] = part
+            w += part.weight
+    if c < 0.0 or len(others) > 1 or (others and w <= 0.0):
         return None
-    weight, prox = parts[0].weight, getattr(parts[0].asked, question.name)
-    return lambda u, alpha: np.array(prox(u, alpha / weight), dtype=np.float64)
+    if not others:
+        return lambda u, alpha: (alpha * u + b) / (alpha + c)
+    asked = next(iter(others.values())).asked
+    if not hasattr(asked, question.name):
+        return None
+    prox = getattr(asked, question.name)
+
+    def step(u: Vector, alpha: float) -> Vector:
+        moved = (alpha * u + b) / (alpha + c)
+        return np.array(prox(moved, (alpha + c) / w), dtype=np.float64)
+
+    return step
 
 
 @dataclass(frozen=True)
@@ -251,7 +276,7 @@ QUESTIONS: dict[str, Question] = {
             check=checks.check_prox,
             meaning="proximal step: the minimiser of term(v) + alpha/2 |v - u|^2",
             key="prox",
-            combine=of_one_part,
+            combine=beside_spheres,
         ),
         Question(
             "products",
