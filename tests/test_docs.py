@@ -20,7 +20,17 @@ import geartrain as gt
 from geartrain.methods.registry import INNER, METHODS
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(
+            page
+            for room in ("guide", "howto", "reference")
+            for page in (ROOT / "docs" / room).glob("*.md")
+        ),
+    ]
+)
 
 
 def load(name):
@@ -44,7 +54,7 @@ WITH_BLOCKS = [page for page in PAGES if plain_blocks(page)]
 
 
 def test_only_the_page_of_clusters_has_blocks_without_output():
-    assert [page.name for page in WITH_BLOCKS] == ["distributed.md"]
+    assert [page.name for page in WITH_BLOCKS] == ["cluster.md"]
 
 
 # Before the blocks of the page: a cluster of this process for the one that they name.
@@ -70,7 +80,7 @@ def test_the_page_of_clusters_runs(tmp_path):
     np.save(tmp_path / "parts.npy", np.concatenate([A, y[..., None]], axis=2))
     for k in range(3):
         dump_svmlight_file(A[k], y[k], str(tmp_path / f"part{k}.libsvm"), zero_based=False)
-    first, lost, gossip = plain_blocks(ROOT / "docs" / "distributed.md")
+    first, lost, gossip = plain_blocks(ROOT / "docs" / "howto" / "cluster.md")
     local, over_mpi = gossip.split("from mpi4py")
     # The cluster is not lost here: the second block finds a run that has ended.
     check = "assert res.success, res.message\n"

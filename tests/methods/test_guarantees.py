@@ -163,12 +163,12 @@ def test_fgm_and_ags_bounds():
 
 
 def test_a_priori_inner_calls_make_the_test_pass():
-    """N_M of eq. (6) with generous constants: K stays at its exact value."""
+    """N_M of eq. (6): K stays at its exact value."""
     known = logistic()
     L = known.h.L
-    N_M = gt.theory.inner_calls(
-        math.sqrt(known.g.L), L=L, L_h=L, mu=known.mu, delta=0.05, C_0=2.0, C_1=10.0
-    )
+    assumed = gt.theory.assumption_4("full", alpha=2 * L, L_g=known.g.L)
+    constants = {"L": L, "L_h": L, "L_g": known.g.L, "mu": known.mu, "eps": 1e-6}
+    N_M = gt.theory.inner_calls(assumed.tau_g, **constants, C=assumed.C)
     run = states(gt.SAE(inner_steps=N_M), known.sum(), np.ones(10), 20)
     assert all(s.ms_ratio <= 0.5 for s in run[1:])
     assert max(s.middle_steps for s in run[1:]) <= 3

@@ -7,7 +7,7 @@ import sys
 from typing import TextIO
 
 
-class Progress:
+class StatusLine:
     """Tells method, f - f* and an upper bound of the time that is left.
 
     Parameters

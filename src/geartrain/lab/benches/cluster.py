@@ -30,6 +30,7 @@ from geartrain.core.stopping import Calls, Value, any_of
 from geartrain.distributed.gossip import Gossip
 from geartrain.distributed.gossip_demo import local_term
 from geartrain.distributed.shards import Group, Reading
+from geartrain.lab.problems import with_unit_rows
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.minimize import minimize
 from geartrain.oracles.linear_model import LinearModel
@@ -156,7 +157,7 @@ def _sets(quick: bool) -> Iterator[tuple[str, Any, Any, tuple[float, ...]]]:
             continue
         found = True
         y = np.where(table.y > 0, 1.0, -1.0)
-        yield name, *_prepared(table.X, y), penalties
+        yield name, *with_unit_rows(table.X, y), penalties
         if not quick:  # as it is in the file, with the penalty of C = 1
             order = np.random.default_rng(0).permutation(y.size)
             yield f"{name} raw", table.X[order], y[order], (1.0 / y.size,)
@@ -164,14 +165,7 @@ def _sets(quick: bool) -> Iterator[tuple[str, Any, Any, tuple[float, ...]]]:
         rng = np.random.default_rng(0)
         A = rng.standard_normal((8000, 60)) * np.geomspace(1.0, 0.03, 60)
         y = np.where(A @ rng.standard_normal(60) + rng.standard_normal(8000) > 0, 1.0, -1.0)
-        yield "made", *_prepared(sparse.csr_array(A), y), penalties
-
-
-def _prepared(X: Any, y: Any) -> tuple[Any, Any]:
-    X = sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1))]))
-    norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-    order = np.random.default_rng(0).permutation(y.size)
-    return sparse.csr_array(sparse.diags_array(1.0 / norms) @ X)[order], y[order]
+        yield "made", *with_unit_rows(sparse.csr_array(A), y), penalties
 
 
 def _write_shards(X: Any, y: Any, shards: int, folder: str) -> list[Path]:
@@ -206,7 +200,7 @@ def _rounds(client: Any, quick: bool) -> list[dict[str, Any]]:
                     rows.append(_printed(cell | row))
                 if quick or importlib.util.find_spec("dask_glm") is None:
                     continue
-                from geartrain.lab import dask_glm_runs
+                from geartrain.lab.benches import dask_glm_runs
 
                 for solver in dask_glm_runs.SOLVERS:
                     row = dask_glm_runs.run(
