@@ -51,6 +51,7 @@ class Ledger:
         keys = [f"{name}.{kind}" for name in names for kind in kinds()]
         self.calls: dict[str, int] = dict.fromkeys(keys, 0)
         self.seconds: dict[str, float] = dict.fromkeys(keys, 0.0)
+        self.guard: Callable[[str], None] | None = None
 
     def add(self, key: str, calls: int, seconds: float) -> None:
         """Enter `calls` answers that took `seconds` together."""
@@ -90,6 +91,8 @@ class Oracle(Asked):
         The kernel gets an int64 array of length one as its first argument and increments it
         at the line where it evaluates the oracle.
         """
+        if self.ledger.guard is not None:
+            self.ledger.guard(f"{self.name}.{kind}")
         tally = np.zeros(1, dtype=np.int64)
         start = perf_counter()
         try:
@@ -100,12 +103,14 @@ class Oracle(Asked):
     # The three wrappers below are on the way of every call: names are local, and the check of an
     # answer is one dot product, which NaN and infinity survive.
     def _vector(self, kind: str, fn: Callable[..., Any]) -> Callable[..., Vector]:
-        calls, seconds = self.ledger.calls, self.ledger.seconds
+        ledger, calls, seconds = self.ledger, self.ledger.calls, self.ledger.seconds
         key, shape = f"{self.name}.{kind}", (self.n,)
         clock, isfinite, ndarray, float64 = perf_counter, math.isfinite, np.ndarray, _FLOAT64
         dot = blas_dot()
 
         def ask(*args: Any) -> Vector:
+            if ledger.guard is not None:
+                ledger.guard(key)
             start = clock()
             out = fn(*args)
             seconds[key] += clock() - start
@@ -119,10 +124,12 @@ class Oracle(Asked):
         return ask
 
     def _scalar(self, kind: str, fn: Callable[..., Any]) -> Callable[..., float]:
-        calls, seconds = self.ledger.calls, self.ledger.seconds
+        ledger, calls, seconds = self.ledger, self.ledger.calls, self.ledger.seconds
         key, clock, isfinite = f"{self.name}.{kind}", perf_counter, math.isfinite
 
         def ask(*args: Any) -> float:
+            if ledger.guard is not None:
+                ledger.guard(key)
             start = clock()
             out = fn(*args)
             seconds[key] += clock() - start
@@ -138,12 +145,14 @@ class Oracle(Asked):
     def _fused(
         self, question: Question, fn: Callable[..., Any]
     ) -> Callable[..., tuple[float, Vector]]:
-        calls, seconds = self.ledger.calls, self.ledger.seconds
+        ledger, calls, seconds = self.ledger, self.ledger.calls, self.ledger.seconds
         key, shape = f"{self.name}.{question.key}", (self.n,)
         clock, isfinite, ndarray, float64 = perf_counter, math.isfinite, np.ndarray, _FLOAT64
         dot = blas_dot()
 
         def ask(*args: Any) -> tuple[float, Vector]:
+            if ledger.guard is not None:
+                ledger.guard(key)
             start = clock()
             both = fn(*args)
             seconds[key] += clock() - start
@@ -168,6 +177,8 @@ class Oracle(Asked):
         key, column_key = (k and f"{self.name}.{k}" for k in (question.key, question.column_key))
 
         def ask(x: Vector, D: Vector) -> Any:
+            if self.ledger.guard is not None:
+                self.ledger.guard(key or column_key)
             start = perf_counter()
             answer = fn(x, D)
             spent = perf_counter() - start

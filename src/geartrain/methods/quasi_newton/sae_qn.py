@@ -32,7 +32,7 @@ from geartrain.methods.quasi_newton.trial import Known, Proposer
 from geartrain.methods.quasi_newton.tuning import DEFAULT, Candidate, Tuning
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector, answers, can
-from geartrain.problem import EPS, Sum
+from geartrain.problem import EPS, Sum, norm
 
 _TINY = 1e-300
 
@@ -66,6 +66,17 @@ class SAEQNState(State):
     def A(self) -> float:  # type: ignore[override]
         """f(y) - f* <= |x_0 - x*|^2/(2A)."""
         return self.certificate.A
+
+    @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """A, which no restart touches."""
+        return self.certificate.A
+
+    @property
+    def rounding(self) -> bool:  # type: ignore[override]
+        """Whether the gradient of f is rounding error."""
+        size = norm(self.at.grad_h) + norm(self.at.grad_g)
+        return norm(self.at.grad) <= 10.0 * EPS * size
 
     @property
     def point(self) -> Vector:
