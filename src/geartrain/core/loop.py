@@ -6,6 +6,7 @@ the inner loop are `iterate` and `solve_model`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -45,6 +46,11 @@ def drive(
 def goes_on(method: AnyMethod) -> bool:
     """Whether `method` can go on from a state exactly as if it had not been stopped."""
     return not isinstance(method, WholeMethod) or callable(getattr(method, "resume", None))
+
+
+def ceiling(number: float) -> int:
+    """The next whole number; a very large one for what is larger or infinite."""
+    return math.ceil(min(number, 2.0**62))
 
 
 def iterate(
