@@ -6,6 +6,7 @@ from pathlib import Path
 from geartrain import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
+import citations
 import method_pages
 import question_table
 
@@ -62,5 +63,6 @@ def _write_generated(app):
 
 
 def setup(app):
-    """Connect the generator of pages."""
+    """Connect what writes pages and what rewrites citations."""
     app.connect("builder-inited", _write_generated)
+    app.connect("autodoc-process-docstring", citations.process, priority=400)  # before numpydoc

@@ -40,7 +40,7 @@ def load(name):
     return module
 
 
-method_pages, check_links = load("method_pages"), load("check_links")
+method_pages, check_links, citations = map(load, ("method_pages", "check_links", "citations"))
 BY_PAGE = method_pages.pages()
 
 
@@ -156,3 +156,27 @@ def test_tables_of_the_benchmarks_are_there():
     for name in named:
         text = (ROOT / "docs" / "benchmarks" / f"{name}.txt").read_text()
         assert text.startswith("$ ") and len(text.splitlines()) > 5
+
+
+def test_citations_are_names_and_years():
+    lines = inspect.getdoc(gt.methods.SAE).splitlines()
+    citations.cite(lines)
+    text = "\n".join(lines)
+    assert not re.search(r"\[\d+\]", text)
+    assert "Ivanova et al. (2022)" in text
+    assert citations.label("R. Monteiro, B. Svaiter, A title, J. 23 (2013).") == (
+        "Monteiro and Svaiter (2013)"
+    )
+    assert citations.label("Yu. Nesterov, Lectures (2018).") == "Nesterov (2018)"
+    with pytest.raises(ValueError, match="authors and a year"):
+        citations.label("Some book")
+
+
+@pytest.mark.parametrize("name", BY_PAGE)
+def test_every_reference_can_be_cited(name):
+    for cls in BY_PAGE[name][1]:
+        lines = inspect.getdoc(cls).splitlines()
+        citations.cite(lines)
+        assert not re.search(r"\[\d+\]_", "\n".join(lines)), (
+            f"{cls.__name__} cites an unknown number"
+        )
