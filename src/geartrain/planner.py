@@ -3,9 +3,9 @@
 The bill of a run is N_h p_h + N_g p_g with the prices p of one gradient. L-BFGS on the sum asks
 both terms N times. SAE-QN asks h for N_h gradients, a fraction of N, and g for gamma N_h of them.
 At equal prices that loses; where p_h is much larger than gamma p_g it wins. Between the price
-ratios ``try_from`` and ``separate_from`` of `geartrain.methods.choice.Tuning`, SAE-QN is tried, and
-goes on while h is small beside g. Since gamma shows only in the run, `geartrain.methods.auto.Auto`
-may change the method later.
+ratios ``try_from`` and ``separate_from`` of `geartrain.methods.choice.ChoiceTuning`, SAE-QN is
+tried, and goes on while h is small beside g. Since gamma shows only in the run,
+`geartrain.methods.auto.Auto` may change the method later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.auto import Auto
 from geartrain.methods.base import InnerMethod
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
-from geartrain.methods.choice import Choice, Prices, Reason, Tuning
+from geartrain.methods.choice import Choice, ChoiceTuning, Prices, Reason
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.registry import make_method
 from geartrain.oracles.protocols import answers, can
@@ -33,10 +33,10 @@ def make_auto(problem: Sum, inner: str | InnerMethod, given: Mapping[str, float]
 
 
 def choose(
-    problem: Sum, inner: str | InnerMethod, prices: Prices, tuning: Tuning | None = None
+    problem: Sum, inner: str | InnerMethod, prices: Prices, tuning: ChoiceTuning | None = None
 ) -> Choice:
     """The method to start with, and why."""
-    tuning = Tuning() if tuning is None else tuning
+    tuning = ChoiceTuning() if tuning is None else tuning
     plain = all(
         not answers(t).isdisjoint(("grad", "value_and_grad"))
         for t in (problem.h.term, problem.g.term)
@@ -62,7 +62,9 @@ def _by_capabilities(problem: Sum, inner: str | InnerMethod, plain: bool) -> Cho
     return Choice(make_method(name, inner, problem), name, reason, told)
 
 
-def _by_prices(problem: Sum, prices: Prices, tuning: Tuning, lbfgs: ScipyLBFGS | None) -> Choice:
+def _by_prices(
+    problem: Sum, prices: Prices, tuning: ChoiceTuning, lbfgs: ScipyLBFGS | None
+) -> Choice:
     """SAE-QN on the dearer term as h, unless prices are alike."""
     p_h, p_g = prices.of("h", problem), prices.of("g", problem)
     swap = p_g > p_h

@@ -12,7 +12,7 @@ from geartrain.core.checkpoint import dumps, loads
 from geartrain.core.loop import goes_on
 from geartrain.methods import auto
 from geartrain.methods.base import InnerMethod, Method, WholeMethod, as_inner, as_method
-from geartrain.methods.choice import Choice, Prices, Reason, Tuning
+from geartrain.methods.choice import Choice, ChoiceTuning, Prices, Reason
 from geartrain.methods.registry import INNER, METHODS, make_inner
 from geartrain.planner import choose
 from problems import quadratics
@@ -137,7 +137,7 @@ def test_methods_of_the_users_own(pair, method):
         (WithoutStep(), r"WithoutStep has no `step\(problem, state\)`"),
         (WithoutNeeds(), r"WithoutNeeds has no `needs`; .* such as needs = \('grad',\)"),
         (NeedsAWord(), r"NeedsAWord has needs = 'grad'; it must be a tuple"),
-        (NeedsNonsense(), r"needs = \('gradient',\); .* out of value, grad"),
+        (NeedsNonsense(), r"needs = \('gradient',\); .* out of .*grad"),
         (InitOfOne(), r"`init` of the method InitOfOne must take \(problem, x0\), but its"),
         (WithoutState(), "WithoutState gave a ndarray as its state; a state inherits from gt.meth"),
         (WithoutPoint(), "the state State of WithoutPoint does not define `point`"),
@@ -177,7 +177,7 @@ PRICES = Prices({"h.grad": 40.0, "g.grad": 1.0})
 
 def planned(**tuning):
     """`Auto`, with rules of its own."""
-    return auto.Auto(choose(quadratics(n=12).sum(), "auto", PRICES), PRICES, Tuning(**tuning))
+    return auto.Auto(choose(quadratics(n=12).sum(), "auto", PRICES), PRICES, ChoiceTuning(**tuning))
 
 
 def test_auto_is_a_method_like_others(pair):

@@ -14,7 +14,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from geartrain.methods.base import Method, Report, State, drive
-from geartrain.methods.choice import Bill, Change, Choice, Prices, Reason, Tuning
+from geartrain.methods.choice import Bill, Change, Choice, ChoiceTuning, Prices, Reason
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
 
@@ -81,13 +81,13 @@ class Auto:
         Made by `geartrain.planner.choose`.
     prices : Prices
         Of one call.
-    tuning : Tuning
+    tuning : ChoiceTuning
         When a method is left.
     """
 
     choice: Choice
     prices: Prices = field(default_factory=Prices)
-    tuning: Tuning = field(default_factory=Tuning)
+    tuning: ChoiceTuning = field(default_factory=ChoiceTuning)
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ class Reason(Enum):
 
 
 @dataclass(frozen=True)
-class Tuning:
+class ChoiceTuning:
     """The numbers behind a choice; prices are those of one gradient.
 
     They were chosen on the problems of ``geartrain bench frontier``, on which L-BFGS on the sum and
