@@ -58,6 +58,7 @@ _BENCHES = {
     "estimators": "estimators",
     "frontier": "frontier.measure",
     "kernels": "kernels",
+    "profile": "profile.measure",
 }
 
 
