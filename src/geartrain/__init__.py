@@ -29,6 +29,7 @@ from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.nesterov_stich import NesterovStich
 from geartrain.methods.inner.varag import Varag
 from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
+from geartrain.methods.inner_rule import PaperRule
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
 from geartrain.methods.r_sae import RSAE
@@ -74,6 +75,7 @@ __all__ = [
     "LowRankPlusDiagonal",
     "MonteiroSvaiterWhole",
     "NesterovStich",
+    "PaperRule",
     "Preconditioned",
     "Quadratic",
     "Restarted",
