@@ -19,7 +19,7 @@ $(VENV)/.%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.all
 	$(BIN)/geartrain reproduce all --quick --out out/demo
 
-PYTEST_OPTIONS := -n 2 --dist worksteal
+PYTEST_OPTIONS := -n 2 --dist loadfile
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
