@@ -117,7 +117,7 @@ def walk_sum(
     asked = np.zeros(1, dtype=np.int64)
     # One loop asks both terms and cannot tell their seconds apart: they are booked under h.
     h.bulk("coord", kernels.advance_sum, asked, H, Hz, Hu, G, Gz, Gu, *tail)
-    g.bulk("coord", lambda tally: np.copyto(tally, asked))
+    g.ledger.add(f"{g.name}.coord", int(asked[0]), 0.0)
     return new
 
 
@@ -245,9 +245,9 @@ def _make_columns(term: Any) -> Columns:
     elif isinstance(term, LinearModel):
         dense, compressed = kernels.DenseModel, kernels.SparseModel
         param = float(getattr(term.loss, "mu", getattr(term.loss, "delta", 0.0)))
-        ridge = term._ridge(np.ones(term.n))
+        ridge = term.ridge(np.ones(term.n))
         columns, rest = (
-            term._with_ones.T,
+            term.with_ones.T,
             (term.y, ridge, kernels.LOSSES.index(term.loss.name), param),
         )
     else:
