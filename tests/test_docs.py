@@ -41,6 +41,7 @@ def load(name):
 
 
 method_pages, check_links, citations = map(load, ("method_pages", "check_links", "citations"))
+readme_example = load("readme_example")
 BY_PAGE = method_pages.pages()
 
 
@@ -127,6 +128,22 @@ def test_a_list_of_all_pages_is_written(tmp_path):
     found = {path.stem for path in (tmp_path / "methods").glob("*.md")}
     assert found == {*BY_PAGE, "auto"}
     assert set(re.findall(r"^methods/(.*)$", listed, re.MULTILINE)) == found
+
+
+def test_what_the_readme_prints_is_of_the_order_of_a_run(tmp_path, monkeypatch):
+    """The words to the letter, the numbers within a factor of two: counts change with rounding."""
+    shown = readme_example.PRINTED.search((ROOT / "README.md").read_text())
+    copy = tmp_path / "README.md"
+    copy.write_text((ROOT / "README.md").read_text())
+    monkeypatch.setattr(readme_example, "README", copy)
+    readme_example.write()
+    made = readme_example.PRINTED.search(copy.read_text())
+    number = re.compile(r"\d+(?:\.\d+)?")
+    assert number.sub("#", made["bill"]) == number.sub("#", shown["bill"])
+    for one, other in zip(*(number.findall(m[0]) for m in (shown, made)), strict=True):
+        assert 0.5 <= float(one) / float(other) <= 2.0, (
+            f"{other}, not {one}: run docs/readme_example.py"
+        )
 
 
 def test_broken_links_are_found(tmp_path):
