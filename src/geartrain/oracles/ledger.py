@@ -50,8 +50,8 @@ class NonFiniteAnswer(ArithmeticError):
 class Ledger:
     """Calls and seconds by key such as ``"h.grad"``."""
 
-    def __init__(self, names: tuple[str, ...] = ("h", "g")) -> None:
-        keys = [f"{name}.{kind}" for name in names for kind in KINDS]
+    def __init__(self, names: tuple[str, ...] = ("h", "g"), more: tuple[str, ...] = ()) -> None:
+        keys = [*(f"{name}.{kind}" for name in names for kind in KINDS), *more]
         self.calls: dict[str, int] = dict.fromkeys(keys, 0)
         self.seconds: dict[str, float] = dict.fromkeys(keys, 0.0)
 

@@ -122,7 +122,7 @@ class Sampling:
         m = L_k.size
         self._pick = _pick_by_alias if pick is None else pick
         self.m = m
-        # If all L_k are within 5 % of their mean, uniform draws, which are faster, lose almost nothing.
+        # If all L_k are within 5 % of their mean, uniform draws are faster and lose almost nothing.
         even = kind == "uniform" or L_k.max() <= 1.05 * L_k.mean()
         self.L = max(float(L_k.max() if even else L_k.mean()), 1e-100)
         self.p = np.full(m, 1.0 / m) if even else L_k / L_k.sum()
