@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from geartrain.compiled.coordinate_records import Schedule, Sequences, StepLengths
+from geartrain.compiled.records import Schedule, Sequences, StepLengths
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.log_sum_exp import LogSumExp
