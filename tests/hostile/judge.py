@@ -174,7 +174,7 @@ class Trial:
         if "read-only" in str(error) and "writes into x" in c.name:
             return None
         ours = Path(file).is_relative_to(LIBRARY)
-        stated = ours and _is_raise(file, line)
+        stated = ours and is_raise(file, line)
         if not (stated and isinstance(error, (TypeError, ValueError)) and " " in str(error)):
             where = f"{Path(file).name}:{line}"
             self.complain("raw exception", f"{type(error).__name__}: {error} ({where})")
@@ -326,7 +326,7 @@ class Trial:
             self.complain("another run", "an odd answer changes the run")
 
 
-def _is_raise(file: str, line: int) -> bool:
+def is_raise(file: str, line: int) -> bool:
     """Whether a statement that raises ends at that line, or begins a few lines above it."""
     lines = [linecache.getline(file, number) for number in range(max(1, line - 3), line + 1)]
     return any(text.lstrip().startswith("raise ") for text in lines)
