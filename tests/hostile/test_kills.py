@@ -28,12 +28,13 @@ def grad(x):
     sys.stdin.readline()
     return slow.grad(x)
 h = gt.Term(grad=grad, value=slow.value, n=10, L=1.0)
-path, answer = sys.argv[1:]
+path, answer, method, inner = sys.argv[1:]
 place = gt.callbacks.Checkpoint(path, every=0)
 if os.path.exists(path):
     res = gt.resume(path, h, g)
 else:
-    res = gt.minimize(h, g, method="sae", inner="agm", tol=1e-6, seed=2, checkpoint=place)
+    options = {"inner": inner} if inner else {}
+    res = gt.minimize(h, g, method=method, tol=1e-6, seed=2, checkpoint=place, **options)
 calls = str(sorted(res.calls.items()))
 text = " ".join([res.x.tobytes().hex(), str(res.nit), calls, res.status.name])
 with open(answer + ".part", "w") as file:
@@ -42,10 +43,10 @@ os.replace(answer + ".part", answer)
 """
 
 
-def run_job(folder, kill_after=None, delay=0.0):
+def run_job(folder, method, kill_after=None, delay=0.0):
     """The answer of the job, or None if it was killed before, and the gradients it asked for."""
     answer = folder / "answer"
-    command = [sys.executable, "-c", JOB, str(folder / "run.gtck"), str(answer)]
+    command = [sys.executable, "-c", JOB, str(folder / "run.gtck"), str(answer), *method]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
     one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     asked = 0
@@ -69,11 +70,16 @@ def left(folder, iterations):
     return 1.0 - read(path).run.iteration / iterations if path.exists() else 1.0
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.long)])
-def test_killed_at_random_moments(tmp_path, kills):
+# A plain method, the learned one, and one whose inner method is randomised.
+METHODS = [("sae", "agm"), ("sae-qn", ""), ("afb", "katyusha")]
+LONG = [pytest.param(method, 200, marks=pytest.mark.long) for method in METHODS]
+
+
+@pytest.mark.parametrize(("method", "kills"), [(METHODS[0], 5), *LONG])
+def test_killed_at_random_moments(tmp_path, method, kills):
     """Every kill counts that ended a job before its answer; jobs are resumed between them."""
     (tmp_path / "whole").mkdir()
-    expected, gradients = run_job(tmp_path / "whole")
+    expected, gradients = run_job(tmp_path / "whole", method)
     assert expected is not None and expected.endswith("CONVERGED")
     iterations = int(expected.split()[1])
     rng = np.random.default_rng(8)
@@ -87,10 +93,10 @@ def test_killed_at_random_moments(tmp_path, kills):
         while answer is None and interrupted < kills and (rest := left(job, iterations)) > 0.1:
             most = max(2, int(0.9 * rest * gradients))
             # The delay lets the signal come at any moment of an iteration or of its saving.
-            answer, _ = run_job(job, rng.integers(1, most), delay=rng.uniform(0.0, 2e-3))
+            answer, _ = run_job(job, method, rng.integers(1, most), delay=rng.uniform(0.0, 2e-3))
             interrupted += answer is None
             late += answer is not None
-        answer = run_job(job)[0] if answer is None else answer
+        answer = run_job(job, method)[0] if answer is None else answer
         assert answer == expected
     assert interrupted == kills and late < kills
     print(f"{interrupted} of {kills} kills resumed, in {jobs} jobs; {late} signals came too late")
