@@ -44,6 +44,7 @@ class AEGState(State):
     L_h: float  # the constant in use: raised when h shows more curvature
     inner_steps: int = 0
     stalled: bool = False
+    rounding: bool = False
     note: str = ""
 
     @property
@@ -159,5 +160,6 @@ class AEG:
             L_h=1.5 * seen if wrong else L_p,
             inner_steps=run.steps,
             stalled=not run.accepted,
+            rounding=run.floor,
             note=f"h shows curvature {seen:.3g} > L_h = {L_p:.3g}: raised" if wrong else "",
         )

@@ -64,9 +64,11 @@ class MonteiroSvaiter:
         return state.grad is not None and self.ratio(F, state) <= self.sigma
 
     def over(self, F: Envelope, state: GMCOState) -> bool:
-        """Whether zeta passes, or grad F is rounding error and no point ever will."""
-        if self.met(F, state):
-            return True
+        """Whether zeta passes, or no point ever will."""
+        return self.met(F, state) or self.is_rounding(F, state)
+
+    def is_rounding(self, F: Envelope, state: GMCOState) -> bool:
+        """Whether grad F is rounding error at zeta."""
         assert state.grad is not None and state.grad_g is not None
         norm = F.f.geometry.norm
         curvature = F.L + state.L_h + (F.f.L_g.value or 0.0)

@@ -124,6 +124,7 @@ class CatalystState(State):
     L: float  # of f
     kappa: float
     stalled: bool = False
+    rounding: bool = False
 
     @property
     def point(self) -> Vector:
@@ -214,4 +215,5 @@ class Catalyst:
             L=state.L,
             kappa=kappa,
             stalled=not run.accepted,
+            rounding=run.floor,
         )

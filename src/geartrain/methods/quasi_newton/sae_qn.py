@@ -37,7 +37,7 @@ from geartrain.methods.quasi_newton.trial import Proposer, Trial
 from geartrain.methods.quasi_newton.tuning import DEFAULT, Candidate, Tuning
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector, answers, can
-from geartrain.problem import EPS, Sum
+from geartrain.problem import EPS, Sum, norm
 
 _TINY = 1e-300
 # A pair shows curvature where <s, y> exceeds this part of |s| |y|.
@@ -75,6 +75,17 @@ class SAEQNState(State):
     def convex(self) -> bool:
         """Whether h is taken to be convex."""
         return self.guard.convex
+
+    @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """A, which no restart touches."""
+        return self.certificate.A
+
+    @property
+    def rounding(self) -> bool:  # type: ignore[override]
+        """Whether the gradient of f is rounding error."""
+        size = norm(self.at.grad_h) + norm(self.at.grad_g)
+        return norm(self.at.grad) <= 10.0 * EPS * size
 
     @property
     def point(self) -> Vector:
