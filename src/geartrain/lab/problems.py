@@ -110,7 +110,7 @@ def split(X: Any, y: Vector, shards: int, l2: float) -> tuple[Any, Any]:
     return f - f_1, LinearModel(A[:first], y[:first], l2=l2)
 
 
-def similarity(h: Any, g: Any) -> dict[str, float]:
+def shard_constants(h: Any, g: Any) -> dict[str, float]:
     """How unlike the shards are, which methods for shards suppose to be known.
 
     L_h is the curvature of h at x0; the term itself only knows the far larger constant of f. f is
@@ -187,7 +187,7 @@ def suite(quick: bool = False) -> list[Problem]:
         Problem("total variation", lambda: total_variation(side=32)),
         Problem("log-density", lambda: log_density(n=100, p=1200)),
         Problem("kernel SVM, random", random_kernel_svm, f_star=kernel_svm_minimum),
-        Problem("random, 8 shards", random_shards, constants=similarity),
+        Problem("random, 8 shards", random_shards, constants=shard_constants),
     ]
     if quick:
         return small
@@ -202,7 +202,7 @@ def suite(quick: bool = False) -> list[Problem]:
             for l2 in (1e-4, 1e-5):
                 title = f"{name}, {shards} shards, l2 {l2:g}"
                 make = partial(sharded, name, shards, l2)
-                out.append(Problem(title, make, constants=similarity))
+                out.append(Problem(title, make, constants=shard_constants))
     rcv1 = partial(sharded, "rcv1_small", 4, 1e-4)
-    out.append(Problem("rcv1_small, 4 shards", rcv1, False, constants=similarity))
+    out.append(Problem("rcv1_small, 4 shards", rcv1, False, constants=shard_constants))
     return out
