@@ -278,9 +278,16 @@ def test_the_bench_writes_figures_and_pictures(tmp_path, monkeypatch, planted, c
     profile_measure.run(str(tmp_path / "profile.json"), quick=True)
     data = json.loads((tmp_path / "profile.json").read_text())
     assert data["split"] == "report" and len(data["rows"]) == len(planted)
+    assert "Infinity" not in (tmp_path / "profile.json").read_text()
     for name in ("profile.png", "profile_bills.png"):
         assert (tmp_path / name).stat().st_size > 10_000
     assert "price ratio 1000" in capsys.readouterr().out
+
+
+def test_a_file_that_cannot_be_written_is_found_before_the_measurement(tmp_path, monkeypatch):
+    monkeypatch.setattr(profile_measure, "measure", lambda split, count: pytest.fail("measured"))
+    with pytest.raises(OSError, match="no"):
+        profile_measure.run(str(tmp_path / "no" / "profile.json"))
 
 
 def test_rows_of_a_measurement(monkeypatch):
