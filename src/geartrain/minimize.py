@@ -20,7 +20,7 @@ from geartrain.methods.registry import make_method
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Vector, answers
 from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector, as_whole
-from geartrain.planner import exchanged, make_plan
+from geartrain.planner import make_auto
 from geartrain.problem import Constant, Sum
 
 if TYPE_CHECKING:
@@ -124,14 +124,10 @@ def minimize(
         geometry=space,
     )
     _check_constants(problem)
-    watch = None
     if state is not None:
         chosen, plan = state.method, "continued"
-        problem = exchanged(problem) if state.exchanged else problem
-        watch = None if state.watch is None else replace(state.watch, problem=problem)
     elif isinstance(method, str) and method == "auto":
-        watch = make_plan(problem, inner, prices)
-        problem, chosen, plan = watch.problem, watch.method, watch.why
+        chosen, plan = make_auto(problem, inner, prices), ""
     else:
         chosen = make_method(method, inner, problem)
         plan = f"{method!r} as asked for" if isinstance(method, str) else "given as an object"
@@ -156,7 +152,6 @@ def minimize(
         max_iter=most,
         callbacks=[c for c in callbacks if not isinstance(c, Checkpoint)],
         plan=plan,
-        watch=watch,
         resume=state,
         checkpoint=saver,
     )

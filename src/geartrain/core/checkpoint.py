@@ -11,9 +11,9 @@ array bytes                  little-endian, one array after the other
 
 The tree is a `Saved`. Its leaves are null, booleans, numbers and strings; every other node is an
 object with one of the keys ``array`` and ``scalar`` (a place in ``arrays``), ``table`` (columns of
-a tuple of rows), ``tuple``, ``list``, ``dict``, or ``class`` and ``fields``. A class is looked up
-among the dataclasses that geartrain has defined; nothing is imported and no other code is run on
-behalf of a file.
+a tuple of rows), ``tuple``, ``list``, ``dict``, ``enum`` (class and member), or ``class`` and
+``fields``. A class is looked up among the dataclasses and enumerations that geartrain has defined;
+nothing is imported and no other code is run on behalf of a file.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -267,6 +268,8 @@ def _encode(value: Any, arrays: list[np.ndarray], places: dict[int, int]) -> Any
         return {"table": [_encode(column, arrays, places) for column in columns]}
     if type(value) in (tuple, list):
         return {type(value).__name__: [_encode(v, arrays, places) for v in value]}
+    if isinstance(value, Enum) and _class(name := _name(type(value))) is not None:
+        return {"enum": [name, value.name]}
     if isinstance(value, dict):
         pairs = value.items()
         return {"dict": [[_encode(p, arrays, places) for p in pair] for pair in pairs]}
@@ -329,9 +332,12 @@ def _decode(node: Any, arrays: list[np.ndarray]) -> Any:
     if kind in ("tuple", "list"):
         items = [_decode(v, arrays) for v in inside]
         return tuple(items) if kind == "tuple" else items
-    cls = _class(inside)
+    name = inside[0] if kind == "enum" else inside
+    cls = _class(name)
     if cls is None:
-        raise CheckpointError(f"the checkpoint holds a {inside!r}, which this geartrain has not")
+        raise CheckpointError(f"the checkpoint holds a {name!r}, which this geartrain has not")
+    if kind == "enum":
+        return cls[inside[1]]
     if {f.name for f in fields(cls)} != node["fields"].keys():
         raise CheckpointError(
             f"the checkpoint holds a {inside!r} with other fields: written by another version"
@@ -343,11 +349,12 @@ def _name(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _class(name: str) -> type | None:
-    """The dataclass of geartrain of that name, if there is one."""
+def _class(name: str) -> Any:
+    """The dataclass or enumeration of geartrain of that name, if there is one."""
     where, _, what = name.partition(":")
     if not where.startswith("geartrain."):
         return None
     cls = getattr(sys.modules.get(where), what, None)
-    own = isinstance(cls, type) and is_dataclass(cls) and _name(cls) == name
-    return cls if own else None
+    if not isinstance(cls, type) or _name(cls) != name:
+        return None
+    return cls if is_dataclass(cls) or issubclass(cls, Enum) else None

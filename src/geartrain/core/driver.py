@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geartrain.core.checkpoint import Saver
+from geartrain.core.contracts import AnyMethod, State, check_state
 from geartrain.core.history import History
-from geartrain.core.run_state import Certificate, RunState, Watch
+from geartrain.core.loop import drive, goes_on
+from geartrain.core.run_state import Certificate, RunState
 from geartrain.core.status import Status
 from geartrain.core.stopping import Rule
 from geartrain.oracles.ledger import NonFiniteAnswer
@@ -32,19 +34,17 @@ class Run:
     def __init__(
         self,
         problem: Sum,
-        method: Any,
+        method: AnyMethod,
         rule: Rule,
         *,
         max_iter: int,
         callbacks: Sequence[Callback] = (),
         plan: str = "",
-        watch: Watch | None = None,
         resume: RunState | None = None,
         checkpoint: Saver | None = None,
     ) -> None:
         self.problem, self.method, self.rule = problem, method, rule
         self.max_iter, self.plan = max_iter, plan
-        self.watch, self.left = watch, ""
         self.checkpoint = checkpoint
         # After the last complete iteration: the state, and how many rows and notes belong to it.
         self._complete: tuple[RunState, int, int] | None = None
@@ -53,7 +53,7 @@ class Run:
         self.callbacks = [_accepting(c) for c in callbacks]
         self.calls = problem.ledger.calls
         self.history = History(tuple(self.calls))
-        self.state: Any = None
+        self.state: State | None = None
         self.k = 0
         self.best_x: Vector | None = None
         self.best_f = self.best_grad_norm = math.nan
@@ -74,14 +74,18 @@ class Run:
         self._asked_bound = old.asked_bound
         self.history.rows.extend(old.rows)
         self.history.notes.extend(old.notes)
-        self.left = old.left
         self._ended = None if old.status is None else Status(old.status)
-        if hasattr(self.method, "solve") and self._ended is None:
+        if self._ended is None and not goes_on(self.method):
             name = type(self.method).__name__
             note = f"{name} cannot be stepped: started again from the last point"
             self.history.notes.append((self.k, note))
             self.plan += f"; {note}"
         self._set_complete(old.status)
+
+    @property
+    def _now(self) -> State:
+        assert self.state is not None
+        return self.state
 
     # What a rule sees -------------------------------------------------------------------
 
@@ -93,14 +97,14 @@ class Run:
     @property
     def A(self) -> float:
         """The A_k of the outer loop."""
-        return float(self.state.A)
+        return float(self._now.A)
 
     def f(self) -> float:
         """F at the current point, uncounted."""
         if math.isnan(self._f):
             if self.problem.monitor is None:
                 raise TypeError("stop.Value needs terms that give values")
-            self._f = self.problem.monitor(self.state.point)
+            self._f = self.problem.monitor(self._now.point)
             if math.isnan(self._f):
                 raise NonFiniteAnswer("f is NaN")
         return self._f
@@ -113,12 +117,12 @@ class Run:
         """|grad f|; a method that does not know it is asked when it is likely small."""
         if math.isnan(self._grad_norm) and self._worth_asking(threshold):
             self._resume_clock()
-            self._grad_norm = self.problem.geometry.norm(self.problem.grad(self.state.point))
+            self._grad_norm = self.problem.geometry.norm(self.problem.grad(self._now.point))
             self._pause_clock()
         return self._grad_norm
 
     def _worth_asking(self, threshold: float) -> bool:
-        bound = float(self.state.grad_bound)
+        bound = float(self._now.grad_bound)
         if not math.isnan(bound):
             if bound > threshold or bound > 0.5 * self._asked_bound:
                 return False
@@ -129,6 +133,7 @@ class Run:
 
     # The loop ---------------------------------------------------------------------------
 
+    @np.errstate(all="ignore")  # what overflows is reported by its status, not by warnings
     def go(self, x0: Vector) -> Result:
         """Run to the end; Ctrl-C and a non-finite answer give a result, too."""
         status, detail = Status.MAX_ITER, ""
@@ -138,10 +143,8 @@ class Run:
                 self.best_x = x0
             if self._ended is not None:
                 status = self._ended
-            elif hasattr(self.method, "solve"):
-                status = self._run_whole(x0)
             else:
-                status = self._run_steps(x0)
+                status = self._drive(x0)
         except NonFiniteAnswer as error:
             status, detail = Status.NON_FINITE, f" ({error})"
         except KeyboardInterrupt:
@@ -173,28 +176,11 @@ class Run:
             n_rows, n_notes = len(self.history.rows), len(self.history.notes)
             self._complete = self._run_state(status), n_rows, n_notes
 
-    def _run_steps(self, x0: Vector) -> Status:
-        status = None
-        if self.state is None:
-            self.state = self.method.init(self.problem, x0)
-            status = self.record()
-        while status is None:
-            if self.k >= self.max_iter:
-                return Status.MAX_ITER
-            if self.watch is not None and (reason := self.watch.leave(self.state)):
-                self.left, self.method = reason, self.watch.fallback
-                self.history.notes.append((self.k, f"method changed: {reason}"))
-                return self._run_whole(self.state.point)
-            self.state = self.method.step(self.problem, self.state)
-            self.k += 1
-            status = self.record()
-        return status
-
-    def _run_whole(self, x0: Vector) -> Status:
-        """A method that cannot be stepped reports its states and is told when to stop."""
+    def _drive(self, x0: Vector) -> Status:
+        """Run the method; it reports its states and is told when to stop."""
         ended: Status | None = None
 
-        def report(state: Any) -> bool:
+        def report(state: State) -> bool:
             nonlocal ended
             self.k += self.state is not None
             self.state = state
@@ -203,13 +189,9 @@ class Run:
                 ended = Status.MAX_ITER
             return ended is not None
 
-        self.method.solve(self.problem, x0 if self.state is None else self.state.point, report)
-        if ended is None and self.watch is not None and self.watch.rescue is not None:
-            reason, self.left = self.watch.stalled(self.left)
-            self.history.notes.append((self.k, f"method changed: {reason}"))
-            self.method, self.watch = self.watch.rescue, self.watch.settled()
-            self.state = self.method.init(self.problem, self.best_x)
-            return self._run_steps(x0)
+        if self.state is not None and self.k >= self.max_iter:
+            return Status.MAX_ITER
+        drive(self.method, self.problem, x0, report, self.state)
         if ended is None:
             self._set_complete(Status.STALLED)
         return Status.STALLED if ended is None else ended
@@ -217,7 +199,8 @@ class Run:
     def record(self) -> Status | None:
         """Look at the new state: a row of history, the best point, the stopping rule."""
         self._pause_clock()
-        state = self.state
+        state = self._now
+        check_state(state, self.method)
         self._f = float(state.value)
         grad = state.grad
         self._grad_norm = math.nan if grad is None else self.problem.geometry.norm(grad)
@@ -238,7 +221,7 @@ class Run:
         return status
 
     def _add_row(self) -> None:
-        state = self.state
+        state = self._now
         self.history.append(
             (
                 self._spent,
@@ -267,8 +250,8 @@ class Run:
             better = True
         if better:
             known = math.isnan(self._f) and not math.isnan(self._grad_norm)
-            known = known and self.state.grad is not None
-            self.best_x = self.state.grad_point if known else self.state.point
+            known = known and self._now.grad is not None
+            self.best_x = self._now.grad_point if known else self._now.point
             self.best_f, self.best_grad_norm = self._f, self._grad_norm
 
     def _call_back(self) -> Status | None:
@@ -326,9 +309,13 @@ class Run:
             history=self.history,
             certificate=self._certificate(),
             constants={"L_h": p.L_h, "L_g": p.L_g, "mu": p.mu},
-            plan=self.plan if self.watch is None else self.watch.told(self.left),
+            plan=self._plan(),
             state=self._result_state(),
         )
+
+    def _plan(self) -> str:
+        describe = getattr(self.method, "describe", None)
+        return self.plan if describe is None else describe(self.problem, self.state)
 
     def _certificate(self) -> Certificate | None:
         """f(x) - f* <= |grad f(x)|^2 / (2 mu), or R^2/(2 A_N) where the rule states R."""
@@ -338,7 +325,7 @@ class Run:
             return Certificate(bound, f"f is {mu.value:.6g}-strongly convex (mu is {mu.source})")
         R = getattr(self.rule, "R", None)
         if R is not None and self.state is not None and self.state.A > 0:
-            return Certificate(R**2 / (2.0 * self.state.A), f"|x0 - x*| <= {R:g}, f convex")
+            return Certificate(R**2 / (2.0 * self._now.A), f"|x0 - x*| <= {R:g}, f convex")
         return None
 
     def _result_state(self) -> RunState | None:
@@ -352,7 +339,7 @@ class Run:
         assert self.best_x is not None
         return RunState(
             method=self.method,
-            state=self.state,
+            state=self._now,
             iteration=self.k,
             seconds=self._spent,
             calls=dict(self.calls),
@@ -365,9 +352,6 @@ class Run:
             rows=(),
             notes=(),
             seed=self.problem.seed,
-            exchanged=self.problem.h.name == "g",
-            watch=None if self.watch is None else self.watch.without_problem(),
-            left=self.left,
             status=None if status is None else int(status),
         )
 

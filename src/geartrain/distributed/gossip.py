@@ -28,7 +28,7 @@ from geartrain.distributed.networks import Block, BlockOracle, Network, OneProce
 from geartrain.methods.registry import make_method
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.oracles.protocols import Vector, can
+from geartrain.oracles.protocols import Asked, Vector, can
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Constant, Sum
 
@@ -56,19 +56,20 @@ class LocalTerms(Algebra):
 
     def __init__(self, terms: Sequence[Any], d: int, network: Network, L: float, mu: float) -> None:
         self.terms, self.d, self.network = terms, d, network
+        self._asked = [Asked(term) for term in terms]
         self.n = d * len(terms)
         self.L, self.mu = L, mu
 
-    def _pairs(self, x: Vector) -> Iterator[tuple[Any, Vector]]:
-        return zip(self.terms, np.asarray(x).reshape(-1, self.d), strict=True)
+    def _pairs(self, x: Vector) -> Iterator[tuple[Asked, Vector]]:
+        return zip(self._asked, np.asarray(x).reshape(-1, self.d), strict=True)
 
     def grad(self, x: Vector) -> Vector:
         """One local gradient on every node, without communication."""
-        return np.concatenate([gradient(f, block) for f, block in self._pairs(x)])
+        return np.concatenate([f.grad(block) for f, block in self._pairs(x)])
 
     def value(self, x: Vector) -> float:
         """The sum of the values of all nodes."""
-        return self.network.total(sum(value(f, block) for f, block in self._pairs(x)))
+        return self.network.total(sum(f.value(block) for f, block in self._pairs(x)))
 
 
 class Mixing:
@@ -292,13 +293,3 @@ def _constants(terms: Sequence[Any], comm: Any) -> tuple[float, float]:
     if any(L is None for L, _ in known):
         raise ValueError("every local term must know its L; give it, e.g. gt.Term(..., L=...)")
     return max(float(L) for L, _ in known if L is not None), min(mu for _, mu in known)
-
-
-def gradient(term: Any, x: Vector) -> Vector:
-    """The gradient, from ``grad`` or ``value_and_grad``."""
-    return term.grad(x) if hasattr(term, "grad") else term.value_and_grad(x)[1]
-
-
-def value(term: Any, x: Vector) -> float:
-    """The value, from ``value`` or ``value_and_grad``."""
-    return term.value(x) if hasattr(term, "value") else term.value_and_grad(x)[0]

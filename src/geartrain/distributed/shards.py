@@ -54,25 +54,26 @@ class WeightedModel(LinearModel):
         self.total = float(weights.sum())
         self.relative = weights * (self.m / self.total)
 
-    def _pull_back(self, slopes: Vector) -> Vector:
-        return super()._pull_back((self.relative * slopes.T).T)
+    def pull_back(self, slopes: Vector) -> Vector:
+        """``sum_k w_k slopes_k a_k m/sum w``, for every column of slopes."""
+        return super().pull_back((self.relative * slopes.T).T)
 
     def value(self, x: Vector) -> float:
         """The weighted mean of the losses, plus the ridge."""
         losses = self.relative * self.loss.value(self.y, self.predict(x))
-        return float(losses.mean() + 0.5 * (x @ self._ridge(x)))
+        return float(losses.mean() + 0.5 * (x @ self.ridge(x)))
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
         """Value and gradient from one pass over the data."""
-        z, ridge = self.predict(x), self._ridge(x)
+        z, ridge = self.predict(x), self.ridge(x)
         value = (self.relative * self.loss.value(self.y, z)).mean() + 0.5 * (x @ ridge)
         slopes = self.loss.derivative(self.y, z) / self.m
-        return float(value), self._pull_back(slopes) + ridge
+        return float(value), self.pull_back(slopes) + ridge
 
     @cached_property
     def L(self) -> float:
         """Largest eigenvalue of the weighted Gram matrix times the loss's curvature."""
-        root, A = np.sqrt(self.relative), self._with_ones
+        root, A = np.sqrt(self.relative), self.with_ones
         scaled = sparse.diags_array(root) @ A if sparse.issparse(A) else root[:, None] * A
         return self.loss.curvature * gram_norm(scaled) / self.m + self.l2
 

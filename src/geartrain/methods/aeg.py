@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod, State, solve_model
+from geartrain.methods.base import InnerMethod, State, solve_model
 from geartrain.methods.gmco import curvature
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector

@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod, State, solve_model
+from geartrain.methods.base import InnerMethod, State, solve_model
 from geartrain.methods.gmco import curvature
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.sc_sae import weights

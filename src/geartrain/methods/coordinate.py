@@ -105,7 +105,7 @@ def walk_sum(
     asked = np.zeros(1, dtype=np.int64)
     # One loop evaluates both terms and cannot tell their seconds apart: they are booked under h.
     h.bulk("coord", kernels.advance_sum, asked, H, Ph, G, Pg, *rest)
-    g.bulk("coord", lambda tally: np.copyto(tally, asked))
+    g.ledger.add(f"{g.name}.coord", int(asked[0]), 0.0)
     return new
 
 
@@ -227,8 +227,8 @@ def _make_columns(term: Any) -> Columns:
         columns, rest = term.Q, (term.b,)  # symmetric: rows are columns
     elif isinstance(term, LinearModel):
         dense, compressed = kernels.DenseModel, kernels.SparseModel
-        columns = term._with_ones.T
-        rest = (term.y, term._ridge(np.ones(term.n)), encode(term.loss))
+        columns = term.with_ones.T
+        rest = (term.y, term.ridge(np.ones(term.n)), encode(term.loss))
     else:
         dense, compressed = kernels.DenseSoftmax, kernels.SparseSoftmax
         A = _rows_with_entries(term)

@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod, State, iterate
+from geartrain.methods.base import InnerMethod, State, iterate
 from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector

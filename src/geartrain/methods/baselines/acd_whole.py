@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from geartrain.core.loop import State
+from geartrain.methods.base import State
 from geartrain.methods.coordinate import (
     Sampler,
     StepLengths,

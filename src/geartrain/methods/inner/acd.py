@@ -80,7 +80,9 @@ class ACD:
 
     needs: ClassVar[tuple[str, ...]] = ("coord",)
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> ACDState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: ACDState | None = None
+    ) -> ACDState:
         """Both sequences at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         return ACDState(v0, grad_g, start_walk((phi.g.term,), v0))

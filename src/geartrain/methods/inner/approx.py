@@ -88,7 +88,9 @@ class APPROX:
     def __post_init__(self) -> None:
         check_period(self.restart)
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> APPROXState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: APPROXState | None = None
+    ) -> APPROXState:
         """Both sequences at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         return APPROXState(v0, grad_g, start_walk((phi.g.term,), v0), theta=1.0 / phi.n)

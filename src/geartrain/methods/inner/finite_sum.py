@@ -21,7 +21,7 @@ from geartrain.methods.inner.recursion import Steps, epoch_by_components, pass_o
 from geartrain.oracles.ledger import NonFiniteAnswer, Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import LOSSES
-from geartrain.oracles.protocols import Vector
+from geartrain.oracles.protocols import Asked, Vector
 from geartrain.problem import MissingConstant
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class LinearSum(FiniteSum):
         def one_pass(tally: Any) -> tuple[Vector, Vector]:
             tally[0] += 1
             slopes = term.loss.derivative(term.y, term.predict(v))
-            return term._pull_back(slopes / self.m) + term._ridge(v), slopes
+            return term.pull_back(slopes / self.m) + term.ridge(v), slopes
 
         grad, slopes = self.oracle.bulk("grad", one_pass)
         _check_finite(grad, self.oracle, "grad")
@@ -225,7 +225,7 @@ class LinearSum(FiniteSum):
         from geartrain.compiled.losses import encode
 
         term = self.term
-        b = grad_g - term._ridge(xt) + beta
+        b = grad_g - term.ridge(xt) + beta
         parts = [steps.diagonal(alpha + extra) for extra in self.ridges]
         features = parts[0]
         k = np.full(xt.size, features.k)
@@ -277,7 +277,7 @@ class LinearSum(FiniteSum):
         self, xt: Vector, grad_g: Vector, memory: Vector, scale: Vector
     ) -> Callable[[Vector, int], Vector]:
         """The estimate from one row; the ridge is exact."""
-        term, fixed = self.term, grad_g - self.term._ridge(xt)
+        term, fixed = self.term, grad_g - self.term.ridge(xt)
 
         def ask(tally: Any, x: Vector, k: int) -> float:
             tally[0] += 1
@@ -287,7 +287,7 @@ class LinearSum(FiniteSum):
 
         def estimate(x: Vector, k: int) -> Vector:
             change = (self.oracle.bulk("component", ask, x, k) - memory[k]) * scale[k]
-            out = fixed + term._ridge(x)
+            out = fixed + term.ridge(x)
             where, entries = term.row(k)
             out[where] += change * entries
             if term.intercept:
@@ -319,7 +319,8 @@ class ComponentSum(FiniteSum):
             self._epoch: Any = kernels.compiled(epoch_by_components)
             self._pass: Any = kernels.compiled(pass_over_components)
         else:
-            self._component = lambda x, k: np.asarray(fn(x, k), dtype=np.float64)
+            ask = Asked(oracle.term).component  # which gets x read-only
+            self._component = lambda x, k: np.asarray(ask(x, k), dtype=np.float64)
             self._epoch, self._pass = epoch_by_components, pass_over_components
 
     @property
@@ -406,11 +407,11 @@ def _check_finite(v: Vector, oracle: Oracle, kind: str) -> None:
 
 
 def finite_sum(oracle: Oracle) -> FiniteSum:
-    """The finite sum of an oracle, made once per oracle."""
-    made = oracle.__dict__.get("_finite_sum")
+    """The finite sum of an oracle, made once per oracle and kept beside it."""
+    made = oracle.kept.get("finite sum")
     if made is None:
         term = oracle.term
         compiled = type(term) is LinearModel and type(term.loss) in LOSSES.values()
         made = LinearSum(oracle) if compiled else ComponentSum(oracle)
-        oracle.__dict__["_finite_sum"] = made
+        oracle.kept["finite sum"] = made
     return made

@@ -93,7 +93,9 @@ class NesterovStich:
             raise ValueError(f"beta must be in [0, 1/2], got {self.beta:g}")
         check_period(self.restart)
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> NesterovStichState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: NesterovStichState | None = None
+    ) -> NesterovStichState:
         """Both sequences at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         return NesterovStichState(v0, grad_g, start_walk((phi.g.term,), v0), A=0.0, B=1.0)

@@ -56,7 +56,9 @@ class _ZerothOrder:
 
     needs: ClassVar[tuple[str, ...]] = ("value",)
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> ZerothOrderState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: ZerothOrderState | None = None
+    ) -> ZerothOrderState:
         """Both sequences at v0."""
         if grad_g0 is None:
             grad_g0 = central_gradient(phi.g.value, v0, _steps(phi, v0))

@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from geartrain.core.loop import State, solve_model
+from geartrain.methods.base import State, solve_model
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.protocols import Vector
