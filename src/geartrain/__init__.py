@@ -14,6 +14,7 @@ from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
 from geartrain.methods.baselines.catalyst import Catalyst
 from geartrain.methods.baselines.fgm import FGM
+from geartrain.methods.baselines.gradient_sliding import GradientSliding
 from geartrain.methods.baselines.katyusha_whole import KatyushaWhole
 from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
 from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
@@ -71,6 +72,7 @@ __all__ = [
     "DirectionalSearch",
     "Exact",
     "FixedPeriod",
+    "GradientSliding",
     "GradientTest",
     "Katyusha",
     "KatyushaWhole",
