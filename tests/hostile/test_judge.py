@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.core.run_state import Certificate
+from geartrain.core.points import Certificate
 from geartrain.core.status import Status
 from hostile import judge as module
 from hostile.generator import KINDS, Asked, case
