@@ -6,6 +6,7 @@ from pathlib import Path
 from geartrain import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
+import citations
 import method_pages
 import question_table
 
@@ -48,10 +49,15 @@ nitpicky = False
 exclude_patterns = ["_build", "benchmarks", "generated"]
 html_theme = "pydata_sphinx_theme"
 html_title = "geartrain"
-html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "show_nav_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+}
 html_static_path = ["static"]
 html_css_files = ["pages.css"]
-html_sidebars = {"index": []}
+html_sidebars = {page: [] for page in ("index", "benchmarks")}  # nothing to navigate there
 
 
 def _write_generated(app):
@@ -62,5 +68,6 @@ def _write_generated(app):
 
 
 def setup(app):
-    """Connect the generator of pages."""
+    """Connect what writes pages and what rewrites citations."""
     app.connect("builder-inited", _write_generated)
+    app.connect("autodoc-process-docstring", citations.process, priority=400)  # before numpydoc

@@ -10,7 +10,7 @@ import pytest
 import geartrain as gt
 from geartrain import theory
 
-FUNCTIONS = [(name, getattr(theory, name)) for name in theory.__all__]
+FUNCTIONS = [(n, fn) for n in theory.__all__ if callable(fn := getattr(theory, n))]
 SOURCE = re.compile(
     r"(Theorem|Corollary|Corollaries|Lemma|Eq\.|equation|Assumption|Table|Section)\s*\(?\d"
 )
@@ -204,6 +204,15 @@ def test_every_constant_of_compare_moves_the_rows_that_it_belongs_to():
     assert rows(L_g_mean=6e3) == rows(L_g_mean=6e3, L_g_hat=9e4)
     with pytest.raises(ValueError, match="L_g_bar must be positive, got -1"):
         rows(L_g_bar=-1.0)
+
+
+def test_factors_of_compare():
+    plain = theory.compare(**C, n=30, m=400)
+    assert set(theory.MEASURED) == set(plain)
+    scaled = theory.compare(**C, n=30, m=400, factors=theory.MEASURED)
+    for name, (c_h, c_g) in theory.MEASURED.items():
+        close(scaled[name]["h"], c_h * plain[name]["h"])
+        close(scaled[name]["g"], c_g * plain[name]["g"])
 
 
 def test_compare_beyond_the_assumptions_of_the_corollaries():

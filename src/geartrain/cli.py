@@ -58,6 +58,7 @@ _BENCHES = {
     "estimators": "benches.kernel_svc",
     "frontier": "frontier.measure",
     "kernels": "benches.compiled_loops",
+    "profile": "profile.measure",
 }
 
 

@@ -32,7 +32,7 @@ FGM, AFB = Entry("FGM", lambda case: gt.FGM()), Entry("AFB", lambda case: gt.AFB
 
 
 def run(folder, *entries, target=1e-6):
-    stage = Stage(small_case, entries or (FGM, AFB), target=target, limit=5.0)
+    stage = Stage(small_case, entries or (FGM, AFB), target=target, limit=3600.0)
     return run_stage(stage, Store(folder), StatusLine(10.0, io.StringIO()))
 
 

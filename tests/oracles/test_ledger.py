@@ -317,11 +317,7 @@ def test_the_bill_of_a_run_is_what_the_terms_saw(pair, method):
     h, g = spied(pair[0], log, "h"), spied(pair[1], log, "g")
     res = gt.minimize(h, g, method=method, stop=gt.stop.Calls({"h.grad": 30}))
     seen = {key: log.count(key) for key in res.calls}
-    # f at the best point is looked at once, for res.fun, and is not on the bill
-    for key in ("h.value", "g.value"):
-        assert seen[key] - res.calls[key] in (0, 1)
-        seen[key] = res.calls[key]
-    assert res.calls == seen
+    assert res.calls == seen  # f at the best point, too, is on the bill
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -337,7 +333,10 @@ def test_looking_on_changes_no_count(pair, method, capsys):
         callback=[seen.append, lambda intermediate_result: seen.append(intermediate_result.fun)],
         progress=True,
     )
-    assert watched.calls == quiet.calls and watched.nit == quiet.nit
+    # res.fun, which the watched run knows from looking, costs the quiet one a value of each term.
+    for key, calls in quiet.calls.items():
+        assert calls - watched.calls[key] in ((0, 1) if key.endswith(".value") else (0,))
+    assert watched.nit == quiet.nit
     assert len(seen) == 2 * len(quiet.history.rows)
     assert np.isfinite(watched.history["f"]).all()
     assert "h.grad" in capsys.readouterr().err

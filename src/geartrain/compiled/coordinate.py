@@ -29,8 +29,8 @@ from numba import njit
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from geartrain.compiled.coordinate_records import Schedule, Sequences, StepLengths
 from geartrain.compiled.losses import LOGISTIC, SMOOTHED_HINGE, LossCode, slope
+from geartrain.compiled.records import Schedule, Sequences, StepLengths
 from geartrain.compiled.vector_exp import exp_of_nonpositive
 from geartrain.oracles.protocols import Vector
 

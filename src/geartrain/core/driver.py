@@ -164,6 +164,7 @@ class Run:
 
     # The loop ---------------------------------------------------------------------------
 
+    @np.errstate(all="ignore")  # what overflows is reported by its status, not by warnings
     def go(self, x0: Vector) -> Result:
         """Run to the end; Ctrl-C and a non-finite answer give a result, too."""
         if self.x0 is None:

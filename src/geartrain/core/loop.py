@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from geartrain.core.contracts import AcceptRule, AnyMethod, InnerMethod, Report, State, WholeMethod
+from geartrain.oracles.ledger import Oracle, in_gradients
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model, Sum
 
@@ -78,6 +79,23 @@ class InnerRun:
     gave_up: bool = False  # the method found no further step
 
 
+def basic_calls(g: Oracle, needs: tuple[str, ...]) -> int:
+    """Calls of g's basic oracle so far, by Assumption 3 of the paper.
+
+    The basic oracle answers what an inner method `needs`: gradients, partial derivatives, gradients
+    of summands or values. A gradient is n calls of the second and m of the third.
+    """
+    calls, name = g.ledger.calls, g.name
+    if "coord" in needs:
+        return g.n * calls[f"{name}.grad"] + calls[f"{name}.coord"]
+    m = int(getattr(g.term, "n_components", None) or 1)
+    if "component" in needs:
+        return m * calls[f"{name}.grad"] + calls[f"{name}.component"]
+    if "value" in needs:
+        return calls[f"{name}.value"]
+    return math.ceil(in_gradients(calls, name, g.n, m))
+
+
 def solve_model(
     inner: InnerMethod,
     phi: Model,
@@ -85,21 +103,26 @@ def solve_model(
     accept: AcceptRule,
     *,
     grad_g0: Vector | None = None,
-    steps: int | None = None,
+    calls: int | None = None,
     warm: Any = None,
 ) -> InnerRun:
-    """Run `inner` on `phi` from `v0` until `accept`, or for a fixed number of `steps`."""
+    """Run `inner` on `phi` from `v0` until `accept`, or for at least so many basic `calls` of g."""
     norm = phi.geometry.norm
+    before = 0 if calls is None else basic_calls(phi.g, inner.needs)
     state = inner.init(phi, v0, grad_g0, warm)
-    limit = inner.limit(phi) if steps is None else steps
+    limit = inner.limit(phi)
     k, gave_up = 0, False
     while True:
         v, grad_g = state.v, state.grad_g
         grad_phi = phi.grad(v, grad_g)
         residual = norm(grad_phi)
-        accepted = steps is None and accept(v, grad_g, grad_phi)
+        accepted = calls is None and accept(v, grad_g, grad_phi)
         floor = residual <= phi.floor(v, grad_g)
-        if accepted or floor or gave_up or k >= limit:
+        if calls is None:
+            over = k >= limit
+        else:
+            over = basic_calls(phi.g, inner.needs) - before >= calls
+        if accepted or floor or gave_up or over:
             return InnerRun(v, grad_g, residual, k, accepted, floor, state, gave_up)
         after = inner.step(phi, state)
         k += 1

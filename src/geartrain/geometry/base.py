@@ -18,7 +18,6 @@ Where M is a kernel matrix it is the other way round, see `geartrain.geometry.rk
 
 from __future__ import annotations
 
-import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -39,11 +38,7 @@ from geartrain.oracles.spectrum import (
     random_start,
     ritz_ends,
 )
-
-
-def norm(v: Vector) -> float:
-    """Euclidean norm, by one dot product."""
-    return math.sqrt(float(v.dot(v)))
+from geartrain.oracles.vectors import norm, pair_norm
 
 
 class Geometry(Protocol):
@@ -138,9 +133,9 @@ class PairGeometry(ABC):
 
     @staticmethod
     def norm(v: Vector) -> float:
-        """Of the inner product; a square below zero is rounding."""
+        """Norm of the inner product; a negative square is rounding."""
         n = v.size // 2
-        return math.sqrt(max(float(v[:n].dot(v[n:])), 0.0))
+        return pair_norm(v[:n], v[n:])
 
     @staticmethod
     def primal(v: Vector) -> Vector:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from geartrain.compiled.coordinate_records import Schedule, Sequences, StepLengths
+from geartrain.compiled.records import Schedule, Sequences, StepLengths
 from geartrain.methods.base import ceiling
 from geartrain.methods.pieces import pieces
 from geartrain.oracles.ledger import Oracle
@@ -240,8 +240,8 @@ def _make_columns(term: Any) -> Columns:
         columns, rest = term.Q, (term.b,)  # symmetric: rows are columns
     elif isinstance(term, LinearModel):
         dense, compressed = kernels.DenseModel, kernels.SparseModel
-        columns = term._with_ones.T
-        rest = (term.y, term._ridge(np.ones(term.n)), encode(term.loss))
+        columns = term.with_ones.T
+        rest = (term.y, term.ridge(np.ones(term.n)), encode(term.loss))
     else:
         dense, compressed = kernels.DenseSoftmax, kernels.SparseSoftmax
         A = _rows_with_entries(term)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from geartrain.oracles.protocols import Asked, Vector, answers
+from geartrain.oracles.protocols import Asked, Vector, answers, extended_valued
 from geartrain.oracles.questions import QUESTIONS, Part
 from geartrain.oracles.spectrum import symmetric_spectrum
 from geartrain.oracles.validation import as_number
@@ -87,6 +87,11 @@ class Combination(Algebra):
     def __getstate__(self) -> dict[str, Any]:
         """Without the functions, which are made again where they are needed."""
         return {key: value for key, value in vars(self).items() if key != "_answering"}
+
+    @property
+    def extended_valued(self) -> bool:
+        """Whether the value may be plus infinity, because that of a part may."""
+        return any(w != 0.0 and extended_valued(t) for w, t in self.parts)
 
     @property
     def hessian_product(self) -> Callable[[Vector], Vector]:

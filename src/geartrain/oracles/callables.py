@@ -49,6 +49,8 @@ class Term(Algebra):
     Term(grad and value together, n=3, L=1)
     """
 
+    calls_user_code = True
+
     def __init__(
         self,
         value_and_grad: Callable[[Vector], tuple[float, Any]] | None = None,

@@ -98,6 +98,7 @@ class LogSumExp(Algebra):
         return float(max(distances.max(), 0.0) + lost)
 
     @cached_property
+    @np.errstate(all="ignore")
     def L(self) -> float:
         low, high = self._range
         mean = np.asarray(self.A.mean(axis=0)).ravel()
@@ -108,6 +109,7 @@ class LogSumExp(Algebra):
     convex = True
 
     @cached_property
+    @np.errstate(all="ignore")
     def L_coord(self) -> Vector:
         low, high = self._range
         return 0.25 * (high - low) ** 2

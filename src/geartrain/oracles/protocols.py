@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
+
+import numpy as np
 
 from geartrain.oracles.questions import QUESTIONS, Question, Way
 from geartrain.oracles.vectors import Vector as Vector
@@ -65,11 +67,58 @@ def _way(
     return None
 
 
+def calls_user_code(term: Any) -> bool:
+    """Whether functions of the user run when `term` is asked.
+
+    These get their arguments read-only, and the arrays that they answer with are copied. The terms
+    of the library leave their arguments alone and make a new array for every answer; one that
+    calls functions of the user says so by its attribute ``calls_user_code``.
+    """
+    own = type(term).__module__.partition(".")[0] == "geartrain"
+    return not own or bool(getattr(term, "calls_user_code", False))
+
+
+def read_only(argument: Any) -> Any:
+    """An array as a view that cannot be written to; anything else as it is."""
+    if not isinstance(argument, np.ndarray):
+        return argument
+    view = argument.view()
+    view.setflags(write=False)
+    return view
+
+
+def _writable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn`, or if Numba has compiled it, `fn` on copies: it may not accept read-only arrays."""
+    if not type(fn).__module__.startswith("numba."):
+        return fn
+    return lambda *args: fn(*(a.copy() if isinstance(a, np.ndarray) else a for a in args))
+
+
+def explain(error: ValueError, asked: str) -> NoReturn:
+    """Raise `error` again, in other words if it is about an array that is read-only."""
+    if "read-only" not in str(error):
+        raise error
+    raise ValueError(
+        f"{asked} failed: {error}. A term gets its arguments read-only; a function that changes "
+        "them, or that needs arrays which it could change, must work on a copy, x = x.copy()"
+    ) from error
+
+
+def extended_valued(term: Any) -> bool:
+    """Whether the value of `term` may be plus infinity, as that of an indicator is.
+
+    True for terms with a proximal step and no gradient, unless their attribute of this name
+    says otherwise.
+    """
+    own = getattr(term, "extended_valued", None)
+    return "prox" in answers(term) and not can(term, "grad") if own is None else bool(own)
+
+
 class Asked:
     """The answers of a term under the names of the questions, uncounted.
 
     A question that the term does not answer itself is put together from those that it does, where
-    the table of questions has a way.
+    the table of questions has a way. Functions of the user get their arguments read-only.
     """
 
     estimates = False  # whether ways that are not exact are used
@@ -79,7 +128,7 @@ class Asked:
         known = answers(term)
         for question in QUESTIONS.values():
             if question.name in known:
-                answer = self._own(question, getattr(term, question.name))
+                answer = self._own(question, _writable(getattr(term, question.name)))
             elif way := _way(question.name, known, self.estimates):
                 answer = partial(way.answer, self)
             else:
@@ -88,7 +137,16 @@ class Asked:
 
     def _own(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
         """What stands for an answer of the term itself."""
-        return fn
+        if not calls_user_code(self.term):
+            return fn
+
+        def ask(*args: Any) -> Any:
+            try:
+                return fn(*map(read_only, args))
+            except ValueError as error:
+                explain(error, question.name)
+
+        return ask
 
     def __getattr__(self, question: str) -> Callable[..., Any]:
         if question in QUESTIONS:

@@ -65,6 +65,11 @@ class Quadratic(Algebra):
     def _has_entries(self) -> bool:
         return isinstance(self.Q, np.ndarray) or sparse.issparse(self.Q)
 
+    @property
+    def calls_user_code(self) -> bool:
+        """Whether Q is an operator."""
+        return not self._has_entries
+
     @cached_property
     def spherical(self) -> tuple[float, Vector] | None:
         """The pair (c, b) if the term is ``c/2 |x|^2 - <b, x>``, else None."""

@@ -50,7 +50,8 @@ def linear(question: Question, parts: Sequence[Part]) -> Callable[..., Any] | No
     """The answer of a sum is the weighted sum of the answers, where every part has one."""
     if not all(hasattr(part.asked, question.name) for part in parts):
         return None
-    answers = [(part.weight, getattr(part.asked, question.name)) for part in parts]
+    there = [part for part in parts if part.weight != 0.0] or parts  # 0 times infinity is 0
+    answers = [(part.weight, getattr(part.asked, question.name)) for part in there]
     kinds = question.answer
 
     def add(*args: Any) -> Any:

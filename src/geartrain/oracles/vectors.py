@@ -45,6 +45,32 @@ def norm(v: Vector) -> float:
     return math.sqrt(dot(scaled, scaled)) / factor
 
 
+def pair_norm(u: Vector, image: Vector) -> float:
+    """``sqrt(<u, M u>)`` of the plain arrays u and M u; a negative square is rounding.
+
+    It overflows or underflows only where its value does.
+    """
+    global _dot
+    if _dot is None:
+        _dot = blas_dot()
+    square = _dot(u, image)
+    if _SMALL < square < _LARGE:
+        return math.sqrt(square)
+    (u, i), (image, j) = _scaled(u), _scaled(image)
+    if (i + j) % 2:
+        image, j = 2.0 * image, j - 1
+    return math.sqrt(max(_dot(u, image), 0.0)) * 2.0 ** ((i + j) // 2)
+
+
+def _scaled(v: Vector) -> tuple[Vector, int]:
+    """``(v/2^i, i)`` with entries below 2 in modulus."""
+    largest = float(np.abs(v).max())
+    if not 0.0 < largest < math.inf:
+        return v, 0
+    i = math.frexp(largest)[1] - 1
+    return np.ldexp(v, -i), i
+
+
 def _own_dot(u: Vector, v: Vector) -> float:
     with np.errstate(all="ignore"):
         return float(u.dot(v))

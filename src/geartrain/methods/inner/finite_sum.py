@@ -198,7 +198,7 @@ class LinearSum(FiniteSum):
         def one_pass(tally: Any) -> tuple[Vector, Vector]:
             tally[0] += 1
             slopes = term.loss.derivative(term.y, term.predict(v))
-            return term._pull_back(slopes / self.m) + term._ridge(v), slopes
+            return term.pull_back(slopes / self.m) + term.ridge(v), slopes
 
         grad, slopes = self.oracle.bulk("grad", one_pass)
         _check_finite(grad, self.oracle, "grad")
@@ -226,7 +226,7 @@ class LinearSum(FiniteSum):
         from geartrain.compiled.losses import encode
 
         term = self.term
-        b = grad_g - term._ridge(xt) + beta
+        b = grad_g - term.ridge(xt) + beta
         parts = [steps.diagonal(alpha + extra) for extra in self.ridges]
         features = parts[0]
         k = np.full(xt.size, features.k)
@@ -280,7 +280,7 @@ class LinearSum(FiniteSum):
         self, xt: Vector, grad_g: Vector, memory: Vector, scale: Vector
     ) -> Callable[[Vector, int], Vector]:
         """The estimate from one row; the ridge is exact."""
-        term, fixed = self.term, grad_g - self.term._ridge(xt)
+        term, fixed = self.term, grad_g - self.term.ridge(xt)
 
         def ask(tally: Any, x: Vector, k: int) -> float:
             tally[0] += 1
@@ -290,7 +290,7 @@ class LinearSum(FiniteSum):
 
         def estimate(x: Vector, k: int) -> Vector:
             change = (self.oracle.bulk("component", ask, x, k) - memory[k]) * scale[k]
-            out = fixed + term._ridge(x)
+            out = fixed + term.ridge(x)
             where, entries = term.row(k)
             out[where] += change * entries
             if term.intercept:
@@ -317,16 +317,14 @@ class ComponentSum(FiniteSum):
             from geartrain.compiled import components as kernels
 
             self._compiled = kernels.is_compiled(fn)
-        self._epoch, self._pass = epoch_by_components, pass_over_components
-        if self._compiled:
-            self._epoch = kernels.compiled(epoch_by_components)
-            self._pass = kernels.compiled(pass_over_components)
 
-    def _run(self, loop: Callable[..., Any], *args: Any) -> Any:
+    def run(self, loop: Callable[..., Any], *args: Any) -> Any:
         """Run a loop over components: compiled as a whole, or one counted call after the other."""
-        if self._compiled:
-            return self.oracle.bulk("component", loop, self.oracle.term.component, *args)
-        return loop(np.zeros(1, dtype=np.int64), self.oracle.component, *args)
+        if not self._compiled:
+            return loop(np.zeros(1, dtype=np.int64), self.oracle.component, *args)
+        from geartrain.compiled.components import compiled
+
+        return self.oracle.bulk("component", compiled(loop), self.oracle.term.component, *args)
 
     @property
     def L_k(self) -> Vector:
@@ -344,7 +342,7 @@ class ComponentSum(FiniteSum):
         memory = self.forgotten()
         if hasattr(self.oracle.term, "grad") or hasattr(self.oracle.term, "value_and_grad"):
             return self.oracle.grad(v), memory
-        grad = self._run(self._pass, self.m, v, memory)
+        grad = self.run(pass_over_components, self.m, v, memory)
         _check_finite(grad, self.oracle, "component")
         return grad, memory
 
@@ -369,7 +367,8 @@ class ComponentSum(FiniteSum):
         numbers = (steps.tau_1, steps.tau_2, steps.a, alpha, steps.rho, steps.c)
         memory, b, total = memory.copy(), grad_g + beta, np.zeros_like(y)
         for part in pieces(self.oracle, "component", order.size, calls=2):
-            y, z, acc = self._run(self._epoch, order[part], scale, memory, xt, b, y, z, *numbers)
+            given = (order[part], scale, memory, xt, b, y, z, *numbers)
+            y, z, acc = self.run(epoch_by_components, *given)
             total = steps.rho ** (part.stop - part.start) * total + acc
         _check_finite(z, self.oracle, "component")
         return Epoch(y, z, total / max(steps.weight(order.size), 1.0))
@@ -399,11 +398,11 @@ def _check_finite(v: Vector, oracle: Oracle, kind: str) -> None:
 
 
 def finite_sum(oracle: Oracle) -> FiniteSum:
-    """The finite sum of an oracle, made once per oracle."""
-    made = oracle.__dict__.get("_finite_sum")
+    """The finite sum of an oracle, made once per oracle and kept beside it."""
+    made = oracle.kept.get("finite sum")
     if made is None:
         term = oracle.term
         compiled = type(term) is LinearModel and type(term.loss) in LOSSES.values()
         made = LinearSum(oracle) if compiled else ComponentSum(oracle)
-        oracle.__dict__["_finite_sum"] = made
+        oracle.kept["finite sum"] = made
     return made

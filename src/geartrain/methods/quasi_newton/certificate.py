@@ -39,6 +39,11 @@ class Certificate:
     A: float = 0.0
     c: float = 0.0
 
+    @property
+    def z(self) -> Vector:
+        """x_0 - G."""
+        return self.x0 - self.G
+
     def lowered(self, drop: float) -> Certificate:
         """After y was replaced by a point that is lower by `drop`."""
         return replace(self, c=self.c + self.A * drop)

@@ -47,8 +47,9 @@ class LowRank:
     def spectrum(self) -> tuple[Vector, Vector]:
         """w and E. With G = R R' and R'MR = P diag(w) P' they are w and diag(1/w) P'R'M."""
         assert self.gram is not None and self.M is not None
-        e, U = np.linalg.eigh(self.gram)
-        R = U * np.sqrt(np.maximum(e, 0.0))
+        sizes = np.sqrt(np.maximum(np.diag(self.gram), _TINY))
+        e, U = np.linalg.eigh(self.gram / np.outer(sizes, sizes))
+        R = sizes[:, None] * U * np.sqrt(np.maximum(e, 0.0))
         w, P = np.linalg.eigh(R.T @ self.M @ R)
         kept = np.abs(w) > _NOTHING * np.abs(w).max(initial=_TINY)
         return w[kept], (P[:, kept] / w[kept]).T @ R.T @ self.M

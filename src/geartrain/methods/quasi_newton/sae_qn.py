@@ -5,10 +5,12 @@ symbol     name            meaning
 =========  ==============  ==================================================================
 p          ``at``          the iterate; values and gradients of both terms are known there
 v          ``new``         a trial point, where h is asked next
-s          ``s``           v - p
-B          ``model``       matrix that stands for the curvature of h (or of f)
+s          ``step``        v - p
+B          ``B``           matrix that stands for the curvature of h, or of f
+lam        ``lam``         curvature where the pairs tell nothing
 R          ``radius``      trust radius
 A          ``A``           of the certificate: f(p) - f* <= |x_0 - x*|^2/(2A)
+rho        ``rho``         price of a call of h over that of a gradient of g
 =========  ==============  ==================================================================
 """
 
@@ -23,18 +25,23 @@ import numpy as np
 from geartrain.geometry import Geometry
 from geartrain.methods.base import State
 from geartrain.methods.quasi_newton import models
-from geartrain.methods.quasi_newton.along import ExponentialFit, change, lowest
+from geartrain.methods.quasi_newton.along import lowest
 from geartrain.methods.quasi_newton.certificate import Certificate
-from geartrain.methods.quasi_newton.inner import InnerPairs
+from geartrain.methods.quasi_newton.contest import Contest, is_plain
+from geartrain.methods.quasi_newton.guard import ZETA, Guard
+from geartrain.methods.quasi_newton.inner import InnerPairs, Phi, Point, descend
 from geartrain.methods.quasi_newton.low_rank import LowRank
 from geartrain.methods.quasi_newton.memory import Memory, Pair
-from geartrain.methods.quasi_newton.trial import Known, Proposer
+from geartrain.methods.quasi_newton.step import Known, Step
+from geartrain.methods.quasi_newton.trial import Proposer, Trial
 from geartrain.methods.quasi_newton.tuning import DEFAULT, Candidate, Tuning
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector, answers, can
 from geartrain.problem import EPS, Sum, norm
 
 _TINY = 1e-300
+# A pair shows curvature where <s, y> exceeds this part of |s| |y|.
+_CURVED = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,18 +52,15 @@ class SAEQNState(State):
     at: Known  # the iterate
     memory: Memory  # pairs of accepted steps; for a non-convex h of rejected ones, too
     extra: Pair | None = None  # of the last rejected trial point
-    lam: float  # curvature where the pairs tell nothing
-    curvature_g: float  # of g along the first gradient
+    lam: float
+    scale: float  # of the first plain step: the curvature of f along its gradient, or a guess
     radius: float = math.inf
-    convex: bool = True  # whether h is taken to be convex
-    scores: tuple[float, ...] = ()
-    weight: float = 0.0  # sum of the discounted weights in a score
-    bill: float = math.nan  # of a trial point by a model that keeps g, in gradients of g, smoothed
-    missed: float = 0.1  # |grad phi|/|grad f(p)| at the end of inner runs, smoothed
+    contest: Contest
     inner_pairs: InnerPairs = ()
     certificate: Certificate
+    guard: Guard
+    top: float  # f(x_0)
     tries: int = 0  # rejected trial points since the last accepted one
-    chosen: int = 0  # the model of the last trial point
     trials: int = 0  # trial points of the last iteration
     accepted: bool = True
     stalled: bool = False
@@ -66,6 +70,11 @@ class SAEQNState(State):
     def A(self) -> float:  # type: ignore[override]
         """f(y) - f* <= |x_0 - x*|^2/(2A)."""
         return self.certificate.A
+
+    @property
+    def convex(self) -> bool:
+        """Whether h is taken to be convex."""
+        return self.guard.convex
 
     @property
     def gap_weight(self) -> float:  # type: ignore[override]
@@ -80,11 +89,6 @@ class SAEQNState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate."""
-        return self.at.v
-
-    @property
-    def y(self) -> Vector:
         """The iterate."""
         return self.at.v
 
@@ -143,7 +147,7 @@ class SAEQN:
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
 
-    # ---- what is asked -------------------------------------------------------------------
+    # What is asked ----------------------------------------------------------------------------
 
     def _ask_h(self, problem: Sum, v: Vector) -> tuple[float, Vector]:
         if _has_values(problem):
@@ -155,35 +159,44 @@ class SAEQN:
             return problem.g.value_and_grad(v)
         return math.nan, problem.g.grad(v)
 
-    def _candidates(self, state: SAEQNState) -> tuple[Candidate, ...]:
-        t = self.tuning
-        return t.convex_models if state.convex else t.other_models
+    def _ask(self, problem: Sum, v: Vector, end: Point | None = None) -> Known:
+        h, grad_h = self._ask_h(problem, v)
+        g, grad_g = self._ask_g(problem, v) if end is None else (end.g, end.grad_g)
+        return Known(v, h, g, grad_h, grad_g)
 
-    # ---- the method ----------------------------------------------------------------------
+    # The method -------------------------------------------------------------------------------
 
     def init(self, problem: Sum, x0: Vector) -> SAEQNState:
         """Both terms at x0, and one more gradient of g for a first guess of lam."""
-        h, grad_h = self._ask_h(problem, x0)
-        g, grad_g = self._ask_g(problem, x0)
-        at = Known(x0, h, g, grad_h, grad_g)
-        convex = problem.h_is_convex
-        curvature = self._curvature_of_g(problem, at)
-        t = self.tuning
+        at, convex, t = self._ask(problem, x0), problem.h_is_convex, self.tuning
+        norm = problem.geometry.norm
+        size = norm(at.grad)
+        if self._starts_plain(convex):
+            scale = max(1.0, size)
+        else:
+            scale = self._curvature_of_g(problem, at, size)
+        candidates = t.convex_models if convex else t.other_models
+        if self.rho <= t.alone:
+            candidates = tuple(c for c in candidates if is_plain(c))
         return SAEQNState(
             k=0,
             at=at,
             memory=Memory(),
-            lam=(t.first_lam if convex else t.first_lam_other) * curvature,
-            curvature_g=curvature,
-            convex=convex,
-            scores=(0.0,) * len(t.convex_models if convex else t.other_models),
+            lam=(t.first_lam if convex else t.first_lam_other) * scale,
+            scale=scale,
+            contest=Contest.between(candidates),
             certificate=Certificate(x0, np.zeros_like(x0)),
+            guard=Guard(convex, 1e-6 * size / max(norm(x0), 1.0)),
+            top=at.f,
         )
 
-    def _curvature_of_g(self, problem: Sum, at: Known) -> float:
+    def _starts_plain(self, convex: bool) -> bool:
+        """Whether the first step is that of L-BFGS, because g is not cheap enough."""
+        return self.rho <= (self.tuning.alone if convex else self.tuning.start_plain)
+
+    def _curvature_of_g(self, problem: Sum, at: Known, size: float) -> float:
         """|change of grad g|/|step| along the gradient of f; where g is flat, one over a length."""
         norm = problem.geometry.norm
-        size = norm(at.grad)
         if size == 0.0:
             return 1.0
         length = 1e-3 * max(norm(at.v), 1.0)
@@ -191,232 +204,353 @@ class SAEQN:
         return norm(bent - at.grad_g) / length or size / max(norm(at.v), 1.0)
 
     def step(self, problem: Sum, state: SAEQNState) -> SAEQNState:
-        """One iteration: trial points until one is accepted."""
-        trials = 0
-        state = replace(state, note="", accepted=False)
-        while not (state.accepted or state.stalled or trials == self.tuning.trials):
-            state = self._attempt(problem, state)
-            trials += 1
-        return replace(state, k=state.k + 1, trials=trials)
+        """One iteration: trial points until one is accepted, or one proven step."""
+        state = replace(state, note="", accepted=False, trials=0)
+        while not (state.accepted or state.stalled or state.trials >= self.tuning.trials):
+            if state.guard.is_behind(state.A):
+                state = self._proven_step(problem, state)
+            else:
+                state = self._attempt(problem, state)
+        return replace(state, k=state.k + 1)
 
     def _attempt(self, problem: Sum, state: SAEQNState) -> SAEQNState:
-        """One trial point, accepted or rejected."""
-        geometry, t = problem.geometry, self.tuning
-        dot, norm = geometry.dot, geometry.norm
-        p, grad = state.at, state.at.grad
-        size = norm(grad)
+        """Lines 1 to 5 for one trial point."""
+        geometry, p = problem.geometry, state.at
+        norm = geometry.norm
+        size = norm(p.grad)
         if size <= 10.0 * EPS * (norm(p.grad_h) + norm(p.grad_g)):
             return replace(state, stalled=True)
-        candidates = self._candidates(state)
         # 1.
-        chosen = int(np.argmin(state.scores))
-        memory = state.memory
-        learned = memory if state.extra is None else memory.add(state.extra, geometry, 10**9)
-        if candidates[chosen][0] == "plain" and not learned.pairs:
+        start_plain = self._starts_plain(state.convex)
+        chosen = state.contest.favourite(self.rho, self.tuning, start_plain)
+        if is_plain(state.contest.candidates[chosen]) and not (_pairs(state) or start_plain):
             chosen = 0
-        if not state.convex and memory.pairs:
-            learned = self._refreshed(problem, state)
-        B = _model(candidates[chosen], learned, state.lam, geometry)
+        state, shelf, calls = self._models(problem, state, chosen)
         # 2.
+        trial, chosen = self._propose(problem, state, shelf, chosen)
+        length = norm(trial.v - p.v)
+        if length <= 2.0 * EPS * norm(p.v):
+            return replace(state, stalled=True)
+        # 3.
+        state = replace(
+            state, inner_pairs=trial.pairs, guard=state.guard.called(1), trials=state.trials + 1
+        )
+        try:
+            new = self._ask(problem, trial.v, trial.end)
+        except NonFiniteAnswer:
+            if state.tries >= 10:
+                raise
+            return replace(state, radius=0.1 * length, tries=state.tries + 1)
+        step = Step.between(p, new, geometry)
+        keeps_g = not is_plain(state.contest.candidates[chosen])
+        contest = state.contest
+        if keeps_g:
+            contest = contest.billed(self.rho + calls + trial.calls + (trial.end is None))
+        state = replace(state, contest=contest)
+        state = self._judged(state, step, shelf, chosen, trial, geometry)
+        expected = _expected(step, trial.B, keeps_g, geometry)
+        ratio = step.f.change / expected if expected < 0.0 else -1.0
+        # 4., 5.
+        if step.is_descent(self.tuning.armijo, self.tuning.rounding):
+            return self._accepted(state, step, ratio, geometry)
+        return self._rejected(state, step, ratio, geometry)
+
+    # Lines 1 and 2 ----------------------------------------------------------------------------
+
+    def _models(
+        self, problem: Sum, state: SAEQNState, chosen: int
+    ) -> tuple[SAEQNState, Shelf, int]:
+        """The pairs that the models are made of, refreshed where it pays, and calls of g for it."""
+        geometry, memory, calls = problem.geometry, state.memory, 0
+        known = (
+            memory if state.extra is None else memory.add(state.extra, geometry, len(memory) + 1)
+        )
+        fresh = known
+        keeps_g = not is_plain(state.contest.candidates[chosen])
+        if not state.convex and memory.pairs and (keeps_g or math.isinf(self.rho)):
+            fresh, calls = self._refreshed(problem, state, state.contest.candidates[chosen])
+            if math.isfinite(self.rho):
+                state = replace(state, memory=fresh)
+        return state, Shelf(known, fresh, state.lam, state.scale, geometry), calls
+
+    def _refreshed(
+        self, problem: Sum, state: SAEQNState, candidate: Candidate
+    ) -> tuple[Memory, int]:
+        """The curvature of g along the last steps, measured at p; that of h scaled alike."""
+        geometry, p, t = problem.geometry, state.at, self.tuning
+        memory, dot, norm = state.memory, geometry.dot, geometry.norm
+        length = 1e-4 * max(norm(p.v), 1.0)
+        priced = math.isfinite(self.rho)
+        most = min(candidate[1], math.ceil(t.refreshes * math.sqrt(self.rho))) if priced else 20
+        calls = calm = 0
+        for i in range(len(memory) - 1, -1, -1):  # newest first
+            if calls == most or calm == 2:
+                break
+            pair = memory.pairs[i]
+            now = (self._ask_g(problem, p.v + length * pair.s)[1] - p.grad_g) / length
+            calls += 1
+            calm = calm + 1 if priced and norm(now - pair.y_g) <= t.calm * norm(now) else 0
+            before = float(dot(pair.s, pair.y_g))
+            ratio = min(max(float(dot(pair.s, now)) / before, 1e-6), 3.0) if before > 0.0 else 1.0
+            memory = memory.with_curvature_of_g(i, now, ratio, geometry)
+        return memory, calls
+
+    def _propose(
+        self, problem: Sum, state: SAEQNState, shelf: Shelf, chosen: int
+    ) -> tuple[Trial, int]:
+        """Line 2, and the model that it was made by."""
+        t, candidates = self.tuning, state.contest.candidates
+        norm, p = problem.geometry.norm, state.at
+        budget = max(2.0, max(t.budget, self.rho) * 0.5**state.tries)
         proposer = Proposer(
             lambda v: self._ask_g(problem, v),
             p,
             state.radius,
             state.inner_pairs,
             state.convex,
-            t.inner_limit,
+            budget,
             t,
-            geometry,
+            problem.geometry,
         )
-        is_plain = candidates[chosen][0] == "plain"
-        trial = proposer.plain(B) if is_plain else proposer.by_g(B)
-        B = trial.B
-        s = trial.v - p.v
-        length = norm(s)
-        if length <= 2.0 * EPS * norm(p.v):
-            return replace(state, stalled=True)
-        # 3.
-        try:
-            h, grad_h = self._ask_h(problem, trial.v)
-            if trial.end is None:
-                g, grad_g = self._ask_g(problem, trial.v)
-            else:
-                g, grad_g = trial.end.g, trial.end.grad_g
-        except NonFiniteAnswer:
-            if state.tries >= 10:
-                raise
-            return replace(state, radius=0.1 * length, tries=state.tries + 1)
-        new = Known(trial.v, h, g, grad_h, grad_g)
-        state = replace(state, inner_pairs=trial.pairs, chosen=chosen)
-        # 4., 5.
-        step = Step.of(p, new, geometry)
-        sBs = float(dot(s, B(s)))
-        expected = step.slope + 0.5 * sBs if is_plain else step.slope_h + 0.5 * sBs + step.change_g
-        ratio = step.change / expected if expected < 0.0 else -1.0
-        ok = self._is_lower(p, new, step)
-        y_h, y_g = new.grad_h - p.grad_h, new.grad_g - p.grad_g
-        y_f = y_h + y_g
-        # which model would have known
-        scores = state.scores
-        if len(candidates) > 1 and len(learned) > 1:
-            errors = []
-            for j, candidate in enumerate(candidates):
-                Bj = B if j == chosen else _model(candidate, learned, state.lam, geometry)
-                target = y_f if candidate[0] == "plain" else y_h
-                errors.append(norm(target - Bj(s)))
-            small = 1e-12 * norm(y_h) + _TINY
-            scores = tuple(
-                t.discount * score + math.log(e + small)
-                for score, e in zip(scores, errors, strict=True)
-            )
+        if is_plain(candidates[chosen]):
+            return proposer.plain(shelf[candidates[chosen]]), chosen
+        trial = proposer.keeping_g(shelf[candidates[chosen]])
+        # An inner run may lead nowhere.
+        length = norm(trial.v - p.v)
+        lost = length == 0.0
+        B = shelf[candidates[-1]]
+        if not (state.convex or lost):
+            plain = norm(B.solve(p.grad, 0.0))
+            lost = trial.residual > 2.0 * norm(p.grad)
+            lost = lost or (bool(_pairs(state)) and length < 1e-4 * min(plain, state.radius))
+        if not lost:
+            return trial, chosen
+        rescue = replace(proposer, pairs=trial.pairs).plain(B)
+        return replace(rescue, calls=trial.calls), len(candidates) - 1
+
+    # Lines 4 and 5 ----------------------------------------------------------------------------
+
+    def _judged(
+        self,
+        state: SAEQNState,
+        step: Step,
+        shelf: Shelf,
+        chosen: int,
+        trial: Trial,
+        geometry: Geometry,
+    ) -> SAEQNState:
+        """Which model would have known; for a non-convex h, how large lam should have been."""
+        t, norm = self.tuning, geometry.norm
+        contest, candidates = state.contest, state.contest.candidates
+        keeps_g = not is_plain(candidates[chosen])
+        y_f = step.y_h + step.y_g
+        if len(candidates) > 1 and len(_pairs(state)) > 1:
+            errors = [
+                norm(
+                    (y_f if is_plain(c) else step.y_h)
+                    - (trial.B if j == chosen else shelf[c])(step.s)
+                )
+                for j, c in enumerate(candidates)
+            ]
+            if self.rho <= t.effect:
+                size = norm(step.p.grad)
+                if keeps_g:
+                    contest = contest.ended_at(trial.residual / size)
+                for j, c in enumerate(candidates):
+                    if not is_plain(c):
+                        inexact = errors[j] + contest.missed * size
+                        errors[j] = norm(step.v.grad) if j == chosen else inexact
+            contest = contest.scored(errors, 1e-12 * norm(step.y_h), t.discount)
         lam = state.lam
-        if not state.convex:
-            Bc = _model(candidates[0], learned, lam, geometry) if is_plain else B
-            need = norm(y_h - Bc(s)) / length
-            lam = min(max(0.2 * need, 0.03 * lam), 16.0 * lam)
-        state = replace(state, scores=scores, lam=lam)
-        sy = float(dot(s, y_h))
-        usable = state.convex and sy > 1e-12 * length * norm(y_h)
-        pair = Pair(s / length, y_h / length, y_g / length)
-        cert = state.certificate
-        fit_h = ExponentialFit.of(step.change_h - step.slope_h, step.rise_h)
-        fit_g = ExponentialFit.of(step.change_g - step.slope_g, step.rise_g)
-        if ok:
-            if usable:
-                bend = min(max(fit_h.curvature_at_end / sy, 1.0 / t.local), t.local)
-                lam = bend * norm(y_h) / length
-                pair = replace(pair, scale=bend)
-            if usable or not state.convex:
-                memory = memory.add(pair, geometry, self.memory)
-            R = state.radius
-            if ratio < 0.25:
-                R = 0.5 * length
-            elif ratio > 0.75:
-                R = max(R, 4.0 * length)
-            elif not math.isinf(R):
-                R = max(R, length)
-            if not state.convex and math.isinf(R):
-                R = 10.0 * length
-            drop = max(-step.slope_v, -step.change - 8 * EPS * (abs(p.f) + abs(new.f)), 0.0)
-            cert = cert.lowered(drop).with_cut(new.v, new.grad, 0.0, geometry)
-            return replace(
-                state,
-                at=new,
-                memory=memory,
-                lam=lam,
-                radius=R,
-                certificate=cert,
-                accepted=True,
-                extra=None,
-                tries=0,
-            )
-        # rejected
-        if state.convex:
-            fits = [fit_h, fit_g]
-        else:
-            fits = [ExponentialFit.of(step.change - step.slope, step.rise)]
-        part = min(lowest(step.slope, fits), t.longest)
-        mean = fits[0].rise(part) / part
-        R = part * length
-        if ratio < -t.wild and state.tries > 0:
-            R = min(R, 10.0 ** -(state.tries + 1) * length)
-        extra = state.extra
-        if usable and mean > 0.0:
-            extra = replace(pair, scale=mean / sy, in_f=(mean / sy, 1.0))
-            lam = max(lam, mean / sy * norm(y_h) / length)
-        if not state.convex:
-            factor = mean / max(step.rise, _TINY)
-            memory = memory.add(replace(pair, in_f=(factor, factor)), geometry, self.memory)
-        cert = cert.with_cut(new.v, new.grad, max(step.change, step.slope), geometry)
+        if not state.convex and len(candidates) > 1:
+            B = trial.B if keeps_g else shelf[candidates[0]]
+            need = 0.2 * norm(step.y_h - B(step.s)) / step.length
+            if state.memory.pairs or not self._starts_plain(False):
+                lam = min(max(need, 0.03 * lam), 16.0 * lam)
+            else:
+                lam = 0.2 * norm(step.y_h) / step.length
+        return replace(state, contest=contest, lam=lam)
+
+    def _accepted(
+        self, state: SAEQNState, step: Step, ratio: float, geometry: Geometry
+    ) -> SAEQNState:
+        """p_+ = v, with the pair learned."""
+        t, norm, lam = self.tuning, geometry.norm, state.lam
+        memory, pair = state.memory, _pair(step)
+        if _is_usable(state, step, norm(step.y_h)):
+            # h's curvature at v, not its mean over the step
+            bend = step.h.fit.curvature_at_end / step.h.rise
+            bend = min(max(bend, 1.0 / t.local), t.local)
+            lam = bend * norm(step.y_h) / step.length
+            memory = memory.add(replace(pair, scale=bend), geometry, self.memory)
+        elif step.f.rise > _CURVED * step.length * norm(step.y_h + step.y_g):
+            # a convex h is flat along the step, as far as rounding lets see
+            scale = 0.0 if state.convex else 1.0
+            memory = memory.add(replace(pair, scale=scale), geometry, self.memory)
+        R = state.radius
+        if ratio < 0.25:
+            R = 0.5 * step.length
+        elif ratio > 0.75:
+            R = max(R, 4.0 * step.length)
+        elif not math.isinf(R):
+            R = max(R, step.length)
+        if not state.convex and math.isinf(R):
+            R = 10.0 * step.length
+        certificate = state.certificate.lowered(step.drop)
+        return replace(
+            state,
+            at=step.v,
+            memory=memory,
+            extra=None,
+            lam=lam,
+            radius=R,
+            certificate=certificate.with_cut(step.v.v, step.v.grad, 0.0, geometry),
+            guard=state.guard.called(0, _secant(state, step, norm)),
+            tries=0,
+            accepted=True,
+        )
+
+    def _rejected(
+        self, state: SAEQNState, step: Step, ratio: float, geometry: Geometry
+    ) -> SAEQNState:
+        """The radius shrinks to where f would have been lowest; the pair helps to get there."""
+        t, norm, lam = self.tuning, geometry.norm, state.lam
+        memory, extra, pair = state.memory, state.extra, _pair(step)
+        fits = [step.h.fit, step.g.fit] if state.convex else [step.f.fit]
+        part = min(lowest(step.f.slope, fits), t.longest)
+        mean = fits[0].rise(part) / part  # curvature over [0, part], of h or of f
+        R = part * step.length
+        if ratio < -t.wild and state.tries > 0:  # still beyond all measure
+            R = min(R, 10.0 ** -(state.tries + 1) * step.length)
+        if _is_usable(state, step, norm(step.y_h)) and mean > 0.0:
+            scale = mean / step.h.rise
+            extra = replace(pair, scale=scale, in_f=(scale, 1.0))
+            lam = max(lam, scale * norm(step.y_h) / step.length)
+        elif not state.convex:
+            scale = mean / max(step.f.rise, _TINY)
+            memory = memory.add(replace(pair, in_f=(scale, scale)), geometry, self.memory)
+        cut = state.certificate.with_cut(step.v.v, step.v.grad, step.above, geometry)
         return replace(
             state,
             memory=memory,
+            extra=extra,
             lam=lam,
             radius=R,
-            certificate=cert,
-            extra=extra,
+            certificate=cut,
+            guard=state.guard.called(0, _secant(state, step, norm)),
             tries=state.tries + 1,
         )
 
-    def _is_lower(self, p: Known, v: Known, step: Step) -> bool:
-        t = self.tuning
-        if math.isnan(v.f):
-            return step.slope_v <= 0.0
-        if v.f <= p.f + t.armijo * step.slope:
-            return True
-        close = abs(v.f - p.f) <= t.rounding * abs(p.f)
-        return close and step.slope_v <= (2.0 * t.armijo - 1.0) * step.slope
+    # The guard --------------------------------------------------------------------------------
 
-    def _refreshed(self, problem: Sum, state: SAEQNState) -> Memory:
-        """The last 20 pairs with the curvature of g along their steps measured at p."""
-        geometry, p = problem.geometry, state.at
-        length = 1e-4 * max(geometry.norm(p.v), 1.0)
-        memory = state.memory.newest(20)
-        for i, pair in enumerate(memory.pairs):
-            now = (self._ask_g(problem, p.v + length * pair.s)[1] - p.grad_g) / length
-            before = float(geometry.dot(pair.s, pair.y_g))
-            ratio = 1.0
-            if before > 0.0:
-                ratio = min(max(float(geometry.dot(pair.s, now)) / before, 1e-6), 3.0)
-            memory = memory.with_curvature_of_g(i, now, ratio, geometry)
-        return memory
+    def _proven_step(self, problem: Sum, state: SAEQNState) -> SAEQNState:
+        """One step of SAE with unknown L: two calls of h, at x and at v."""
+        geometry, y = problem.geometry, state.at
+        norm = geometry.norm
+        L, a, x = state.guard.start(state.certificate, y.v)
+        at_x = self._ask(problem, x)
+        weight = state.guard.weight * L
 
+        def close(at: Point) -> bool:
+            return norm(at.grad_phi) <= ZETA * L * norm(at.v - x)
 
-@dataclass(frozen=True)
-class Step:
-    """Changes and slopes of the terms along v - p."""
-
-    slope_h: float  # <grad h(p), v - p>
-    slope_g: float
-    rise_h: float  # <grad h(v) - grad h(p), v - p>
-    rise_g: float
-    change_h: float  # h(v) - h(p)
-    change_g: float
-
-    @staticmethod
-    def of(p: Known, v: Known, geometry: Geometry) -> Step:
-        """From p to v."""
-        s = v.v - p.v
-        dot = geometry.dot
-        slope_h, slope_g = float(dot(p.grad_h, s)), float(dot(p.grad_g, s))
-        end_h, end_g = float(dot(v.grad_h, s)), float(dot(v.grad_g, s))
-        return Step(
-            slope_h,
-            slope_g,
-            float(dot(v.grad_h - p.grad_h, s)),
-            float(dot(v.grad_g - p.grad_g, s)),
-            change(p.h, v.h, slope_h, end_h),
-            change(p.g, v.g, slope_g, end_g),
+        run = descend(
+            Phi(lambda v: self._ask_g(problem, v), x, at_x.grad_h, LowRank(weight), 0.0),
+            Point(x, at_x.g, at_x.grad_g, at_x.grad),
+            10.0 * EPS * (norm(at_x.grad_h) + norm(at_x.grad_g)),
+            state.inner_pairs,
+            close,
+            most=10 * self.tuning.inner_limit,
+            memory=self.tuning.inner_memory,
+            geometry=geometry,
+        )
+        at_v = self._ask(problem, run.end.v, run.end)
+        certificate, at = state.certificate, y
+        for new in (at_v, at_x):
+            step = Step.between(at, new, geometry)
+            lower = new.f < at.f if math.isfinite(new.f) else new is at_v
+            if lower:
+                certificate, at = certificate.lowered(step.drop), new
+            above = 0.0 if lower else step.above
+            certificate = certificate.with_cut(new.v, new.grad, above, geometry)
+            if new is at_v:
+                grown = certificate.A
+        step = Step.between(at_x, at_v, geometry)
+        guard = state.guard.called(2, _secant(state, step, norm))
+        memory = state.memory
+        if step.length > 0.0 and (not state.convex or _is_usable(state, step, norm(step.y_h))):
+            memory = memory.add(_pair(step), geometry, self.memory)
+        return replace(
+            state,
+            at=at,
+            memory=memory,
+            extra=None,
+            inner_pairs=run.pairs,
+            certificate=certificate,
+            guard=guard.ended(L, state.A, a, grown),
+            trials=state.trials + 2,
+            tries=0,
+            accepted=True,
         )
 
-    @property
-    def slope(self) -> float:
-        """<grad f(p), v - p>."""
-        return self.slope_h + self.slope_g
 
-    @property
-    def rise(self) -> float:
-        """<grad f(v) - grad f(p), v - p>."""
-        return self.rise_h + self.rise_g
+class Shelf:
+    """The models of one trial point, each made when it is first asked for."""
 
-    @property
-    def slope_v(self) -> float:
-        """<grad f(v), v - p>."""
-        return self.slope + self.rise
+    def __init__(
+        self, known: Memory, fresh: Memory, lam: float, scale: float, geometry: Geometry
+    ) -> None:
+        self.known, self.fresh, self.lam, self.scale = known, fresh, lam, scale
+        self.geometry = geometry
+        self._made: dict[Candidate, LowRank] = {}
 
-    @property
-    def change(self) -> float:
-        """f(v) - f(p)."""
-        return self.change_h + self.change_g
+    def __getitem__(self, candidate: Candidate) -> LowRank:
+        if candidate not in self._made:
+            self._made[candidate] = self._make(*candidate)
+        return self._made[candidate]
+
+    def _make(self, kind: str, size: int) -> LowRank:
+        if kind == "plain":
+            known = self.known.newest(size)
+            return models.plain(known, self.geometry) if known.pairs else LowRank(self.scale)
+        if kind == "correction":
+            return models.correction(self.fresh.newest(size), self.lam, self.geometry)
+        make = models.block if kind == "block" else models.sequential
+        return make(self.known.newest(size), self.lam, self.geometry)
 
 
 def _has_values(problem: Sum) -> bool:
+    """Whether values come with the gradients of h, and g can be asked for them."""
     return "value_and_grad" in answers(problem.h.term) and can(problem.g.term, "value")
 
 
-def _model(candidate: Candidate, memory: Memory, lam: float, geometry: Geometry) -> LowRank:
-    kind, size = candidate
-    memory = memory.newest(size)
-    if kind == "plain":
-        return models.plain(memory, geometry)
-    return getattr(models, kind)(memory, lam, geometry)
+def _pairs(state: SAEQNState) -> tuple[Pair, ...]:
+    """The pairs that are known, that of a rejected trial point included."""
+    extra = () if state.extra is None else (state.extra,)
+    return state.memory.pairs + extra
+
+
+def _pair(step: Step) -> Pair:
+    return Pair(step.s / step.length, step.y_h / step.length, step.y_g / step.length)
+
+
+def _is_usable(state: SAEQNState, step: Step, size: float) -> bool:
+    """Whether the pair shows curvature of a convex h."""
+    return state.convex and step.h.rise > _CURVED * step.length * size
+
+
+def _secant(state: SAEQNState, step: Step, norm: object) -> float:
+    """|change of grad h|/|step|; 0 outside the level set of x_0 and for very short steps."""
+    assert callable(norm)
+    inside = not (step.v.f > state.top or step.p.f > state.top)
+    if not inside or step.length <= 1e-7 * max(norm(step.p.v), norm(step.v.v)):
+        return 0.0
+    return float(norm(step.y_h)) / step.length
+
+
+def _expected(step: Step, B: LowRank, keeps_g: bool, geometry: Geometry) -> float:
+    """The change of f that the model predicts, g's own change included where it is known."""
+    bent = 0.5 * float(geometry.dot(step.s, B(step.s)))
+    if keeps_g:
+        return step.h.slope + bent + step.g.change
+    return step.f.slope + bent
