@@ -52,6 +52,12 @@ class Geometry(Protocol):
     def norm(self) -> Callable[[Vector], float]:
         """Its norm."""
 
+    def primal(self, v: Vector) -> Vector:
+        """The part of v (or of each row of v) such that <u, v> = primal(u) . dual(v)."""
+
+    def dual(self, v: Vector) -> Vector:
+        """See `primal`."""
+
     def enter(self, x: Vector) -> Vector:
         """The plain vector x as the methods hold it."""
 
@@ -68,6 +74,14 @@ class Euclidean:
     # No Python around it, and subclasses of arrays are asked for their own (ndarray.dot is not).
     dot: Callable[[Vector, Vector], float] = staticmethod(operator.matmul)
     norm = staticmethod(norm)
+
+    def primal(self, v: Vector) -> Vector:
+        """v itself."""
+        return v
+
+    def dual(self, v: Vector) -> Vector:
+        """v itself."""
+        return v
 
     def enter(self, x: Vector) -> Vector:
         """X itself."""
@@ -122,6 +136,16 @@ class PairGeometry(ABC):
         """Norm of the inner product; a negative square is rounding."""
         n = v.size // 2
         return pair_norm(v[:n], v[n:])
+
+    @staticmethod
+    def primal(v: Vector) -> Vector:
+        """The first half."""
+        return v[..., : v.shape[-1] // 2]
+
+    @staticmethod
+    def dual(v: Vector) -> Vector:
+        """The second half."""
+        return v[..., v.shape[-1] // 2 :]
 
     def enter(self, x: Vector) -> Vector:
         """[x; M x]; one product, none for x = 0."""

@@ -25,7 +25,7 @@ from geartrain.core import stopping as stop
 from geartrain.core.status import Status
 from geartrain.lab.frontier import report as frontier_report
 from geartrain.lab.frontier.rivals import FIRST, OTHERS, RHOS, Budget, OverBudget, Rival, free
-from geartrain.lab.problems import Problem, suite
+from geartrain.lab.frontier.suite import Problem, suite
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.minimize import minimize
