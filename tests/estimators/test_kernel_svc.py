@@ -170,7 +170,7 @@ def test_solvers_of_the_smoothed_hinge_reach_the_same_optimum(moons):
     # SAE asks the penalty a few times an iteration, whatever its inner method asks the losses.
     assert sae["h.grad"] <= 3 * models[1].n_iter_[0] + 1 < sae["g.grad"]
     assert sae["kernel.product"] == sae["g.grad"] + 4
-    assert katyusha["g.component"] > 200 and "kernel.product" not in katyusha
+    assert katyusha["g.component"] > 200 and katyusha["kernel.product"] == 1  # for the tolerance
     assert lbfgs["g.component"] == 0
 
 

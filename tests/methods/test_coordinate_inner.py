@@ -12,7 +12,7 @@ from scipy import sparse
 import geartrain as gt
 from coordinate_problems import indices, model, quadratic, run
 from geartrain.compiled import coordinate as kernels
-from geartrain.methods.coordinate import Sampler, Steps, chunk_length, start_walk, walk_model
+from geartrain.methods.coordinate import Sampler, StepLengths, chunk_length, start_walk, walk_model
 from geartrain.methods.inner.acd import nu_acdm_weights
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.problem import Model
@@ -202,7 +202,7 @@ def test_a_loss_of_the_users_own_is_asked_call_by_call():
 def all_outcomes(phi, walk, L, sigma):
     S = np.sqrt(L).sum()
     p = np.sqrt(L) / S
-    steps = Steps(1.0 / L, 1.0 / p)
+    steps = StepLengths(1.0 / L, 1.0 / p)
     weights = nu_acdm_weights(S, sigma, 1)
     return p, [walk_model(phi, walk, np.array([i]), weights, steps) for i in range(L.size)]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from problems import PROBLEMS, logistic, quadratics, states
+from problems import PROBLEMS, quadratics, states
 
 INNER = {"exact": gt.Exact, "agm": gt.AGM, "lbfgs": gt.LBFGS}
 
@@ -160,15 +160,3 @@ def test_fgm_and_ags_bounds():
     for k, state in enumerate(states(gt.AGS(mu=0.0), known.sum(), x0, 30)):
         if k:
             assert known.f(state.x_bar) - known.f_star <= 15 * known.h.L * R2 / (k * (k + 1))
-
-
-def test_a_priori_inner_calls_make_the_test_pass():
-    """N_M of eq. (6) with generous constants: K stays at its exact value."""
-    known = logistic()
-    L = known.h.L
-    N_M = gt.theory.inner_calls(
-        math.sqrt(known.g.L), L=L, L_h=L, mu=known.mu, delta=0.05, C_0=2.0, C_1=10.0
-    )
-    run = states(gt.SAE(inner_steps=N_M), known.sum(), np.ones(10), 20)
-    assert all(s.ms_ratio <= 0.5 for s in run[1:])
-    assert max(s.middle_steps for s in run[1:]) <= 3

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod
+from geartrain.methods.base import InnerMethod
 from geartrain.methods.inner.agm import AGM
+from geartrain.methods.inner_rule import PaperRule
 from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted, RestartRule
 from geartrain.methods.sae import SAE, SAEState
 from geartrain.oracles.protocols import Vector
@@ -30,7 +31,7 @@ class RSAE:
     ----------
     mu : float, optional
         Strong convexity of f; the problem's if not given.
-    L, sigma, inner, accuracy, inner_steps
+    L, sigma, inner, accuracy, rule
         As in `SAE`.
     restart : rule, optional
         By default the period N_0 where mu is known, and where it is not the `GradientTest`.
@@ -52,7 +53,7 @@ class RSAE:
     sigma: float = 0.5
     inner: InnerMethod = field(default_factory=AGM)
     accuracy: float = 0.2
-    inner_steps: int | None = None
+    rule: str | PaperRule = "residual"
     restart: RestartRule | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
@@ -64,7 +65,7 @@ class RSAE:
         self._sae()
 
     def _sae(self) -> SAE:
-        return SAE(self.L, self.sigma, self.inner, self.accuracy, self.inner_steps)
+        return SAE(self.L, self.sigma, self.inner, self.accuracy, self.rule)
 
     def init(self, problem: Sum, x0: Vector) -> SAEState:
         """The start of the first stage."""

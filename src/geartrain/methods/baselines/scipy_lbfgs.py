@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from geartrain.core.loop import State
+from geartrain.methods.base import State
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum, norm
 
