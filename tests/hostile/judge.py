@@ -88,6 +88,8 @@ class Trial:
         # One case in four shows the library its own terms, the others a counter around them.
         self.bare = bool(rng.random() < 0.25)
         self.rule_name, self.rule = self._rule(RULES[int(rng.integers(len(RULES)))])
+        # Given, because measured prices differ from run to run.
+        self.prices = {"h.grad": float(rng.choice([1, 10, 100])), "g.grad": 1.0}
 
     def complain(self, what: str, told: str = "") -> None:
         self.complaints.append(Complaint(what, self.method, self.case.name, told))
@@ -147,7 +149,9 @@ class Trial:
 
     def _run(self, terms: tuple[Any, Any] | None = None) -> Any:
         self.h, self.g = self._terms() if terms is None else terms
-        look = {"callback": self.seen.append} if self.method in DESCENT else {}
+        more: dict[str, Any] = {"callback": self.seen.append} if self.method in DESCENT else {}
+        if self.method == "auto":
+            more["prices"] = self.prices
         return gt.minimize(
             self.h,
             self.g,
@@ -155,7 +159,7 @@ class Trial:
             method=self.method,
             stop=gt.stop.any_of(self.rule, self.budget.rule()),
             max_iter=self.budget.iterations,
-            **look,
+            **more,
             **self.case.options,
         )
 
