@@ -297,7 +297,9 @@ class Trial:
     ) -> None:
         """Rounding may be blamed only near its level, for a function that is smooth and honest."""
         c = self.case
-        if "ounding" not in res.message or c.minimiser is None or c.name.startswith("jumping"):
+        if "Rounding errors" not in res.message:
+            return
+        if c.minimiser is None or c.name.startswith("jumping"):
             return
         gap = value - c.f.value(c.minimiser)
         if grad > 1e4 * noise and gap > 1e4 * noise_f:
