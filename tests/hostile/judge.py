@@ -285,7 +285,8 @@ class Trial:
             return self.complain("false certificate", f"the bound is {bound}")
         if c.unbounded and math.isfinite(bound):
             self.complain("false certificate", f"{bound:.3g}, but f is unbounded below")
-        if c.minimiser is None or c.wrong_mu:
+        told_L = c.wrong_L and "L_" in res.certificate.assumption  # it says that it rests on L
+        if c.minimiser is None or c.wrong_mu or told_L:
             return
         gap = value - c.f.value(c.minimiser)
         if gap > ld(bound) * LD(1 + 1e-9) + noise_f + self._slack(x, grad, noise):
