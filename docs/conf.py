@@ -7,6 +7,7 @@ from geartrain import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
 import method_pages
+import paper_table
 
 project = "geartrain"
 author = "the geartrain developers"
@@ -52,5 +53,8 @@ html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
 
 
 def setup(app):
-    """Write the pages of the methods before Sphinx looks for pages."""
+    """Write the pages of the methods and the table of the paper before Sphinx looks for pages."""
     app.connect("builder-inited", lambda app: method_pages.write(Path(app.srcdir) / "methods"))
+    app.connect(
+        "builder-inited", lambda app: paper_table.write(Path(app.srcdir) / "paper_table.txt")
+    )

@@ -54,6 +54,7 @@ def test_the_value_of_the_reference_is_that_of_the_terms():
     assert case.facts["f_star_error"] <= 1e-10
 
 
+# Paper: kernel SVM
 def test_kernel_is_that_of_the_paper():
     X = np.array([[0.0, 0.0], [1.0, 2.0], [0.5, 0.5]])
     K = kernel_svm.kernel(X, 0.3)
@@ -62,6 +63,7 @@ def test_kernel_is_that_of_the_paper():
     assert np.array_equal(K, K.T)
 
 
+# Paper: log-density
 def test_instance_is_that_of_section_5_2():
     A, G2 = log_density.make()
     assert A.shape == (6000, 500) and G2.shape == (500, 500)

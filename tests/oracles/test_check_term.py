@@ -66,6 +66,7 @@ def mutating(x):
     return out
 
 
+# Paper: Assumption 1
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [

@@ -107,6 +107,7 @@ class InnerRun:
     state: Any  # of the inner method, for what a next run may use
 
 
+# Paper: Assumption 3
 def basic_calls(g: Oracle, needs: tuple[str, ...]) -> int:
     """Calls of g's basic oracle so far, by Assumption 3 of the paper.
 

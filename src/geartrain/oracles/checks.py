@@ -42,6 +42,7 @@ class TermReport:
         return "\n".join([head, *(f"- {p}" for p in self.problems)])
 
 
+# Paper: Assumption 1
 def check_term(term: Any, x: Any = None, *, n: int | None = None, seed: int = 0) -> TermReport:
     """Look for contradictions between what `term` answers and what it states.
 

@@ -61,6 +61,7 @@ class Ledger:
         self.seconds[key] += seconds
 
 
+# Paper: Assumption 2
 class Oracle:
     """A term as the methods see it: counted, timed, checked.
 

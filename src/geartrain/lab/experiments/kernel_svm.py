@@ -6,6 +6,9 @@ the RBF kernel K_ij = exp(-gamma \|a_i - a_j\|^2); h is the quadratic, g the mea
 
 from __future__ import annotations
 
+# Paper: Figure 1
+# Paper: Figure 2
+# Paper: kernel SVM
 import json
 import sys
 from pathlib import Path

@@ -7,6 +7,9 @@ on (1, 2). h is the logarithm, g the quadratic.
 
 from __future__ import annotations
 
+# Paper: Figure 3
+# Paper: Figure 4
+# Paper: log-density
 from typing import Any
 
 import numpy as np
