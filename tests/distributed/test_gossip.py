@@ -123,6 +123,7 @@ def test_penalty_reaches_the_consensus_optimum():
     assert np.sum(x * (gossip.graph.W @ x)) <= (2 * eps) ** 2 * gossip.graph.lambda_2 / G**2
 
 
+# Paper: decentralised optimisation
 def test_separation_on_rings():
     """Local gradients do not see the graph, exchanges grow like sqrt(chi)."""
     chi, local, exchanges = [], [], []

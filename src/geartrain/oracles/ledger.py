@@ -75,6 +75,7 @@ class Ledger:
         self.seconds[key] += seconds
 
 
+# Paper: Assumption 2
 class Oracle(Asked):
     """A term as the methods see it: guarded, counted, timed and checked.
 
