@@ -60,6 +60,7 @@ def mutating(x):
     return out
 
 
+# Paper: Assumption 1
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [

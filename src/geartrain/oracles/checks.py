@@ -65,6 +65,7 @@ class TermReport:
         return f"<table><caption>{verdict}</caption>{body}</table>"
 
 
+# Paper: Assumption 1
 def check_term(
     term: Any, x: Any = None, *, n: int | None = None, seed: int = 0, calls: float = 60
 ) -> TermReport:

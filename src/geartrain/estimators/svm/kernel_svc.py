@@ -46,6 +46,7 @@ SOLVERS: dict[str, dict[str, Solver]] = {
 }
 
 
+# Paper: kernel SVM
 class KernelSVC(ClassifierMixin, BaseEstimator):
     r"""Support vector classifier with a kernel: the same model as SVC, fitted several times faster.
 

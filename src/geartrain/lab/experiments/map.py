@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -197,7 +198,7 @@ def sweep(
             "runs": [measured(one, mu, seed) for one, seed in zip(known, seeds, strict=True)],
         }
         rows.append(row)
-        print(f"L_h {L_h:g}  L_g {L_g:g}  mu {mu:g}  m {m}: done", flush=True)
+        print(f"L_h {L_h:g}  L_g {L_g:g}  mu {mu:g}  m {m}: done", file=sys.stderr)
     return rows
 
 
