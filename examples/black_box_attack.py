@@ -210,7 +210,7 @@ def by_values(image: Array, label: int) -> Any:
 def by_partials(g: Any) -> Any:
     """The same for the method on the whole: partial derivatives by the same differences."""
     step = difference_steps(g, g.value, np.zeros(n), g.L)  # stated noise: nothing is asked
-    return gt.Term(coord=lambda x, i: central_partial(g.value, x.copy(), i, step[i]), **G)
+    return gt.Term(coord=lambda x, i: central_partial(g.value, x.copy(), i, float(step[i])), **G)
 
 
 # %%

@@ -39,7 +39,9 @@ def modules():
 EVERYTHING = sorted({name for module in modules() for name in own(module)})
 # What users call: __all__ and the rules. Protocols have no parameters of their own.
 SURFACE = [
-    f"geartrain.{name}" for name in geartrain.__all__ if name not in ("callbacks", "stop", "theory")
+    f"geartrain.{name}"
+    for name in geartrain.__all__
+    if not inspect.ismodule(getattr(geartrain, name))
 ]
 SURFACE += [n for n in own(geartrain.core.stopping) if n.rpartition(".")[2] not in ("Look", "Rule")]
 

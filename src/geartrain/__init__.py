@@ -3,10 +3,11 @@
 from importlib import import_module
 from typing import Any
 
-from geartrain import callbacks, theory
+from geartrain import callbacks, geometry, methods, theory
 from geartrain.core import stopping as stop
 from geartrain.geometry import Diagonal, LowRankPlusDiagonal, Preconditioned
 from geartrain.geometry.rkhs import RKHS
+from geartrain.methods import inner
 from geartrain.methods.aeg import AEG
 from geartrain.methods.afb import AFB
 from geartrain.methods.baselines.acd_whole import ACDWhole
@@ -94,6 +95,9 @@ __all__ = [
     "check_term",
     "from_jax",
     "from_torch",
+    "geometry",
+    "inner",
+    "methods",
     "minimize",
     "resume",
     "stop",

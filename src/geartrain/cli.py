@@ -54,10 +54,11 @@ def _prices(name: str, args: argparse.Namespace) -> tuple[str, float, float]:
 
 # Names of `geartrain bench`, and the modules of `geartrain.lab` that run them.
 _BENCHES = {
-    "distributed": "distributed",
-    "estimators": "estimators",
+    "distributed": "benches.cluster",
+    "estimators": "benches.kernel_svc",
     "frontier": "frontier.measure",
-    "kernels": "kernels",
+    "kernels": "benches.compiled_loops",
+    "profile": "profile.measure",
 }
 
 

@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 from geartrain import cli
 from geartrain.estimators import KernelSVC
 from geartrain.estimators.svm.kernel_matrix import Kernel, TrainingKernel
-from geartrain.lab import estimators as bench
+from geartrain.lab.benches import kernel_svc as bench
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,7 @@ def test_weights_are_factors_of_C(moons):
     weights = np.where(y == 1, 4.0, 1.0)
     by_sample = KernelSVC(gamma=1.0, C=0.5).fit(X, y, sample_weight=weights)
     by_class = KernelSVC(gamma=1.0, C=0.5, class_weight={1: 4.0}).fit(X, y)
-    assert by_sample.objective_ == by_class.objective_
+    assert by_sample.objective_ == by_class.objective_  # the same numbers in the same process
     assert abs(by_class.dual_coef_).max() == 2.0
     assert (by_class.dual_coef_ < 0).any() and by_class.dual_coef_.min() >= -0.5
     balanced = KernelSVC(gamma=1.0, class_weight="balanced").fit(X[:400], y[:400])
@@ -108,7 +108,9 @@ def test_warm_start_saves_steps():
     for kind, share in (("smo.step", 0.9), ("kernel.row", 0.7)):
         assert warm.n_calls_[kind] < share * cold.n_calls_[kind]
     again = clone(warm).set_params(tol=1e-4).fit(X, y).set_params(tol=1e-3).fit(X, y)
-    assert again.n_calls_["smo.step"] == 0 and again.objective_ - again.gap_ <= cold.objective_
+    rounding = X.shape[0] * np.finfo(float).eps * cold.objective_  # of a sum of so many losses
+    assert again.n_calls_["smo.step"] == 0
+    assert again.objective_ - again.gap_ <= cold.objective_ + rounding
     assert abs(warm.objective_ - cold.objective_) <= warm.gap_ + cold.gap_ + 1e-9
     warm.fit(X[:100], y[:100])  # another size: from scratch
 
@@ -118,7 +120,9 @@ def test_limit_of_blocks_warns_and_still_certifies():
     with pytest.warns(ConvergenceWarning, match="gap_"):
         model = KernelSVC(C=100.0, max_iter=1).fit(X, y)
     best = KernelSVC(C=100.0).fit(X, y)
-    assert model.objective_ - model.gap_ <= best.objective_ <= model.objective_
+    rounding = X.shape[0] * np.finfo(float).eps * best.objective_
+    assert model.objective_ - model.gap_ <= best.objective_ + rounding
+    assert best.objective_ <= model.objective_ + rounding
 
 
 def test_progress(moons, capsys):
@@ -167,7 +171,7 @@ def test_solvers_of_the_smoothed_hinge_reach_the_same_optimum(moons):
     # SAE asks the penalty a few times an iteration, whatever its inner method asks the losses.
     assert sae["h.grad"] <= 3 * models[1].n_iter_[0] + 1 < sae["g.grad"]
     assert sae["kernel.product"] == sae["g.grad"] + 4
-    assert katyusha["g.component"] > 200 and "kernel.product" not in katyusha
+    assert katyusha["g.component"] > 200 and katyusha["kernel.product"] == 1  # for the tolerance
     assert lbfgs["g.component"] == 0
 
 

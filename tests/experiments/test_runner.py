@@ -13,8 +13,8 @@ import pytest
 import geartrain as gt
 from geartrain.lab import runner
 from geartrain.lab.experiments import densities
-from geartrain.lab.progress import Progress, span
-from geartrain.lab.runner import Case, Entry, Probe, Stage, Watch, run_stage
+from geartrain.lab.runner import Case, Entry, Probe, Stage, TargetOrTime, run_stage
+from geartrain.lab.status_line import StatusLine, span
 from geartrain.lab.store import Store, config_hash
 
 
@@ -32,8 +32,8 @@ FGM, AFB = Entry("FGM", lambda case: gt.FGM()), Entry("AFB", lambda case: gt.AFB
 
 
 def run(folder, *entries, target=1e-6):
-    stage = Stage(small_case, entries or (FGM, AFB), target=target, limit=5.0)
-    return run_stage(stage, Store(folder), Progress(10.0, io.StringIO()))
+    stage = Stage(small_case, entries or (FGM, AFB), target=target, limit=3600.0)
+    return run_stage(stage, Store(folder), StatusLine(10.0, io.StringIO()))
 
 
 def test_a_table_tells_everything(tmp_path):
@@ -149,7 +149,7 @@ class Look:
 
 def test_watch_looks_rarely_and_ends_at_target_or_limit():
     for target, limit, status in ((0.25, 10.0, "CONVERGED"), (0.0, 3.0, "BUDGET")):
-        look, watch = Look(), Watch(0.0, target, limit)
+        look, watch = Look(), TargetOrTime(0.0, target, limit)
         while (ended := watch.check(look)) is None:
             look.seconds += 1e-3
         assert ended.name == status
@@ -160,7 +160,7 @@ def test_watch_looks_rarely_and_ends_at_target_or_limit():
 
 def test_progress_tells_method_gap_and_time_left():
     out = io.StringIO()
-    progress = Progress(100.0, out)
+    progress = StatusLine(100.0, out)
     progress.begin("a method", 40.0)
     progress.end(1e-3, 2.0)
     assert " ".join(out.getvalue().split()) == (

@@ -1,9 +1,8 @@
-"""Kernel SVM with the smoothed hinge loss: h the penalty, g the loss."""
+"""Kernel SVM with the smoothed hinge loss: h is the quadratic, g the mean loss."""
 
-import numpy as np
 from benchopt import BaseDataset
 
-import geartrain as gt
+from geartrain.lab.problems import rings_kernel_svm
 
 
 class Dataset(BaseDataset):
@@ -16,10 +15,5 @@ class Dataset(BaseDataset):
 
     def get_data(self):
         """The terms."""
-        rng = np.random.default_rng(self.get_seed())
-        angle, y = rng.uniform(0, 2 * np.pi, self.m), np.where(np.arange(self.m) % 2, 1.0, -1.0)
-        radius = np.where(y > 0, 1.0, 2.0) + 0.3 * rng.standard_normal(self.m)
-        X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
-        K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
-        g = gt.LinearModel(K, y, loss="smoothed_hinge", mu=self.smoothing)
-        return {"h": gt.Quadratic(self.lam * K), "g": g}
+        h, g = rings_kernel_svm(self.m, self.lam, self.smoothing, self.get_seed())
+        return {"h": h, "g": g}

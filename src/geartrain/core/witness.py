@@ -15,6 +15,7 @@ import numpy as np
 from geartrain.core.fingerprint import is_opaque
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.protocols import answers
+from geartrain.oracles.questions import NUMBER, QUESTIONS
 
 # Two answers to one question may differ by this part of their size: sums in single precision, or
 # in another order.
@@ -63,10 +64,17 @@ def changed(term: Any, heard: Any) -> str:
     if question not in answers(term):  # a file names questions only, never another method
         return f"it is not asked for {question!r}"
     new = getattr(term, question)(*args)
-    if question == "value_and_grad":
-        old, new = old[1], new[1]
-    size, gap = np.linalg.norm(old), np.linalg.norm(np.subtract(new, old))
-    noise = 2.0 * float(getattr(term, "noise", 0.0) or 0.0) if question == "value" else 0.0
-    if gap <= TOLERANCE * size + noise:
-        return ""
-    return f"its answer to {question!r} at a point of the run differs by {gap:.2g} from {size:.2g}"
+    kinds = QUESTIONS[question].answer
+    if len(kinds) == 1:
+        old, new = (old,), (new,)
+    for kind, before, after in zip(kinds, old, new, strict=True):
+        if kind == NUMBER and len(kinds) > 1:
+            continue  # the gradient beside it says more
+        size, gap = np.linalg.norm(before), np.linalg.norm(np.subtract(after, before))
+        noise = 2.0 * float(getattr(term, "noise", 0.0) or 0.0) if kind == NUMBER else 0.0
+        if not gap <= TOLERANCE * size + noise:
+            return (
+                f"its answer to {question!r} at a point of the run differs by {gap:.2g} "
+                f"from {size:.2g}"
+            )
+    return ""

@@ -18,18 +18,18 @@ Where M is a kernel matrix it is the other way round, see `geartrain.geometry.rk
 
 from __future__ import annotations
 
-import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from geartrain.oracles.algebra import Combination
 from geartrain.oracles.linear_model import LinearModel
-from geartrain.oracles.protocols import Vector, answers
+from geartrain.oracles.protocols import Asked, Vector, answers
+from geartrain.oracles.questions import NUMBER, QUESTIONS, VECTOR, Question
 from geartrain.oracles.spectrum import (
     DENSE_LIMIT,
     computed_ends,
@@ -38,11 +38,7 @@ from geartrain.oracles.spectrum import (
     random_start,
     ritz_ends,
 )
-
-
-def norm(v: Vector) -> float:
-    """Euclidean norm, by one dot product."""
-    return math.sqrt(float(v.dot(v)))
+from geartrain.oracles.vectors import norm, pair_norm
 
 
 class Geometry(Protocol):
@@ -55,6 +51,12 @@ class Geometry(Protocol):
     @property
     def norm(self) -> Callable[[Vector], float]:
         """Its norm."""
+
+    def primal(self, v: Vector) -> Vector:
+        """The part of v (or of each row of v) such that <u, v> = primal(u) . dual(v)."""
+
+    def dual(self, v: Vector) -> Vector:
+        """See `primal`."""
 
     def enter(self, x: Vector) -> Vector:
         """The plain vector x as the methods hold it."""
@@ -72,6 +74,14 @@ class Euclidean:
     # No Python around it, and subclasses of arrays are asked for their own (ndarray.dot is not).
     dot: Callable[[Vector, Vector], float] = staticmethod(operator.matmul)
     norm = staticmethod(norm)
+
+    def primal(self, v: Vector) -> Vector:
+        """v itself."""
+        return v
+
+    def dual(self, v: Vector) -> Vector:
+        """v itself."""
+        return v
 
     def enter(self, x: Vector) -> Vector:
         """X itself."""
@@ -123,9 +133,19 @@ class PairGeometry(ABC):
 
     @staticmethod
     def norm(v: Vector) -> float:
-        """Of the inner product; a square below zero is rounding."""
+        """Norm of the inner product; a negative square is rounding."""
         n = v.size // 2
-        return math.sqrt(max(float(v[:n].dot(v[n:])), 0.0))
+        return pair_norm(v[:n], v[n:])
+
+    @staticmethod
+    def primal(v: Vector) -> Vector:
+        """The first half."""
+        return v[..., : v.shape[-1] // 2]
+
+    @staticmethod
+    def dual(v: Vector) -> Vector:
+        """The second half."""
+        return v[..., v.shape[-1] // 2 :]
 
     def enter(self, x: Vector) -> Vector:
         """[x; M x]; one product, none for x = 0."""
@@ -189,30 +209,39 @@ class Solvable(PairGeometry):
 
 
 class PairTerm:
-    """A term as a function of pairs: value and gradient, one solve a gradient.
+    """A term as a function of pairs: one solve per gradient.
+
+    It answers the questions of the term whose answers can be turned into pairs (`lifts` in the
+    table of questions).
 
     `L` and `mu` are those of the inner product. They are tight where the Hessian or a bound of it
     is known as a matrix (quadratics, linear models, sums of these); otherwise
     L = L_term/lambda_min(M) and mu = mu_term/lambda_max(M).
     """
 
-    value: Callable[[Vector], float]
-    grad: Callable[[Vector], Vector]
-    value_and_grad: Callable[[Vector], tuple[float, Vector]]
-
     def __init__(self, term: Any, space: Solvable) -> None:
         self.plain, self.space, self.n = term, space, 2 * space.n
-        known = answers(term)
-        if "value" in known:
-            self.value = lambda x: term.value(x[: space.n])
-        if "grad" in known:
-            self.grad = lambda x: space.represent(np.asarray(term.grad(x[: space.n])))
-        if "value_and_grad" in known:
-            self.value_and_grad = self._value_and_grad
+        self.n_components = getattr(term, "n_components", None)
+        asked = Asked(term)
+        for name in answers(term):
+            if QUESTIONS[name].lifts:
+                setattr(self, name, partial(self._lifted, QUESTIONS[name], getattr(asked, name)))
 
-    def _value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        value, grad = self.plain.value_and_grad(x[: self.space.n])
-        return value, self.space.represent(np.asarray(grad))
+    def _lifted(self, question: Question, ask: Callable[..., Any], *args: Any) -> Any:
+        """The answer at the first half of every argument, as a pair."""
+        n = self.space.n
+        answer = ask(*(a[:n] if isinstance(a, np.ndarray) else a for a in args))
+        entries = answer if len(question.answer) > 1 else (answer,)
+        lifted = tuple(map(self._pair, question.answer, entries))
+        return lifted if len(lifted) > 1 else lifted[0]
+
+    def _pair(self, kind: str, entry: Any) -> Any:
+        if kind == NUMBER:
+            return entry
+        if kind == VECTOR:
+            return self.space.represent(np.asarray(entry))
+        pairs = [self.space.represent(w) for w in np.asarray(entry).T]
+        return np.array(pairs).reshape(len(pairs), self.n).T
 
     @cached_property
     def _curvature(self) -> tuple[float, float | None]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from geartrain.lab import tables
 from geartrain.lab.experiments import densities, kernel_svm, log_density
-from geartrain.lab.progress import Progress
 from geartrain.lab.runner import run_stage
+from geartrain.lab.status_line import StatusLine
 from geartrain.lab.store import Store, pandas
 
 
@@ -49,7 +49,7 @@ def reproduce(
     results = build.Results()
     svm = kernel_svm.stages(data, quick) if what in ("all", "kernel-svm") else []
     density = log_density.stages(quick) if what in ("all", "log-density") else []
-    progress = Progress(sum(stage.seconds for stage in (*svm, *density)))
+    progress = StatusLine(sum(stage.seconds for stage in (*svm, *density)))
     with _one_core():
         if svm:
             results.svm = pandas().concat([run_stage(s, store, progress) for s in svm])

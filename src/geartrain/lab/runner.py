@@ -19,16 +19,16 @@ import numpy as np
 import geartrain as gt
 from geartrain.core.status import Status
 from geartrain.core.stopping import Look
-from geartrain.lab.progress import Progress
+from geartrain.lab.status_line import StatusLine
 from geartrain.lab.store import Store, config_hash, machine, pandas
-from geartrain.oracles.ledger import KINDS
+from geartrain.oracles.questions import kinds
 
 # f is looked at in the first iterations, then whenever their number has grown by this share. Not by
 # the clock, so that the calls to reach a target are the same in every run.
 _FIRST_LOOKS = 40
 _LOOK_AGAIN = 1.02
 
-CALLS = tuple(f"{term}.{kind}" for term in ("h", "g") for kind in KINDS)
+CALLS = tuple(f"{term}.{kind}" for term in ("h", "g") for kind in kinds())
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,13 @@ class Stage:
 
 
 @dataclass
-class Watch:
+class TargetOrTime:
     """Stopping rule: f - f* <= target, or the time is over. Looks at f without being counted."""
 
     f_star: float
     target: float
     limit: float
-    progress: Progress | None = None
+    progress: StatusLine | None = None
     k: int = field(default=0, init=False)  # iterations seen
     last: int = field(default=0, init=False)  # of them, at the last look
 
@@ -142,7 +142,7 @@ class Watch:
         return Status.BUDGET if over else None
 
 
-def run_stage(stage: Stage, store: Store, progress: Progress) -> Any:
+def run_stage(stage: Stage, store: Store, progress: StatusLine) -> Any:
     """All runs of a stage, one table; runs whose table is there are not made again."""
     case = stage.build()
     return pandas().concat(
@@ -151,7 +151,7 @@ def run_stage(stage: Stage, store: Store, progress: Progress) -> Any:
     )
 
 
-def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, progress: Progress) -> Any:
+def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, progress: StatusLine) -> Any:
     """One run and its table, from the store where it is there."""
     limit = stage.limit if entry.limit is None else entry.limit
     method = entry.make(case)
@@ -176,11 +176,11 @@ def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, progress: Pr
     warm_up(case, method)
     probe = Probe(case.facts["L_h"], 0, 0.0) if entry.probe is None else entry.probe(case)
     settings["L_h used"] = probe.L_h
-    res = minimize(
+    res = run_whole(
         case.h,
         case.g,
         method=method,
-        stop=Watch(case.f_star, stage.target, limit, progress),
+        stop=TargetOrTime(case.f_star, stage.target, limit, progress),
         L_h=probe.L_h,
         L_g=case.facts["L_g"],
         seed=stage.seed,
@@ -223,11 +223,11 @@ def _tidy(
 def warm_up(case: Case, method: Any) -> None:
     """Compile what the method uses and touch the data, so that its curve does not pay for it."""
     L_h, L_g = case.facts["L_h"], case.facts["L_g"]
-    minimize(case.h, case.g, method=method, L_h=L_h, L_g=L_g, max_iter=1)
+    run_whole(case.h, case.g, method=method, L_h=L_h, L_g=L_g, max_iter=1)
 
 
-def minimize(*args: Any, **kwargs: Any) -> Any:
-    """`geartrain.minimize`, but Ctrl-C ends the experiment: half a run makes no table."""
+def run_whole(*args: Any, **kwargs: Any) -> Any:
+    """`geartrain.minimize`, except that Ctrl-C raises: half a run makes no table."""
     res = gt.minimize(*args, **kwargs)
     if res.status == Status.INTERRUPTED:
         raise KeyboardInterrupt

@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod, State, solve_model
+from geartrain.methods.base import InnerMethod, State, solve_model
 from geartrain.methods.gmco import curvature
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector
@@ -44,6 +44,7 @@ class AEGState(State):
     L_h: float  # the constant in use: raised when h shows more curvature
     inner_steps: int = 0
     stalled: bool = False
+    rounding: bool = False
     note: str = ""
 
     @property
@@ -159,5 +160,6 @@ class AEG:
             L_h=1.5 * seen if wrong else L_p,
             inner_steps=run.steps,
             stalled=not run.accepted,
+            rounding=run.floor,
             note=f"h shows curvature {seen:.3g} > L_h = {L_p:.3g}: raised" if wrong else "",
         )

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod, State, solve_model
 from geartrain.geometry import Geometry
+from geartrain.methods.base import InnerMethod, State, solve_model
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner_rule import PaperRule, as_rule
 from geartrain.oracles.protocols import Vector
@@ -65,9 +65,11 @@ class MonteiroSvaiter:
         return state.grad is not None and self.ratio(F, state) <= self.sigma
 
     def over(self, F: Envelope, state: GMCOState) -> bool:
-        """Whether zeta passes, or grad F is rounding error and no point ever will."""
-        if self.met(F, state):
-            return True
+        """Whether zeta passes, or no point ever will."""
+        return self.met(F, state) or self.is_rounding(F, state)
+
+    def is_rounding(self, F: Envelope, state: GMCOState) -> bool:
+        """Whether grad F is rounding error at zeta."""
         assert state.grad is not None and state.grad_g is not None
         norm = F.f.geometry.norm
         curvature = F.L + state.L_h + (F.f.L_g.value or 0.0)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod
+from geartrain.methods.base import InnerMethod
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner_rule import PaperRule
 from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted, RestartRule

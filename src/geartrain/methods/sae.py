@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod, State, iterate
+from geartrain.methods.base import InnerMethod, State, iterate
 from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner_rule import PaperRule, as_rule
@@ -43,7 +43,13 @@ class SAEState(State):
     since: int = 0  # iterations since the last restart
     uphill: float = -math.inf  # <grad f(y_k), y_k - y_{k-1}>
     stalled: bool = False
+    rounding: bool = False
     note: str = ""
+
+    @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """A, as long as every test was passed and there was no restart."""
+        return math.nan if self.stalled or self.since < self.k else self.A
 
     @property
     def point(self) -> Vector:
@@ -170,5 +176,6 @@ class SAE:
             since=state.since + 1,
             uphill=float(problem.geometry.dot(zeta.grad, zeta.zeta - y)),
             stalled=ratio > self.sigma,
+            rounding=test.is_rounding(F, zeta),
             note=zeta.note,
         )

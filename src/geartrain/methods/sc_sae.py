@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod, State, iterate
+from geartrain.methods.base import InnerMethod, State, iterate
 from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector
@@ -75,11 +75,18 @@ class SCSAEState(State):
     since: int = 0  # iterations since the last restart
     uphill: float = -math.inf  # <grad f(x_k), x_k - x_{k-1}>
     stalled: bool = False
+    rounding: bool = False
+    gap_rests_on: tuple[str, ...] = ()
     note: str = ""
 
     @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """A, as long as every test was passed and there was no restart."""
+        return math.nan if self.stalled or self.since < self.k else self.A
+
+    @property
     def point(self) -> Vector:
-        """X."""
+        """The output x."""
         return self.x
 
     @property
@@ -190,5 +197,7 @@ class SCSAE:
             since=state.since + 1,
             uphill=float(problem.geometry.dot(G, x_next - x)),
             stalled=ratio > test.sigma,
+            rounding=test.is_rounding(F, zeta),
+            gap_rests_on=("mu",) if mu else (),
             note=zeta.note,
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.protocols import Vector, answers
+from geartrain.oracles.questions import QUESTIONS
 from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector, as_whole
 
 
@@ -19,15 +20,6 @@ class Term(Algebra):
     ----------
     value_and_grad : callable, optional
         ``x -> (value, gradient)`` in one pass.
-    value, grad : callable, optional
-        ``x -> float`` and ``x -> array (n,)``.
-    component : callable, optional
-        ``(x, k) -> array (n,)``, the gradient of the k-th of `n_components` summands, where
-        the term is their mean.
-    coord : callable, optional
-        ``(x, i) -> float``, the i-th partial derivative.
-    prox : callable, optional
-        ``(u, alpha) -> array (n,)``, the minimiser of ``term(v) + alpha/2 |v - u|^2``.
     n : int, optional
         Dimension; lets `minimize` start from zero where no x0 is given.
     n_components : int, optional
@@ -42,6 +34,12 @@ class Term(Algebra):
         Bound on the third derivative along a coordinate, for the same methods.
     convex : bool
         Say False for a term that may be non-convex.
+    **functions : callable
+        Answers to the other questions, by name: ``value(x)``, ``grad(x)``, ``component(x, k)``
+        (the gradient of the k-th of `n_components` summands, where the term is their mean),
+        ``coord(x, i)`` (the i-th partial derivative), ``prox(u, alpha)`` (the minimiser of
+        ``term(v) + alpha/2 |v - u|^2``), ``products(x, D)`` (the Hessian times the columns of D)
+        and ``second_order(x, D)`` (value, gradient and products in one pass).
 
     Examples
     --------
@@ -51,15 +49,12 @@ class Term(Algebra):
     Term(grad and value together, n=3, L=1)
     """
 
+    calls_user_code = True
+
     def __init__(
         self,
         value_and_grad: Callable[[Vector], tuple[float, Any]] | None = None,
         *,
-        value: Callable[[Vector], float] | None = None,
-        grad: Callable[[Vector], Any] | None = None,
-        component: Callable[[Vector, int], Any] | None = None,
-        coord: Callable[[Vector, int], float] | None = None,
-        prox: Callable[[Vector, float], Any] | None = None,
         n: int | None = None,
         n_components: int | None = None,
         L: float | None = None,
@@ -69,15 +64,14 @@ class Term(Algebra):
         noise: float = 0.0,
         M3: float | None = None,
         convex: bool = True,
+        **functions: Callable[..., Any] | None,
     ) -> None:
-        given = {
-            "value_and_grad": value_and_grad,
-            "value": value,
-            "grad": grad,
-            "component": component,
-            "coord": coord,
-            "prox": prox,
-        }
+        if unknown := functions.keys() - QUESTIONS.keys():
+            raise TypeError(
+                f"Term has no parameter {min(unknown)!r}; the functions that it takes are "
+                f"{', '.join(QUESTIONS)}"
+            )
+        given = {"value_and_grad": value_and_grad, **functions}
         for name, fn in given.items():
             if fn is None:
                 continue
@@ -86,7 +80,7 @@ class Term(Algebra):
             setattr(self, name, fn)
         if not any(given.values()):
             raise TypeError("Term needs at least one callable, e.g. value_and_grad")
-        if component is not None and n_components is None:
+        if given.get("component") is not None and n_components is None:
             raise TypeError("Term: component needs n_components, the number of summands")
         self.n = None if n is None else as_whole(n, "n", 1)
         self.n_components = (

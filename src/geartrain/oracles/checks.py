@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.oracles.checker import Checker
-from geartrain.oracles.protocols import can
+from geartrain.oracles.questions import QUESTIONS
 from geartrain.oracles.validation import as_vector
 
 
@@ -88,15 +88,7 @@ def check_term(term: Any, x: Any = None, *, n: int | None = None, seed: int = 0)
         return TermReport(("the term answers no question: see geartrain.Term",), ())
     if "component" in checker.known and getattr(term, "n_components", None) is None:
         return TermReport(("the term has component but no n_components",), ())
-    if can(term, "grad") and checker.shapes():
-        checker.side_effects()
-        checker.fused()
-        if can(term, "value"):
-            checker.taylor()
-        checker.components()
-        checker.partials()
-        checker.prox()
-        checker.constants()
-        checker.coordinate_constants()
-        checker.component_constants()
+    for question in QUESTIONS.values():
+        if question.check is not None and not checker.broken and checker.has(question.name):
+            question.check(checker)
     return TermReport(tuple(checker.problems), tuple(checker.checked))

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from geartrain.oracles.protocols import Vector
+from geartrain.oracles.vectors import Vector
 
 _ROUNDINGS = 4.0 * float(np.finfo(np.float64).eps)
 

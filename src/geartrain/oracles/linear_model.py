@@ -84,14 +84,19 @@ class LinearModel(Algebra):
         self.intercept = bool(intercept)
         self.n = self.n_features + self.intercept
         self.n_components = self.m
-        if not isinstance(self.A, np.ndarray) and not sparse.issparse(self.A):
+        if self.calls_user_code:
             self.component = self.coord = None  # type: ignore[assignment]
             self.n_components = self.L_components = self.L_coord = None  # type: ignore[assignment]
         if isinstance(self.loss, Squared):
             self.hessian_product = self.curvature_product
 
-    # The ridge and its gradient, without the intercept.
-    def _ridge(self, x: Vector) -> Vector:
+    @property
+    def calls_user_code(self) -> bool:
+        """Whether A is an operator."""
+        return not isinstance(self.A, np.ndarray) and not sparse.issparse(self.A)
+
+    def ridge(self, x: Vector) -> Vector:
+        """The gradient of ``l2/2 |x|^2``, which does not touch the intercept."""
         out = self.l2 * x
         if self.intercept:
             out[-1] = 0.0
@@ -103,7 +108,7 @@ class LinearModel(Algebra):
             return self.A @ x[:-1] + x[-1]
         return self.A @ x
 
-    def _pull_back(self, slopes: Vector) -> Vector:
+    def pull_back(self, slopes: Vector) -> Vector:
         """``sum_k slopes_k a_k``, for every column of slopes."""
         out = self.A.T @ slopes
         if not self.intercept:
@@ -112,26 +117,26 @@ class LinearModel(Algebra):
 
     def value(self, x: Vector) -> float:
         losses = self.loss.value(self.y, self.predict(x))
-        return float(losses.mean() + 0.5 * (x @ self._ridge(x)))
+        return float(losses.mean() + 0.5 * (x @ self.ridge(x)))
 
     def grad(self, x: Vector) -> Vector:
         slopes = self.loss.derivative(self.y, self.predict(x))
-        return self._pull_back(slopes / self.m) + self._ridge(x)
+        return self.pull_back(slopes / self.m) + self.ridge(x)
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
         z = self.predict(x)
-        ridge = self._ridge(x)
+        ridge = self.ridge(x)
         value = float(self.loss.value(self.y, z).mean() + 0.5 * (x @ ridge))
-        return value, self._pull_back(self.loss.derivative(self.y, z) / self.m) + ridge
+        return value, self.pull_back(self.loss.derivative(self.y, z) / self.m) + ridge
 
     def products(self, x: Vector, D: Vector) -> Vector:
         """The Hessian at x times the columns of D."""
         bends = self.loss.second(self.y, self.predict(x)) / self.m
-        return self._pull_back(bends[:, None] * self.predict(D)) + self._ridge(D)
+        return self.pull_back(bends[:, None] * self.predict(D)) + self.ridge(D)
 
     def curvature_product(self, v: Vector) -> Vector:
         """The Hessian times v if every loss had its largest curvature."""
-        return self._pull_back(self.loss.curvature / self.m * self.predict(v)) + self._ridge(v)
+        return self.pull_back(self.loss.curvature / self.m * self.predict(v)) + self.ridge(v)
 
     def row(self, k: int) -> tuple[Vector | slice, Vector]:
         """Positions and entries of row k (without the intercept)."""
@@ -145,7 +150,7 @@ class LinearModel(Algebra):
         where, entries = self.row(k)
         z = entries @ x[where] + (x[-1] if self.intercept else 0.0)
         slope = float(self.loss.derivative(self.y[k : k + 1], np.array([z]))[0])
-        out = self._ridge(x)
+        out = self.ridge(x)
         out[where] += slope * entries
         if self.intercept:
             out[-1] += slope
@@ -167,7 +172,8 @@ class LinearModel(Algebra):
         return float(self.A[:, i] @ slopes / self.m + self.l2 * x[i])
 
     @property
-    def _with_ones(self) -> Any:
+    def with_ones(self) -> Any:
+        """A with the column of ones of the intercept, if there is one."""
         if not self.intercept:
             return self.A
         ones = np.ones((self.m, 1))
@@ -178,9 +184,9 @@ class LinearModel(Algebra):
     @cached_property
     def L(self) -> float:
         if self.component is None:
-            norm = largest_eigenvalue(lambda v: self._pull_back(self.predict(v)), self.n)
+            norm = largest_eigenvalue(lambda v: self.pull_back(self.predict(v)), self.n)
             return self.loss.curvature * norm / self.m + self.l2
-        return self.loss.curvature * gram_norm(self._with_ones) / self.m + self.l2
+        return self.loss.curvature * gram_norm(self.with_ones) / self.m + self.l2
 
     @property
     def mu(self) -> float:

@@ -71,6 +71,11 @@ class LogSumExp(Algebra):
         logarithm, weights = self._shifted(x)
         return logarithm - float(self.c @ x), self.A.T @ weights - self.c
 
+    def products(self, x: Vector, D: Vector) -> Vector:
+        """The Hessian ``A'(diag(pi) - pi pi')A`` at x times the columns of D."""
+        weights, images = self._shifted(x)[1], self.A @ D
+        return self.A.T @ (weights[:, None] * (images - weights @ images))
+
     def coord(self, x: Vector, i: int) -> float:
         column = self.A[:, [i]].T
         return float((column @ self._shifted(x)[1])[0] - self.c[i])
@@ -93,6 +98,7 @@ class LogSumExp(Algebra):
         return float(max(distances.max(), 0.0) + lost)
 
     @cached_property
+    @np.errstate(all="ignore")
     def L(self) -> float:
         low, high = self._range
         mean = np.asarray(self.A.mean(axis=0)).ravel()
@@ -103,6 +109,7 @@ class LogSumExp(Algebra):
     convex = True
 
     @cached_property
+    @np.errstate(all="ignore")
     def L_coord(self) -> Vector:
         low, high = self._range
         return 0.25 * (high - low) ** 2

@@ -65,6 +65,22 @@ class Quadratic(Algebra):
     def _has_entries(self) -> bool:
         return isinstance(self.Q, np.ndarray) or sparse.issparse(self.Q)
 
+    @property
+    def calls_user_code(self) -> bool:
+        """Whether Q is an operator."""
+        return not self._has_entries
+
+    @cached_property
+    def spherical(self) -> tuple[float, Vector] | None:
+        """The pair (c, b) if the term is ``c/2 |x|^2 - <b, x>``, else None."""
+        if not self._has_entries:
+            return None
+        diagonal = self.Q.diagonal()
+        entries = self.Q.count_nonzero() if sparse.issparse(self.Q) else np.count_nonzero(self.Q)
+        if (diagonal != diagonal[0]).any() or entries > np.count_nonzero(diagonal):
+            return None
+        return float(diagonal[0]), self.b
+
     def value(self, x: Vector) -> float:
         return float(x @ (0.5 * (self.Q @ x) - self.b))
 

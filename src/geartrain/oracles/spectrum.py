@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from geartrain.oracles.protocols import Vector
+from geartrain.oracles.vectors import Vector, norm
 
 # Up to this size all eigenvalues are computed: it takes milliseconds and is exact.
 DENSE_LIMIT = 400
@@ -28,6 +29,7 @@ def _dots(B: Vector, w: Vector) -> Any:
     return B @ w
 
 
+@np.errstate(all="ignore")
 def extreme_eigenvalues(
     product: Callable[[Vector], Vector],
     n: int,
@@ -51,9 +53,13 @@ def extreme_eigenvalues(
     diagonal: list[float] = []
     off: list[float] = []
     low = high = theta = 0.0
+    scale = 1.0  # of the operator, a power of two: squares of its eigenvalues may overflow
     for k in range(steps):
         basis[k] = q
-        w = np.asarray(product(q), dtype=np.float64)
+        w = np.asarray(product(q), dtype=np.float64) / scale
+        if k == 0 and 0.0 < (size := norm(w)) < math.inf:
+            scale = 2.0 ** (math.frexp(size)[1] - 1)
+            w = w / scale
         diagonal.append(float(dots(q, w)))
         for _ in range(2):
             w = w - basis[: k + 1].T @ dots(basis[: k + 1], w)
@@ -69,9 +75,11 @@ def extreme_eigenvalues(
         off.append(beta)
         q = w / beta
     margin = LANCZOS_MARGIN * theta
-    return (low - margin, high) if -low > high else (low, high + margin)
+    low, high = (low - margin, high) if -low > high else (low, high + margin)
+    return scale * low, scale * high
 
 
+@np.errstate(all="ignore")
 def symmetric_spectrum(
     product: Callable[[Vector], Vector], n: int, entries: Any = None
 ) -> tuple[float, float]:
@@ -106,20 +114,27 @@ def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
     return max(extreme_eigenvalues(product, n)[1], 0.0)
 
 
+@np.errstate(all="ignore")
 def gram_norm(A: Any) -> float:
     """Largest eigenvalue of ``A'A`` for an array, a sparse matrix or a LinearOperator."""
     m, n = A.shape
     small = min(m, n) <= DENSE_LIMIT
     if small and (isinstance(A, np.ndarray) or sparse.issparse(A)):
+        largest = float(abs(A).max())
+        if largest == 0.0:
+            return 0.0
+        scale = 2.0 ** (math.frexp(largest)[1] - 1)  # the squares of its entries may overflow
+        A = A / scale
         gram = A @ A.T if m <= n else A.T @ A
         gram = gram.toarray() if sparse.issparse(gram) else gram
-        return max(float(np.linalg.eigvalsh(gram)[-1]), 0.0)
+        return max(float(np.linalg.eigvalsh(gram)[-1]), 0.0) * scale * scale
     transpose = A.T
     if m <= n:
         return largest_eigenvalue(lambda u: A @ (transpose @ u), m)
     return largest_eigenvalue(lambda v: transpose @ (A @ v), n)
 
 
+@np.errstate(all="ignore")
 def row_norms_squared(A: Any) -> Vector:
     """Squared Euclidean norms of the rows."""
     if sparse.issparse(A):
@@ -127,6 +142,7 @@ def row_norms_squared(A: Any) -> Vector:
     return np.einsum("ij,ij->i", A, A)
 
 
+@np.errstate(all="ignore")
 def column_norms_squared(A: Any) -> Vector:
     """Squared Euclidean norms of the columns."""
     if sparse.issparse(A):

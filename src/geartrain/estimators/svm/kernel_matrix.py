@@ -1,8 +1,8 @@
 """Kernel matrices: float32 rows under a memory limit for the solvers, float64 blocks for the rest.
 
-The solvers ask for rows of K again and again. Rows are computed in float32 by blocks (one matrix
+The solvers need rows of K again and again. Rows are computed in float32 by blocks (one matrix
 product and, for the Gaussian kernel, one fused exponential), kept as long as the memory limit
-allows, and computed again where it does not. What is certified or predicted is float64.
+allows, and computed again otherwise. Certificates and predictions are computed in float64.
 """
 
 from __future__ import annotations
@@ -10,27 +10,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import row_norms
 
+from geartrain.compiled.records import Dual, KernelRows
 from geartrain.estimators.arrays import Array
+from geartrain.oracles.ledger import Ledger
 
 BLOCK = 128  # rows of K in one matrix product
-ROWS_SHARE = 0.8  # of the memory limit is for cached rows; the rest for blocks and copies
-ENTRIES = 1 << 18  # of a float64 block: 2 MB stay in the cache
-ROUND, LN2 = 2.0**-24, float(np.log(2.0))  # the first of float32
-EXP_ERROR = 1e-6  # relative, of `gaussian_f4`
+ROWS_SHARE = 0.8  # share of the memory limit for cached rows; the rest is for blocks and copies
+ENTRIES = 1 << 18  # entries of a float64 block: 2 MB stay in the L2 cache
+ROUND, LN2 = 2.0**-24, float(np.log(2.0))  # the unit roundoff of float32, and ln 2
+EXP_ERROR = 1e-6  # relative error of `gaussian_f4`
 OVERFLOW = "the kernel overflows in float32; scale the features"
-SMALL = 640  # up to so many points K is one block
-STALE = 8  # times rows were asked for since a row was last used
-SAMPLE = 8  # one in so many points is taken for a sample
-GRID = 2.0**22  # squared norm over squared unit: such sums of products are exact in float32
+SMALL = 640  # points up to which K is one block
+STALE = 8  # requests for rows after which a row that was not used may be replaced
+SAMPLE = 8  # one in this many points is taken for a sample
+GRID = 2.0**22  # squared norm over squared unit up to which sums of products are exact in float32
 HUGE = 1e30  # a gamma that may overflow in float32
-FEW = 1 << 16  # numbers in all points: they stay in the cache
+FEW = 1 << 16  # coordinates of all points together, up to which they stay in the L2 cache
 KERNELS = ("rbf", "linear", "poly", "precomputed")
+KEYS = ("kernel.row", "kernel.product", "smo.step")  # counted by the ledger of a kernel
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Kernel:
         return self._from_products(_products(A, B), a, a if B is A else self._halves(B))
 
     def _halves(self, points: Any) -> Array:
-        """|a|^2 times gamma for every point, which only the Gaussian asks for."""
+        """gamma |a|^2 of every point, which only the Gaussian kernel needs."""
         if self.name != "rbf":
             return np.empty(points.shape[0])
         return self.gamma * square_norms(points)
@@ -83,7 +87,7 @@ class Kernel:
         return out
 
     def expand_symmetric(self, points: Any, coefficients: Array) -> Array:
-        """``matrix(points, points) @ coefficients`` by half of the entries."""
+        """``matrix(points, points) @ coefficients``, from half of the entries."""
         m = points.shape[0]
         out = np.zeros(m)
         halves = self._halves(points)
@@ -104,7 +108,7 @@ def square_norms(points: Any) -> Array:
 
 
 def _finite(numbers: Array) -> Array:
-    """`numbers` in float32, if they are numbers there."""
+    """`numbers` in float32; an error if they overflow."""
     with np.errstate(over="ignore"):
         numbers = numbers.astype(np.float32)
     if not np.isfinite(numbers).all():
@@ -113,7 +117,7 @@ def _finite(numbers: Array) -> Array:
 
 
 def _products(A: Any, B: Any) -> Array:
-    """<a, b> for all rows a of A and b of B, as an array."""
+    """Array of <a, b> for all rows a of A and b of B."""
     G = A @ B.T
     return G.toarray() if sparse.issparse(G) else np.asarray(G)
 
@@ -125,7 +129,7 @@ def blocks(m: int, size: int) -> Iterator[slice]:
 
 
 class TrainingKernel:
-    """K of the training points: float32 rows in a cache by last use, exact products.
+    """K of the training points: a cache of float32 rows, and products in float64.
 
     Parameters
     ----------
@@ -133,21 +137,23 @@ class TrainingKernel:
     X : array or CSR (m, n)
         The points, or K itself if `kernel` is precomputed.
     memory_limit : float
-        Bytes, of which the cache takes `ROWS_SHARE`.
+        Bytes, of which the cache takes the share `ROWS_SHARE`.
 
     Attributes
     ----------
     rows : array (capacity, m)
         The cached rows, float32.
-    n_rows : int
-        Rows computed so far, those of the sample included.
-    n_products : int
-        Products with K so far.
+    ledger : Ledger
+        Rows computed so far ("kernel.row", including those of the sample), products with K
+        ("kernel.product") and two-variable steps ("smo.step").
     forgets : bool
         Whether rows were replaced so far.
     """
 
-    def __init__(self, kernel: Kernel, X: Any, memory_limit: float) -> None:
+    def __init__(
+        self, kernel: Kernel, X: Any, memory_limit: float, ledger: Ledger | None = None
+    ) -> None:
+        self.ledger = Ledger(names=(), more=KEYS) if ledger is None else ledger
         self.kernel = kernel
         self.X = X
         self.memory_limit = memory_limit
@@ -161,7 +167,6 @@ class TrainingKernel:
                 "or fit a subset of the samples"
             )
         self.small = self.m <= min(SMALL, self.capacity)  # row i is in slot i
-        self.n_rows = self.n_products = 0
         self.slot = np.full(self.m, -1)  # where a row is kept
         self._owner = np.full(self.capacity, -1)
         self._last_use = np.zeros(self.capacity, np.int64)
@@ -176,16 +181,17 @@ class TrainingKernel:
 
     @cached_property
     def _on_grid(self) -> bool:
-        """Whether float32 makes no error in the products of points of a Gaussian.
+        """Whether products of points are exact in float32, for a Gaussian kernel.
 
-        So it is if the coordinates are multiples of some 2^-k that is not too small: categories
+        They are if the coordinates are multiples of some 2^-k that is not too small: categories
         as zeros and ones, counts, pixels.
         """
         if self.kernel.name != "rbf" or self.small:
             return False
         largest = float(square_norms(self.X).max(initial=1.0))
         unit = 2.0 ** np.ceil(0.5 * np.log2(largest / GRID)) if largest < np.inf else 1.0
-        for rows in (slice(BLOCK), slice(None)):  # the first tell of most that are not
+        # The first rows are enough to refuse most data.
+        for rows in (slice(BLOCK), slice(None)):
             part = self.X[rows].data if sparse.issparse(self.X) else self.X[rows]
             if (np.rint(part / unit) * unit != part).any():
                 return False
@@ -195,8 +201,8 @@ class TrainingKernel:
     def _scaled(self) -> tuple[Any, Array]:
         """Float32 points and half their squared norms, such that rbf is exp(<a, b> - ...).
 
-        Dense points are centred: the Gaussian does not see it, and less is cancelled. Points on a
-        grid are left there, and the exponent is scaled instead.
+        Dense points are centred, which does not change the Gaussian and reduces cancellation.
+        Points on a grid are not changed; the exponent is scaled instead.
         """
         if callable(self.kernel.name) or self.kernel.name == "precomputed":
             return None, np.empty(0, np.float32)
@@ -210,17 +216,17 @@ class TrainingKernel:
 
     @property
     def _exponent(self) -> float:
-        """What <a, b> - |a|^2/2 - |b|^2/2 of the scaled points is multiplied by."""
+        """The factor of <a, b> - |a|^2/2 - |b|^2/2 of the scaled points."""
         return 2.0 * self.kernel.gamma if self._on_grid else 1.0
 
     @cached_property
     def error(self) -> float:
-        """Bound of |float32 row - K|/K, entry by entry; infinite where none is known.
+        """Bound of |float32 row - K|/K for all entries; infinite if none is known.
 
         With R the norm of the longest scaled point and u = 2^-24, the exponent is off by at most
         (n + 16) u R^2: n from the product, 8 from rounding the points and their norms, 4 from the
-        differences and 4 from the factor 1/ln 2. On a grid only these last 4 are left. Entries
-        below 2^-126 are taken for that.
+        differences and 4 from the factor 1/ln 2. On a grid only these last 4 remain. Entries
+        below 2^-126 are replaced by it.
         """
         if self.kernel.name != "rbf":
             return np.inf
@@ -232,7 +238,11 @@ class TrainingKernel:
 
     def fill(self, W: Array, out: Array) -> None:
         """``out <- K[W]`` in float32."""
-        self.n_rows += W.size
+        start = perf_counter()
+        self._compute(W, out)
+        self.ledger.add("kernel.row", W.size, perf_counter() - start)
+
+    def _compute(self, W: Array, out: Array) -> None:
         points, half = self._scaled
         if self.kernel.name == "precomputed":
             out[:] = self.X[W]
@@ -255,7 +265,7 @@ class TrainingKernel:
 
     @cached_property
     def _columns(self) -> tuple[Array, Array]:
-        """`coordinates` and `halves`, if they are not empty."""
+        """The scaled points by coordinates, and half their squared norms."""
         from geartrain.compiled.smo import centred_columns
 
         out = np.zeros((-(-self.X.shape[1] // 4) * 4, self.m), np.float32)
@@ -270,10 +280,10 @@ class TrainingKernel:
 
     @property
     def coordinates(self) -> Array:
-        """The scaled points one coordinate after the other, if they are few; else empty.
+        """The scaled points, one row per coordinate, if they are few; otherwise empty.
 
-        From these a compiled loop makes a row as quickly as a matrix product does. Zeros bring the
-        number of coordinates to a multiple of four.
+        A compiled loop computes a row of K from them as fast as a matrix product does. Zeros pad
+        the number of coordinates to a multiple of four.
         """
         return self._columns[0] if self._in_columns else np.empty((0, self.m), np.float32)
 
@@ -284,20 +294,30 @@ class TrainingKernel:
 
     @cached_property
     def sample(self) -> tuple[Array, TrainingKernel]:
-        """One in `SAMPLE` points, always the same, and their kernel."""
+        """One in `SAMPLE` points, always the same ones, and their kernel."""
         order = np.random.default_rng(self.m).permutation(self.m)
         A = np.sort(order[: self.m // SAMPLE])
         X = self.X[np.ix_(A, A)] if self.kernel.name == "precomputed" else self.X[A]
-        return A, TrainingKernel(self.kernel, X, self.memory_limit / SAMPLE)
+        return A, TrainingKernel(self.kernel, X, self.memory_limit / SAMPLE, self.ledger)
+
+    def solve_block(self, rows: KernelRows, dual: Dual, goal: float, max_steps: int) -> int:
+        """`geartrain.compiled.smo.solve_block`, with its steps and rows counted; the steps."""
+        from geartrain.compiled.smo import solve_block
+
+        tally, start = np.zeros(2, np.int64), perf_counter()
+        solve_block(tally, rows, dual, goal, max_steps)
+        steps, fresh = tally.tolist()
+        self.ledger.add("smo.step", steps, perf_counter() - start)
+        self.ledger.add("kernel.row", fresh, 0.0)  # their seconds are among those of the steps
+        return steps
 
     def adopt(self, known: Array) -> None:
-        """Rows of K that were computed in place by others: row i is in slot i."""
+        """Take note of rows that were computed in place: row i is in slot i."""
         fresh = np.flatnonzero(known & (self.slot < 0))
-        self.n_rows += fresh.size
         self.slot[fresh] = fresh
 
     def cached(self, W: Array) -> Array:
-        """Slots of the rows W in `rows`; the missing ones are computed."""
+        """Slots of the rows W in `rows`; missing rows are computed."""
         self._clock += 1
         missing = W[self.slot[W] < 0]
         if self.small:
@@ -309,7 +329,7 @@ class TrainingKernel:
             return W
         held = self.slot[W]
         self._last_use[held[held >= 0]] = self._clock
-        # Memory that was written before costs less than memory that was not.
+        # Memory that was already written is faster than new pages.
         stale = np.flatnonzero(self._last_use[: self._filled] < self._clock - STALE)
         self._replace(missing[: stale.size], stale[: missing.size])
         missing = missing[stale.size :]
@@ -327,7 +347,7 @@ class TrainingKernel:
         return self.slot[W]
 
     def _replace(self, ids: Array, slots: Array) -> None:
-        """Rows `ids` in place of those in the `slots`."""
+        """Compute the rows `ids` in place of those in the `slots`."""
         self.forgets = self.forgets or ids.size > 0
         self.slot[self._owner[slots]] = -1
         buffer = np.empty((min(BLOCK, ids.size), self.m), np.float32)
@@ -342,10 +362,10 @@ class TrainingKernel:
         self._last_use[slots] = self._clock
 
     def move(self, F: Array, G: Array, S: Array, d: Array, a: Array) -> None:
-        """``F -= K[:, S] d`` and ``G += K[:, S] a`` by cached rows."""
+        """``F -= K[:, S] d`` and ``G += K[:, S] a``, from cached rows."""
         from geartrain.compiled.smo import move_rows
 
-        # In few parts: what was computed for the first is not to be stale at the last.
+        # Few parts, so that rows of the first part are not stale when the last one is computed.
         for part in blocks(S.size, min(max(2 * BLOCK, -(-S.size // 4)), self.capacity)):
             move_rows(F, G, self.rows, self.cached(S[part]), d[part], a[part])
 
@@ -353,11 +373,11 @@ class TrainingKernel:
         """``K[P, S]`` in float64."""
         if self.kernel.name == "precomputed":
             return self.X[np.ix_(P, S)]
-        points = self.X[S]  # of A A' NumPy computes half
+        points = self.X[S]  # NumPy computes only half of A A'
         return self.kernel.matrix(points if P is S else self.X[P], points)
 
     def exact_product(self, P: Array, S: Array, coefficients: Array) -> Array:
-        """``K[P, S] @ coefficients`` in float64, by half of the entries if P is S."""
+        """``K[P, S] @ coefficients`` in float64, from half of the entries if P is S."""
         if self.kernel.name == "precomputed":
             return self.X[np.ix_(P, S)] @ coefficients
         if P is S and not callable(self.kernel.name):
@@ -377,11 +397,11 @@ class TrainingKernel:
     def product(self, v: Array) -> Array:
         """``K v``, the sum of v_i times row i: float32 rows, float64 sums.
 
-        Rows are cached as far as they fit and computed again beyond.
+        Rows are cached as far as they fit; the others are computed again.
         """
         from geartrain.compiled.smo import move_rows
 
-        self.n_products += 1
+        start = perf_counter()
         out, negative = np.zeros(self.m), np.zeros(self.m)
         kept = np.arange(self.capacity)
         move_rows(negative, out, self.rows, self.cached(kept), v[kept], v[kept])
@@ -390,4 +410,5 @@ class TrainingKernel:
             ids = np.arange(kept.size + part.start, kept.size + part.stop)
             self.fill(ids, buffer[: ids.size])
             move_rows(negative, out, buffer, np.arange(ids.size), v[ids], v[ids])
+        self.ledger.add("kernel.product", 1, perf_counter() - start)
         return out

@@ -23,15 +23,26 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from geartrain.estimators.arrays import Array, classes_and_labels, points_and_labels, sample_weights
 from geartrain.estimators.svm.block_smo import block_smo
 from geartrain.estimators.svm.kernel_matrix import KERNELS, Kernel, TrainingKernel
-from geartrain.estimators.svm.problem import BinaryProblem, Solution, hinge_objective
-from geartrain.estimators.svm.smoothed import katyusha, lbfgs, sae
+from geartrain.estimators.svm.problem import BinaryProblem, Solution, primal_objective
+from geartrain.estimators.svm.smoothed import smoothed_katyusha, smoothed_lbfgs, smoothed_sae
+from geartrain.oracles.ledger import Ledger
 
 Solver = Callable[[BinaryProblem], Solution]
 
+
+def exact_hinge(problem: BinaryProblem) -> Solution:
+    """Block SMO on the dual of the hinge loss."""
+    return block_smo(problem.hinge_dual())
+
+
 # The solvers of every loss by name; the first is "auto".
 SOLVERS: dict[str, dict[str, Solver]] = {
-    "hinge": {"smo": block_smo},
-    "smoothed_hinge": {"lbfgs": lbfgs, "sae": sae, "katyusha": katyusha},
+    "hinge": {"smo": exact_hinge},
+    "smoothed_hinge": {
+        "lbfgs": smoothed_lbfgs,
+        "sae": smoothed_sae,
+        "katyusha": smoothed_katyusha,
+    },
 }
 
 
@@ -98,11 +109,11 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         have left in it is counted in.
     n_iter_ : array (1 or n_classes,)
     n_calls_ : dict
-        "smo": kernel rows in float32 ("kernel.row"), the shorter ones of the sample that the start
-        is guessed from included, and two-variable steps ("smo.step"). The
-        others: gradients of the penalty ("h.grad") and the losses ("g.grad"), summands of the
-        losses ("g.component"), and what "lbfgs" and "sae" make of them: products with the kernel
-        matrix ("kernel.product"), those of setting up included, and its rows.
+        Kernel rows in float32 ("kernel.row", including the shorter ones of the sample from which
+        "smo" guesses its start), products with the kernel matrix ("kernel.product") and
+        two-variable steps of "smo" ("smo.step"). The solvers of the smoothed hinge also count
+        gradients of the penalty ("h.grad") and of the losses ("g.grad"), and summands of the losses
+        ("g.component").
     n_features_in_ : int
     feature_names_in_ : array (n_features,)
 
@@ -253,7 +264,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
                 report=self._reporter(self.classes_[target]),
             )
             solutions.append(solve(problem))
-        self._keep(X, solutions)
+        self._keep(X, solutions, training.ledger)
         return self
 
     def _solver(self) -> Solver:
@@ -303,7 +314,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         )
         return self.C * self._coefficients if same and self._coefficients.shape[1] == m else None
 
-    def _keep(self, X: Any, solutions: list[Solution]) -> None:
+    def _keep(self, X: Any, solutions: list[Solution], ledger: Ledger) -> None:
         coefficients = np.array([solution.coefficients for solution in solutions])
         if self.warm_start:
             self._coefficients = coefficients / self.C
@@ -317,9 +328,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         gaps = [solution.gap for solution in solutions]
         self.gap_ = gaps[0] if len(gaps) == 1 else np.array(gaps)
         self._objectives = [solution.objective for solution in solutions]
-        self.n_calls_ = {
-            kind: sum(solution.calls[kind] for solution in solutions) for kind in solutions[0].calls
-        }
+        self.n_calls_ = dict(ledger.calls)
+        for kind in solutions[0].calls:
+            self.n_calls_[kind] = sum(solution.calls[kind] for solution in solutions)
         if not all(solution.converged for solution in solutions):
             warnings.warn(
                 f"KernelSVC stopped before the tolerance {self.tol:g} was met "
@@ -335,7 +346,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             if self._objectives[k] is None:
                 points, c = self.support_vectors_[row != 0.0], row[row != 0.0]
                 f = self._kernel.expand_symmetric(points, c)
-                self._objectives[k] = hinge_objective(c, f, float(gap))
+                self._objectives[k] = primal_objective(np.sign(c), c, f, float(gap))
         return self._objectives[0] if len(self._objectives) == 1 else np.array(self._objectives)
 
     def decision_function(self, X: Any) -> Array:
@@ -385,7 +396,8 @@ def _variance(X: Any, weights: Array | None) -> float:
     """Variance of all entries of X, its rows weighted."""
     if weights is None:
         if not sparse.issparse(X):
-            return float(X.var())
+            centred = X.ravel() - X.mean()
+            return float(centred @ centred) / X.size
         mean = X.mean()
         return float(X.multiply(X).mean() - mean * mean)
     weights = weights / (weights.sum() * X.shape[1])

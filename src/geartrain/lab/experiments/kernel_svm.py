@@ -1,8 +1,4 @@
-r"""Section 5.1: the kernel SVM with a smoothed hinge, the problem labelled exp_eq_svm_main_smooth.
-
-min over (x, x_0) of (1/m) sum_k mu ln(1 + exp((1 - b_k (x_0 + K x)_k)/mu)) + lambda/2 x'K x, with
-the RBF kernel K_ij = exp(-gamma \|a_i - a_j\|^2); h is the quadratic, g the mean of the losses.
-"""
+"""Section 5.1 of the paper: the kernel SVM on the gas sensors."""
 
 from __future__ import annotations
 
@@ -17,7 +13,8 @@ from typing import Any
 import numpy as np
 
 import geartrain as gt
-from geartrain.lab import svm_reference as rkhs
+from geartrain.lab import problems
+from geartrain.lab.problems import rbf_kernel, svm_reference
 from geartrain.lab.runner import Case, Entry, Stage
 from geartrain.lab.store import Store, config_hash, data_hash, machine, pandas
 from geartrain.oracles.protocols import Vector
@@ -95,24 +92,12 @@ def _digits() -> tuple[Any, Vector, str]:
     return digits.data / 16.0, np.where(digits.target % 2 == 1, 1.0, -1.0), "digits, odd/even"
 
 
-def kernel(X: Any, gamma: float) -> Any:
-    """exp(-gamma |a_i - a_j|^2), symmetric to the last bit."""
-    size = np.einsum("ij,ij->i", X, X)
-    distances = np.maximum(size[:, None] + size - 2.0 * (X @ X.T), 0.0)
-    K = np.exp(-gamma * 0.5 * (distances + distances.T))
-    np.fill_diagonal(K, 1.0)
-    return K
-
-
 def build(X: Any, y: Vector, source: str, gamma: float) -> Case:
     """The two terms on coefficients and intercept, and f* from the RKHS."""
     m = y.size
-    K = kernel(X, gamma)
-    reference = rkhs.solve(K, y, lam=LAMBDA, mu=MU)
-    bordered = np.zeros((m + 1, m + 1))
-    bordered[:-1, :-1] = LAMBDA * K
-    h = gt.Quadratic(bordered)
-    g = gt.LinearModel(K, y, loss="smoothed_hinge", mu=MU, intercept=True)
+    K = rbf_kernel(X, gamma)
+    reference = svm_reference.solve(K, y, lam=LAMBDA, mu=MU)
+    h, g = problems.kernel_svm(K, y, lam=LAMBDA, mu=MU)
     facts = {
         "gamma": gamma,
         "lambda": LAMBDA,
@@ -159,7 +144,7 @@ def spectra(folder: str | Path | None, quick: bool, store: Store) -> Any:
         return known
     frames = []
     for gamma in GAMMAS:
-        values = np.linalg.eigvalsh(kernel(X[kept], gamma) / kept.size)[::-1]
+        values = np.linalg.eigvalsh(rbf_kernel(X[kept], gamma) / kept.size)[::-1]
         frames.append(
             pandas().DataFrame(
                 {

@@ -1,9 +1,4 @@
-r"""Section 5.2: log-density with a Gaussian prior, the problem labelled eq:softmax_reg.
-
-min ln sum_k exp(<A_k, x>) + 1/2 \|G x\|^2, n = 500, p = 6,000; A has a share 0.001 of nonzeros,
-uniform on (-1, 1); G^2 = sum_i lambda_i e_i e_i' with sum lambda_i = 1 and entries of e_i uniform
-on (1, 2). h is the logarithm, g the quadratic.
-"""
+"""Section 5.2 of the paper: the log-density with a Gaussian prior."""
 
 from __future__ import annotations
 
@@ -13,64 +8,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 import geartrain as gt
+from geartrain.lab import problems
+from geartrain.lab.problems.density import SEED, SPARSITY, N, P
 from geartrain.lab.runner import Case, Entry, Probe, Stage, timed
 from geartrain.oracles.protocols import Vector
 
 EXPERIMENT = "log-density"
-N, P, SPARSITY, SEED = 500, 6000, 0.001, 7
 # Differences of gradients of h that the local curvature takes.
 _POWER_STEPS = 6
 
 
-def make(n: int = N, p: int = P, sparsity: float = SPARSITY, seed: int = SEED) -> tuple[Any, Any]:
-    """A and G^2 as Section 5.2 describes them."""
-    rng = np.random.default_rng(seed)
-    A = sparse.random_array(
-        (p, n),
-        density=sparsity,
-        format="csr",
-        rng=rng,
-        data_sampler=lambda size: rng.uniform(-1.0, 1.0, size=size),
-    )
-    E = rng.uniform(1.0, 2.0, (n, n))
-    weights = rng.uniform(size=n)
-    G2 = (E.T * (weights / weights.sum())) @ E
-    return A, 0.5 * (G2 + G2.T)
-
-
-def newton(A: Any, G2: Any, tol: float = 1e-13, max_iter: int = 100) -> tuple[Vector, float]:
-    """Reference minimiser by Newton's method with Armijo's rule, and its decrement^2/2 ~ f - f*."""
-    h, g = gt.LogSumExp(A), gt.Quadratic(G2)
-    x = np.zeros(A.shape[1])
-    best = (x, np.inf)
-    for _ in range(max_iter):
-        scores = A @ x
-        pi = np.exp(scores - scores.max())
-        pi /= pi.sum()
-        mean = A.T @ pi
-        hessian = (A.T @ A.multiply(pi[:, None]).tocsr()).toarray() - np.outer(mean, mean) + G2
-        grad = mean + G2 @ x
-        step = np.linalg.solve(hessian, grad)
-        decrement = 0.5 * float(grad @ step)
-        if decrement < best[1]:
-            best = (x, decrement)
-        if decrement <= tol:
-            break
-        f, t = h.value(x) + g.value(x), 1.0
-        while t > 1e-6 and h.value(x - t * step) + g.value(x - t * step) > f - 0.5 * t * decrement:
-            t *= 0.5
-        x = x - t * step
-    return best
-
-
 def build(n: int = N, p: int = P, sparsity: float = SPARSITY, seed: int = SEED) -> Case:
     """The instance, by default the paper's, and f* from Newton's method."""
-    A, G2 = make(n, p, sparsity, seed)
-    x_star, error = newton(A, G2)
-    h, g = gt.LogSumExp(A), gt.Quadratic(G2)
+    h, g = problems.log_density(n, p, sparsity, seed)
+    x_star, error = problems.newton(h, g)
+    A = h.A
     f_star = h.value(x_star) + g.value(x_star)
     columns = np.asarray(A.multiply(A).sum(axis=0)).ravel()
     facts = {

@@ -103,7 +103,7 @@ class Guarded:
         """As the inner method."""
         return self.inner.needs
 
-    def init(self, phi: Model, v0: Any, grad_g0: Any) -> Any:
+    def init(self, phi: Model, v0: Any, grad_g0: Any, warm: Any = None) -> Any:
         """As the inner method."""
         return self.inner.init(phi, v0, grad_g0)
 

@@ -19,10 +19,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from geartrain.core.loop import State
+from geartrain.methods.base import State
 from geartrain.methods.coordinate import (
     Sampler,
-    Steps,
+    StepLengths,
     Walk,
     chunk_length,
     coordinate_constants,
@@ -127,7 +127,7 @@ class ACDWhole:
         sampler = Sampler(root)
         index = sampler.draw((problem.seed, state.k), size)
         with np.errstate(divide="ignore"):  # a coordinate that f does not depend on is not drawn
-            steps = Steps(x=1.0 / state.L_coord, z=1.0 / sampler.p)
+            steps = StepLengths(x=1.0 / state.L_coord, z=1.0 / sampler.p)
         weights, A, B = nesterov_stich_weights(state.A, state.B, S, mu, size)
         walk = walk_sum(problem.h, problem.g, state.walk, index, weights, steps)
         x = walk.x

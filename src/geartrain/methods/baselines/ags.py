@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from geartrain.core.loop import State
+from geartrain.methods.base import State
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
 

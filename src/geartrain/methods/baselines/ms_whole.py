@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod, State, solve_model
+from geartrain.methods.base import InnerMethod, State, solve_model
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model, Sum
@@ -24,10 +24,16 @@ class WholeState(State):
     L: float
     ms_ratio: float = math.nan
     stalled: bool = False
+    rounding: bool = False
+
+    @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """A, as long as every test was passed."""
+        return math.nan if self.stalled else self.A
 
     @property
     def point(self) -> Vector:
-        """Y."""
+        """The output y."""
         return self.y
 
     @property
@@ -105,4 +111,5 @@ class MonteiroSvaiterWhole:
             L=L,
             ms_ratio=run.residual / (L * distance) if distance > 0.0 else 0.0,
             stalled=not run.accepted,
+            rounding=run.floor,
         )

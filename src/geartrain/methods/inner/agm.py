@@ -61,7 +61,9 @@ class AGM:
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> AGMState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AGMState | None = None
+    ) -> AGMState:
         """Start at v0 without momentum."""
         return AGMState(v0, v0, phi.g.grad(v0) if grad_g0 is None else grad_g0, 1.0)
 

@@ -95,7 +95,7 @@ class APCG:
         L, a = apcg_numbers(terms, D, gamma)
         order = np.random.default_rng((*phi.key, state.s)).integers(m, size=math.ceil(1.0 / a))
         z, u = state.z.copy(), state.u.copy()
-        Pz, Pu = (terms.term._pull_back(w / m) for w in (z, u))
+        Pz, Pu = (terms.term.pull_back(w / m) for w in (z, u))
         shared = (*linear_arguments(terms), order, L, gamma, a, phi.beta, 1.0 / D, z, u, Pz, Pu)
         A, ask = terms._A, phi.g.bulk
         if sparse.issparse(A):

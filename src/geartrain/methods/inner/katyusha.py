@@ -107,7 +107,9 @@ class Katyusha:
                     f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
                 )
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> KatyushaState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: KatyushaState | None = None
+    ) -> KatyushaState:
         """Xt = y = z = v0."""
         grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
         return KatyushaState(v0, grad_g, memory, v0, v0, 0)

@@ -70,7 +70,9 @@ class LKatyusha:
         if self.p is not None and not 0.0 < self.p <= 1.0:
             raise ValueError(f"p must be in (0, 1], got {self.p:g}")
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> KatyushaState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: KatyushaState | None = None
+    ) -> KatyushaState:
         """W = y = z = v0."""
         grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
         return KatyushaState(v0, grad_g, memory, v0, v0, 0)

@@ -63,7 +63,7 @@ def start(phi: Model, v0: Vector, grad_g0: Vector | None) -> PrimalDualState:
     terms = finite_sum(phi.g)
     grad_g, memory = terms.start(v0, grad_g0)
     if isinstance(terms, LinearSum):
-        total = grad_g - terms.term._ridge(v0)
+        total = grad_g - terms.term.ridge(v0)
     else:
         total = grad_g
         if memory.shape[0] == 0:

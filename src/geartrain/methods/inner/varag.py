@@ -72,7 +72,9 @@ class Varag:
     def __post_init__(self) -> None:
         check_options(None, self.sampling)
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> KatyushaState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: KatyushaState | None = None
+    ) -> KatyushaState:
         """Xt = x = v0."""
         grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
         return KatyushaState(v0, grad_g, memory, v0, v0, 0)

@@ -1,0 +1,1 @@
+"""Benchmarks that compare seconds: compiled loops, estimators, and rounds on a cluster."""

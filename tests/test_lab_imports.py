@@ -1,0 +1,49 @@
+"""The laboratory imports the library; nothing but the command line imports the laboratory."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import geartrain
+
+ROOT = Path(geartrain.__file__).parent
+IMPORTERS = {"geartrain.cli"}
+
+
+def imported(path, modules):
+    """The modules of the package that a file imports, at its top or inside a function."""
+    out = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            out |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            out |= (names & modules) or {node.module}
+    return out & modules
+
+
+def graph():
+    """Module -> the modules that it imports, for all of the package."""
+    files = {}
+    for path in ROOT.rglob("*.py"):
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return {name: imported(path, files.keys()) for name, path in files.items()}
+
+
+def test_only_the_command_line_imports_the_laboratory():
+    outside = {
+        name
+        for name, uses in graph().items()
+        if not name.startswith("geartrain.lab") and any(u.startswith("geartrain.lab") for u in uses)
+    }
+    assert outside <= IMPORTERS
+
+
+def test_the_laboratory_has_no_import_cycle():
+    lab = {k: {u for u in v if u != k} for k, v in graph().items() if k.startswith("geartrain.lab")}
+    assert len(lab) > 20
+    inside = {k: {u for u in v if u in lab} for k, v in lab.items()}
+    assert list(TopologicalSorter(inside).static_order())
