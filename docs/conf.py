@@ -65,8 +65,8 @@ def _write_generated(app):
     """Write the pages and tables that are made from the code, before Sphinx looks for pages."""
     source = Path(app.srcdir)
     method_pages.write(source / "methods")
-    paper_table.write(source / "generated")
     question_table.write(source / "generated")
+    paper_table.write(source / "generated" / "paper.txt")
 
 
 def setup(app):

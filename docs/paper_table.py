@@ -174,10 +174,9 @@ def table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def write(folder: Path) -> None:
-    """Write the table to ``folder/paper_table.md``, which the page of the theory includes."""
-    folder.mkdir(exist_ok=True)
-    (folder / "paper_table.md").write_text(table())
+def write(path: Path) -> None:
+    """Write the table where the page of the theory includes it."""
+    path.write_text(table())
 
 
 if __name__ == "__main__":

@@ -102,5 +102,5 @@ def test_markers_are_read_from_a_file(tmp_path, monkeypatch):
 
 
 def test_it_is_written(tmp_path):
-    paper_table.write(tmp_path / "generated")
-    assert (tmp_path / "generated" / "paper_table.md").read_text() == paper_table.table()
+    paper_table.write(tmp_path / "table.txt")
+    assert (tmp_path / "table.txt").read_text() == paper_table.table()

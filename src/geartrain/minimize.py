@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from geartrain.core.result import Result
 
 DEFAULT_MAX_ITER = 100_000
+# The smoothness constant in use for a linear term, over that of the other term.
+_LINEAR = 1e-3
 
 
 def minimize(
@@ -268,11 +270,12 @@ def _problem(
     """f in its geometry, with counted oracles and the constants that are known."""
     h, g = space.term(terms[0], "h"), space.term(terms[1], "g")
     ledger = Ledger()
+    for_h, for_g = _constant("L_h", L_h, h), _constant("L_g", L_g, g)
     problem = Sum(
         Oracle(h, "h", ledger, n),
         Oracle(g, "g", ledger, n),
-        _constant("L_h", L_h, h),
-        _constant("L_g", L_g, g),
+        _positive(for_h, for_g),
+        _positive(for_g, for_h),
         _strong_convexity(mu, h, g),
         geometry=space,
     )
@@ -301,10 +304,18 @@ def _constant(name: str, given: float | None, term: Any) -> Constant:
     if given is not None:
         return Constant(as_positive(given, name), "given")
     own = getattr(term, "L", None)
-    if own is None:
-        return Constant(None, "unknown")
-    # The zero function has L = 0; any positive number serves.
-    return Constant(max(float(own), float(np.finfo(np.float64).tiny)), "term")
+    return Constant(None, "unknown") if own is None else Constant(float(own), "term")
+
+
+def _positive(L: Constant, other: Constant) -> Constant:
+    """For a linear term, whose L is 0, a number that the methods can divide by.
+
+    Every positive number is a smoothness constant of it; one far below that of the other term
+    asks for few of its gradients.
+    """
+    if L.value != 0.0:
+        return L
+    return Constant(_LINEAR * (other.value or 1.0 / _LINEAR), L.source)
 
 
 def _strong_convexity(given: float | None, h: Any, g: Any) -> Constant:

@@ -15,6 +15,8 @@ from geartrain.lab.report import figures
 from geartrain.lab.report.interactive import _spread
 from report_run import reproduce, small
 
+pytestmark = pytest.mark.same_everywhere  # what a page contains
+
 FIGURES = ("kernel_svm", "kernel_svm_gamma", "log_density_time", "log_density_calls", "densities")
 
 

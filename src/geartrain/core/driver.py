@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -181,7 +182,7 @@ class Run:
                 status, detail, error = Status.FAILED, f" ({raised!r})", raised
             self.interrupts.over = True
             self._stop_clock()
-            self.problem.ledger.guard = None
+            self.problem.ledger.guard = self.problem.ledger.room = None
             self._save(now=True)
             self.callbacks.close()
             result = self._result(status, detail)
@@ -195,6 +196,8 @@ class Run:
         if self._ended is not None:
             return self._ended, ""
         self.problem.ledger.guard = self._guard
+        if callable(room := getattr(self.rule, "room", None)):
+            self.problem.ledger.room = partial(room, self)
         self._start_clock()
         try:
             if self.interrupts.pending:

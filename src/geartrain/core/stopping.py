@@ -40,8 +40,10 @@ class Rule(Protocol):
     """A stopping rule.
 
     Optional parts: ``exceeded(look, key) -> Status | None``, which is asked before every call of an
-    oracle and looks at ``calls`` and ``seconds`` alone; ``R`` and ``mu``, a bound on the distance
-    from x0 to a solution and the strong convexity of f, on which ``res.certificate`` may rest.
+    oracle and looks at ``calls`` and ``seconds`` alone; ``room(look, key) -> float``, the number of
+    calls that may still be made, by which compiled loops are cut; ``R`` and ``mu``, a bound on the
+    distance from x0 to a solution and the strong convexity of f, on which ``res.certificate`` may
+    rest.
     """
 
     def check(self, look: Look) -> Status | None:
@@ -171,7 +173,11 @@ class Calls:
 
     def exceeded(self, look: Look, key: str) -> Status | None:
         """Budget if no further call of this kind may be made."""
-        return Status.BUDGET if look.calls[key] >= self.budget.get(key, math.inf) else None
+        return Status.BUDGET if self.room(look, key) <= 0.0 else None
+
+    def room(self, look: Look, key: str) -> float:
+        """How many calls of this kind may still be made."""
+        return self.budget.get(key, math.inf) - look.calls[key]
 
     def __repr__(self) -> str:
         return f"Calls({self.budget})"
@@ -239,6 +245,11 @@ class AnyOf:
             if status is not None:
                 return status
         return None
+
+    def room(self, look: Look, key: str) -> float:
+        """How many calls of this kind the rules leave."""
+        rooms = [room for rule in self.rules if (room := getattr(rule, "room", None))]
+        return min((room(look, key) for room in rooms), default=math.inf)
 
 
 def any_of(*rules: Rule) -> AnyOf:

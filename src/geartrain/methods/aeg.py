@@ -124,7 +124,7 @@ class AEG:
         mu, L_p, x, x_f = self._mu(problem), state.L_h, state.x, state.x_f
         norm = problem.geometry.norm
         tau = min(1.0, 0.5 * math.sqrt(mu / L_p))
-        eta = min(0.5 / mu, 0.5 / math.sqrt(mu * L_p))
+        eta = min(0.5 / mu, 0.5 / (math.sqrt(mu) * math.sqrt(L_p)))
         # 1.
         first = state.k == 0
         x_g = x_f if first else tau * x + (1.0 - tau) * x_f

@@ -156,8 +156,8 @@ class AFB:
 
         def accept(v: Vector, grad_g: Vector, grad_phi: Vector) -> bool:
             G = shifted + grad_g + mu_h * v
-            allowed = self.zeta**2 * lam**2 * dot(G, G) + self.sigma**2 * norm(v - y) ** 2
-            return bool(lam**2 * dot(grad_phi, grad_phi) <= allowed)
+            allowed = math.hypot(self.zeta * lam * norm(G), self.sigma * norm(v - y))
+            return lam * norm(grad_phi) <= allowed
 
         v0 = y if known else y + (x - state.y)
         grad_g0 = state.grad_g if known else None

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from geartrain.methods.base import InnerMethod, State, iterate
+from geartrain.methods.base import InnerMethod, State, ceiling, iterate
 from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner_rule import PaperRule, as_rule
@@ -139,7 +139,7 @@ class SAE:
         """One outer iteration."""
         L, A, y, z = state.L, state.A, state.y, state.z
         # line 3
-        a = (1.0 / L + math.sqrt(1.0 / L**2 + 4.0 * A / L)) / 2.0
+        a = (1.0 + math.sqrt(1.0 + 4.0 * A * L)) / (2.0 * L)
         A_next = A + a
         x = y if A == 0.0 else (A * y + a * z) / A_next
         # line 4
@@ -155,7 +155,7 @@ class SAE:
             lambda s: middle.step(F, s),
             middle.step(F, start),
             lambda s: test.over(F, s),
-            limit=100 + math.ceil(20.0 * state.L_h / L),
+            limit=100 + ceiling(20.0 * state.L_h / L),
         )
         assert zeta.grad is not None and zeta.grad_g is not None
         ratio = test.ratio(F, zeta)

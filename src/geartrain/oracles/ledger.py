@@ -67,6 +67,7 @@ class Ledger:
         self.calls: dict[str, int] = dict.fromkeys(keys, 0)
         self.seconds: dict[str, float] = dict.fromkeys(keys, 0.0)
         self.guard: Callable[[str], None] | None = None
+        self.room: Callable[[str], float] | None = None  # calls that may still be made, by key
 
     def add(self, key: str, calls: int, seconds: float) -> None:
         """Enter `calls` answers that took `seconds` together."""

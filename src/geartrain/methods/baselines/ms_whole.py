@@ -82,7 +82,7 @@ class MonteiroSvaiterWhole:
         """One proximal step on f."""
         L, A, y, z = state.L, state.A, state.y, state.z
         norm = problem.geometry.norm
-        a = (1.0 / L + math.sqrt(1.0 / L**2 + 4.0 * A / L)) / 2.0
+        a = (1.0 + math.sqrt(1.0 + 4.0 * A * L)) / (2.0 * L)
         x = y if A == 0.0 else (A * y + a * z) / (A + a)
         L_f = problem.L_h.need("L_h", "MonteiroSvaiterWhole") + problem.L_g.need(
             "L_g", "MonteiroSvaiterWhole"

@@ -127,10 +127,8 @@ def walk(
             from geartrain.compiled.components import compiled
 
             loop = compiled(rpdg_by_components)
-        x, before, total = phi.g.bulk(
-            "component",
+        x, before, total = terms.run(
             loop,
-            terms._component,
             order,
             weight,
             slopes,
