@@ -104,11 +104,11 @@ def block(G: Vector, k: int, lam: float) -> Vector:
     small = T @ G[:k, k:] @ T.T
     # newer steps with older changes: the newest secant equation holds
     w, U = np.linalg.eigh(np.triu(small) + np.triu(small, 1).T)
-    w = np.maximum(w, _LEAST * max(float(w[-1]), _TINY))
-    Z = U.T @ T
     M = np.zeros_like(G)
     M[:k, :k] = -lam * T.T @ T
-    M[k:, k:] = (Z.T / w) @ Z
+    if len(w) > 0 and w[-1] > _TINY:  # h is not flat along all of the steps
+        Z = U.T @ T
+        M[k:, k:] = (Z.T / np.maximum(w, _LEAST * w[-1])) @ Z
     _update(M, lam, G, k - 1, 2 * k - 1)
     return M
 
