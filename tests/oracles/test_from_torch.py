@@ -39,7 +39,7 @@ def test_value_and_gradient(dtype, exact):
 
 
 def test_a_run_is_the_run_on_the_hand_written_term():
-    """The same iterates but for rounding, and one evaluation per counted call."""
+    """The same iterates but for rounding; one evaluation per counted call, and none beside."""
     asked = []
     g = gt.Quadratic(np.diag(np.logspace(0, 3, 7)))
     term = gt.from_torch(lambda v: asked.append(1) or logistic(v), n=7, L=HAND.L, mu=0.2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.protocols import Vector, answers
@@ -12,9 +13,8 @@ from geartrain.problem import Sum
 
 # A result is one of the last points that were asked for, or its value is asked for again.
 _KEPT = 4
-_FUSED = "value_and_grad"
-
-Fused = Callable[[Vector], tuple[float, Vector]]
+# Questions whose answer begins with the value.
+_FUSED = {"value_and_grad", "second_order"}
 
 
 class PaidValues:
@@ -25,8 +25,8 @@ class PaidValues:
         self._last: dict[str, deque[tuple[Vector, float]]] = {}
         for oracle in self._oracles:
             last = self._last[oracle.name] = deque(maxlen=_KEPT)
-            if _FUSED in answers(oracle.term):
-                setattr(oracle, _FUSED, _remembering(oracle.value_and_grad, last))
+            for question in _FUSED & answers(oracle.term):
+                setattr(oracle, question, _remembering(getattr(oracle, question), last))
 
     def remember(self, x: Vector, values: dict[str, float]) -> None:
         """What an earlier part of the run has known at x."""
@@ -54,9 +54,11 @@ class PaidValues:
         return math.nan
 
 
-def _remembering(ask: Fused, last: deque[tuple[Vector, float]]) -> Fused:
-    def asked(x: Vector) -> tuple[float, Vector]:
-        answer = ask(x)
+def _remembering(
+    ask: Callable[..., tuple[Any, ...]], last: deque[tuple[Vector, float]]
+) -> Callable[..., tuple[Any, ...]]:
+    def asked(x: Vector, *more: Vector) -> tuple[Any, ...]:
+        answer = ask(x, *more)
         last.append((x.copy(), answer[0]))
         return answer
 

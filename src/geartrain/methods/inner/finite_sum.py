@@ -317,16 +317,14 @@ class ComponentSum(FiniteSum):
             from geartrain.compiled import components as kernels
 
             self._compiled = kernels.is_compiled(fn)
-        self._epoch, self._pass = epoch_by_components, pass_over_components
-        if self._compiled:
-            self._epoch = kernels.compiled(epoch_by_components)
-            self._pass = kernels.compiled(pass_over_components)
 
     def run(self, loop: Callable[..., Any], *args: Any) -> Any:
         """Run a loop over components: compiled as a whole, or one counted call after the other."""
-        if self._compiled:
-            return self.oracle.bulk("component", loop, self.oracle.term.component, *args)
-        return loop(np.zeros(1, dtype=np.int64), self.oracle.component, *args)
+        if not self._compiled:
+            return loop(np.zeros(1, dtype=np.int64), self.oracle.component, *args)
+        from geartrain.compiled.components import compiled
+
+        return self.oracle.bulk("component", compiled(loop), self.oracle.term.component, *args)
 
     @property
     def L_k(self) -> Vector:
@@ -344,7 +342,7 @@ class ComponentSum(FiniteSum):
         memory = self.forgotten()
         if hasattr(self.oracle.term, "grad") or hasattr(self.oracle.term, "value_and_grad"):
             return self.oracle.grad(v), memory
-        grad = self.run(self._pass, self.m, v, memory)
+        grad = self.run(pass_over_components, self.m, v, memory)
         _check_finite(grad, self.oracle, "component")
         return grad, memory
 
@@ -369,7 +367,8 @@ class ComponentSum(FiniteSum):
         numbers = (steps.tau_1, steps.tau_2, steps.a, alpha, steps.rho, steps.c)
         memory, b, total = memory.copy(), grad_g + beta, np.zeros_like(y)
         for part in pieces(self.oracle, "component", order.size, calls=2):
-            y, z, acc = self.run(self._epoch, order[part], scale, memory, xt, b, y, z, *numbers)
+            given = (order[part], scale, memory, xt, b, y, z, *numbers)
+            y, z, acc = self.run(epoch_by_components, *given)
             total = steps.rho ** (part.stop - part.start) * total + acc
         _check_finite(z, self.oracle, "component")
         return Epoch(y, z, total / max(steps.weight(order.size), 1.0))

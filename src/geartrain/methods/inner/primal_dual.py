@@ -31,6 +31,7 @@ from geartrain.methods.inner.finite_sum import (
     _check_finite,
     finite_sum,
 )
+from geartrain.methods.pieces import pieces
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
 
@@ -108,40 +109,26 @@ def walk(
     terms = finite_sum(phi.g)
     slopes, points = state.slopes.copy(), state.points.copy()
     x, before, total = state.v.copy(), state.before.copy(), state.total + phi.beta
-    if isinstance(terms, LinearSum):
-        from geartrain.compiled import primal_dual as kernels
+    eta, dual, extrapolate = numbers.eta, numbers.dual, numbers.extrapolate
+    for part in pieces(phi.g, "component", order.size, calls=2):
+        if isinstance(terms, LinearSum):
+            from geartrain.compiled import primal_dual as kernels
 
-        D = weights_of_quadratic(phi, terms)
-        shared = (*linear_arguments(terms), order, weight, slopes, points, state.start)
-        shared += (x, before, total, D, numbers.eta, numbers.dual, numbers.extrapolate)
-        A, ask = terms._A, phi.g.bulk
-        if sparse.issparse(A):
-            rows = (A.data, A.indices, A.indptr)
-            ask("component", kernels.walk_csr, kind, *rows, *shared, terms.term.n_features)
+            D = weights_of_quadratic(phi, terms)
+            shared = (*linear_arguments(terms), order[part], weight, slopes, points, state.start)
+            shared += (x, before, total, D, eta, dual, extrapolate)
+            A, ask = terms._A, phi.g.bulk
+            if sparse.issparse(A):
+                rows = (A.data, A.indices, A.indptr)
+                ask("component", kernels.walk_csr, kind, *rows, *shared, terms.term.n_features)
+            else:
+                ask("component", kernels.walk_dense, kind, A, *shared)
         else:
-            ask("component", kernels.walk_dense, kind, A, *shared)
-    else:
-        assert isinstance(terms, ComponentSum)
-        loop: Any = rpdg_by_components
-        if terms._compiled:
-            from geartrain.compiled.components import compiled
-
-            loop = compiled(rpdg_by_components)
-        x, before, total = terms.run(
-            loop,
-            order,
-            weight,
-            slopes,
-            points,
-            state.start,
-            x,
-            before,
-            total,
-            phi.alpha,
-            numbers.eta,
-            numbers.dual,
-            numbers.extrapolate,
-        )
+            assert isinstance(terms, ComponentSum)
+            kept = (order[part], weight, slopes, points, state.start, x, before, total)
+            x, before, total = terms.run(
+                rpdg_by_components, *kept, phi.alpha, eta, dual, extrapolate
+            )
     _check_finite(x, phi.g, "component")
     grad_g = terms.snapshot(x)[0]
     return PrimalDualState(
