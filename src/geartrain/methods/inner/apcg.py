@@ -29,6 +29,7 @@ from geartrain.methods.inner.primal_dual import (
     need_linear,
     weights_of_quadratic,
 )
+from geartrain.methods.pieces import pieces
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
 
@@ -96,13 +97,15 @@ class APCG:
         order = np.random.default_rng((*phi.key, state.s)).integers(m, size=math.ceil(1.0 / a))
         z, u = state.z.copy(), state.u.copy()
         Pz, Pu = (terms.term.pull_back(w / m) for w in (z, u))
-        shared = (*linear_arguments(terms), order, L, gamma, a, phi.beta, 1.0 / D, z, u, Pz, Pu)
+        fixed = (L, gamma, a, phi.beta, 1.0 / D, z, u, Pz, Pu)
         A, ask = terms._A, phi.g.bulk
-        if sparse.issparse(A):
-            rows = (A.data, A.indices, A.indptr)
-            ask("component", kernels.apcg_csr, *rows, *shared, terms.term.n_features)
-        else:
-            ask("component", kernels.apcg_dense, A, *shared)
+        for part in pieces(phi.g, "component", order.size):
+            shared = (*linear_arguments(terms), order[part], *fixed)
+            if sparse.issparse(A):
+                rows = (A.data, A.indices, A.indptr)
+                ask("component", kernels.apcg_csr, *rows, *shared, terms.term.n_features)
+            else:
+                ask("component", kernels.apcg_dense, A, *shared)
         v = -(phi.beta + Pz + Pu) / D
         _check_finite(v, phi.g, "component")
         return APCGState(v, terms.snapshot(v)[0], z, u, state.s + 1)
