@@ -1,8 +1,8 @@
 """The ledger: how often, and for how long, each oracle was asked.
 
-Methods never see a term itself, they see an `Oracle` around it. Every answer passes through
-it and is counted, timed and checked there, so no method counts by hand. Whoever monitors a
-run holds the bare term and stays out of the counts.
+Methods never see a term itself; they see an `Oracle` around it. Every answer passes through the
+oracle, which counts, times and checks it, so that no method counts by hand. Monitoring uses the
+term itself and is not counted.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _TUPLES = {2: "pair", 3: "triple"}
 
 
 def in_gradients(calls: Any, name: str, n: int, m: int = 1) -> Any:
-    """What the calls of the term `name` are worth in gradients of it.
+    """The number of gradients of the term `name` to which its calls are equivalent.
 
-    n partial derivatives are one gradient, m summands are one, and so is a product with the
-    Hessian. `calls` is by key such as ``"h.grad"``: a dict, or a table with such columns. Values
-    and proximal steps have no such worth and are not included.
+    A gradient is equivalent to n partial derivatives, to the gradients of m summands and to one
+    product with the Hessian. `calls` is a dict with keys such as ``"h.grad"``, or a table with such
+    columns. Values and proximal steps have no equivalent and are not included.
     """
     total: Any = 0.0
     for key, question in {k: q for q in QUESTIONS.values() for k in q.keys}.items():
@@ -52,14 +52,15 @@ class NonFiniteAnswer(ArithmeticError):
 
 
 class Ledger:
-    """Calls and seconds by key such as ``"h.grad"``.
+    """Numbers of calls and seconds by key, such as ``"h.grad"``.
 
     Attributes
     ----------
     calls, seconds : dict
-        How often and how long each oracle was asked.
+        How often each oracle was asked, and how long its answers took.
     guard : callable, optional
-        ``guard(key)`` is called before a counted question is asked; what it raises ends the run.
+        ``guard(key)`` is called before every counted question; an exception that it raises ends
+        the run.
     """
 
     def __init__(self, names: tuple[str, ...] = ("h", "g"), more: tuple[str, ...] = ()) -> None:
@@ -79,17 +80,17 @@ class Ledger:
 class Oracle(Asked):
     """A term as the methods see it: guarded, counted, timed and checked.
 
-    The questions of `geartrain.oracles.questions.QUESTIONS` are its methods. One that the term
-    does not answer itself is put together from those that it does and counted as what was really
-    asked; the gradient of a term with values only is estimated by differences.
+    Its methods are the questions of `geartrain.oracles.questions.QUESTIONS`. A question that the
+    term does not answer itself is derived from its other answers, and these are counted. The
+    gradient of a term with values only is estimated by differences.
 
-    An answer belongs to the method that asked: functions of the user get their arguments
-    read-only, and what they answer with is copied, for it may be a buffer that they use again.
+    Functions of the user get their arguments read-only, and the arrays that they return are copied,
+    because they may be buffers that are used again.
 
     Attributes
     ----------
     kept : dict
-        What the methods compute once for this oracle and keep beside it, by name.
+        Data that methods compute once for this oracle, by name.
     """
 
     estimates = True
@@ -115,10 +116,10 @@ class Oracle(Asked):
         return self._with_columns(question, fn)
 
     def bulk(self, kind: str, kernel: Callable[..., Any], *args: Any) -> Any:
-        """Run a compiled `kernel` that asks this term many times.
+        """Run a compiled `kernel` that evaluates this term many times.
 
         The kernel gets an int64 array of length one as its first argument and increments it
-        at the line where it evaluates the oracle.
+        whenever it evaluates the term.
         """
         key = f"{self.name}.{kind}"
         if self.ledger.guard is not None:
@@ -127,11 +128,11 @@ class Oracle(Asked):
         start = perf_counter()
         try:
             return kernel(tally, *args)
-        finally:  # what was asked before an error was asked
+        finally:  # calls before an error count, too
             self.ledger.add(key, int(tally[0]), perf_counter() - start)
 
-    # The three wrappers below are on the way of every call: names are local, and the check of an
-    # answer is one dot product, which NaN and infinity survive.
+    # Every call passes through one of the three wrappers below, so their names are local. An answer
+    # is checked by one dot product, which is not finite if an entry is NaN or infinite.
     def _vector(self, kind: str, fn: Callable[..., Any]) -> Callable[..., Vector]:
         ledger, foreign = self.ledger, self._foreign
         calls, seconds = ledger.calls, ledger.seconds
@@ -229,7 +230,7 @@ class Oracle(Asked):
         return ask
 
     def _with_columns(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Answers with columns; each of them is counted, the time belongs to the first key."""
+        """Answers with columns; every column is counted, and the time is that of the first key."""
         keys = [f"{self.name}.{key}" for key in question.keys]
 
         def ask(x: Vector, D: Vector) -> Any:
@@ -256,7 +257,7 @@ class Oracle(Asked):
         return ask
 
     def _checked(self, question: Question, kind: str, entry: Any, shape: tuple[int, ...]) -> Any:
-        """One entry of an answer with columns."""
+        """One entry of an answer with columns, converted and checked."""
         if kind == NUMBER:
             number = self._as_number(question.name, entry)
             if not math.isfinite(number):
@@ -276,7 +277,7 @@ class Oracle(Asked):
 
     @staticmethod
     def _refuse(key: str, out: Vector) -> None:
-        """Raise, unless only the square of a large number overflowed."""
+        """Raise an error, unless only the square of a large entry has overflowed."""
         if not np.isfinite(out).all():
             raise NonFiniteAnswer(f"{key} answered with NaN or infinity")
 
