@@ -28,6 +28,8 @@ from geartrain.oracles.vectors import blas_dot
 _FLOAT64 = np.dtype(np.float64)
 # NumPy's codes of real numbers: floats, integers, booleans.
 _REAL = "fiub"
+# Stands for a second argument that is not there: packing and unpacking *args takes longer.
+_NOTHING: Any = object()
 # Parts of an answer as an error names them.
 _ENTRIES = {NUMBER: "value", VECTOR: "gradient", COLUMNS: "columns"}
 _TUPLES = {2: "pair", 3: "triple"}
@@ -137,10 +139,10 @@ class Oracle(Asked):
         ledger, foreign = self.ledger, self._foreign
         calls, seconds = ledger.calls, ledger.seconds
         key, shape = f"{self.name}.{kind}", (self.n,)
-        clock, isfinite, ndarray, float64 = perf_counter, math.isfinite, np.ndarray, _FLOAT64
+        clock, infinity, ndarray, float64 = perf_counter, math.inf, np.ndarray, _FLOAT64
         dot = blas_dot()
 
-        def ask(x: Vector, *more: Any) -> Vector:
+        def ask(x: Vector, more: Any = _NOTHING) -> Vector:
             if ledger.guard is not None:
                 ledger.guard(key)
             if foreign:
@@ -148,7 +150,7 @@ class Oracle(Asked):
                 x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
             start = clock()
             try:
-                out = fn(x, *more)
+                out = fn(x) if more is _NOTHING else fn(x, more)
             except ValueError as error:
                 explain(error, key)
             seconds[key] += clock() - start
@@ -157,7 +159,7 @@ class Oracle(Asked):
                 out = self._as_vector(kind, out)
             elif foreign:
                 out = out.copy()
-            if not isfinite(dot(out, out)):
+            if not dot(out, out) < infinity:
                 self._refuse(key, out)
             return out
 
@@ -169,7 +171,7 @@ class Oracle(Asked):
         key, clock, isfinite = f"{self.name}.{kind}", perf_counter, math.isfinite
         highest = math.inf if kind == "value" and extended_valued(self.term) else math.nan
 
-        def ask(x: Vector, *more: Any) -> float:
+        def ask(x: Vector, more: Any = _NOTHING) -> float:
             if ledger.guard is not None:
                 ledger.guard(key)
             if foreign:
@@ -177,7 +179,7 @@ class Oracle(Asked):
                 x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
             start = clock()
             try:
-                out = fn(x, *more)
+                out = fn(x) if more is _NOTHING else fn(x, more)
             except ValueError as error:
                 explain(error, key)
             seconds[key] += clock() - start
@@ -197,9 +199,9 @@ class Oracle(Asked):
         calls, seconds = ledger.calls, ledger.seconds
         key, shape = f"{self.name}.{question.key}", (self.n,)
         clock, isfinite, ndarray, float64 = perf_counter, math.isfinite, np.ndarray, _FLOAT64
-        dot = blas_dot()
+        dot, infinity = blas_dot(), math.inf
 
-        def ask(x: Vector, *more: Any) -> tuple[float, Vector]:
+        def ask(x: Vector, more: Any = _NOTHING) -> tuple[float, Vector]:
             if ledger.guard is not None:
                 ledger.guard(key)
             if foreign:
@@ -207,7 +209,7 @@ class Oracle(Asked):
                 x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
             start = clock()
             try:
-                both = fn(x, *more)
+                both = fn(x) if more is _NOTHING else fn(x, more)
             except ValueError as error:
                 explain(error, key)
             seconds[key] += clock() - start
@@ -223,7 +225,7 @@ class Oracle(Asked):
                 out = out.copy()
             if not isfinite(value):
                 raise NonFiniteAnswer(f"{key} answered with the value {value}")
-            if not isfinite(dot(out, out)):
+            if not dot(out, out) < infinity:
                 self._refuse(key, out)
             return value, out
 

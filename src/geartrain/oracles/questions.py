@@ -117,7 +117,7 @@ class Question:
     name : str
         Name of the method of the term.
     arguments : str
-        Arguments of that method, as they are written in a call.
+        The one or two arguments of that method, as they are written in a call.
     answer : tuple of str
         The parts of the answer: `NUMBER`, `VECTOR` (n,) and `COLUMNS` (n, k).
     words : str
@@ -161,6 +161,8 @@ class Question:
     def __post_init__(self) -> None:
         if not self.keys:
             raise ValueError(f"question {self.name!r} needs a key or a column_key for the ledger")
+        if self.arguments.count(",") > 1:
+            raise ValueError(f"question {self.name!r} has more than two arguments")
         if unknown := set(self.answer) - set(_TYPES):
             raise ValueError(f"question {self.name!r}: an answer has no parts {sorted(unknown)}")
 
