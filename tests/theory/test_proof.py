@@ -122,7 +122,7 @@ class Spoiled:
     accuracy: float
     needs: ClassVar[tuple[str, ...]] = ("grad",)
 
-    def init(self, phi, v0, grad_g0):
+    def init(self, phi, v0, grad_g0, warm=None):
         Q = phi.g.term.Q + phi.alpha * np.eye(phi.n)
         best = np.linalg.solve(Q, phi.g.term.b - phi.beta)
         direction = np.random.default_rng(phi.key).standard_normal(phi.n)

@@ -16,6 +16,7 @@ inner products G alone and no vector of length n.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -54,10 +55,10 @@ class Memory:
     def __len__(self) -> int:
         return len(self.pairs)
 
-    @property
-    def vectors(self) -> tuple[Vector, ...]:
-        """The rows of V."""
-        return tuple(row for pair in self.pairs for row in pair.rows)
+    @cached_property
+    def rows(self) -> Rows:
+        """V."""
+        return Rows([row for pair in self.pairs for row in pair.rows])
 
     def add(self, pair: Pair, geometry: Geometry, most: int) -> Memory:
         """With one more pair, and no more than `most`."""
@@ -66,15 +67,17 @@ class Memory:
         k = 3 * len(pairs)
         gram = np.empty((k, k))
         gram[:-3, :-3] = self.gram[3 * first :, 3 * first :]
-        new = Rows(pair.rows, geometry)
-        for i, row in enumerate(row for p in pairs for row in p.rows):
-            gram[i, k - 3 :] = gram[k - 3 :, i] = new.dots(row)
+        for i, new in enumerate(pair.rows, start=k - 3):
+            if self.pairs:
+                gram[i, : k - 3] = gram[: k - 3, i] = self.rows.dots(new, geometry)[3 * first :]
+            gram[i, k - 3 :] = [geometry.dot(row, new) for row in pair.rows]
         return Memory(pairs, gram)
 
     def with_curvature_of_g(self, i: int, y_g: Vector, ratio: float, geometry: Geometry) -> Memory:
         """Pair i with a new y_g, and its y_h scaled by `ratio`."""
         pair = replace(self.pairs[i], y_g=y_g, scale=ratio * self.pairs[i].scale)
-        changed = Memory((*self.pairs[:i], pair, *self.pairs[i + 1 :]), self.gram.copy())
-        row = np.array([geometry.dot(v, y_g) for v in changed.vectors])
-        changed.gram[3 * i + 2, :] = changed.gram[:, 3 * i + 2] = row
-        return changed
+        row = self.rows.dots(y_g, geometry)
+        row[3 * i + 2] = geometry.dot(y_g, y_g)
+        gram = self.gram.copy()
+        gram[3 * i + 2, :] = gram[:, 3 * i + 2] = row
+        return Memory((*self.pairs[:i], pair, *self.pairs[i + 1 :]), gram)

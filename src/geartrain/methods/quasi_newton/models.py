@@ -23,12 +23,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from geartrain.geometry import Geometry
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.memory import Memory
-from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.methods.quasi_newton.tuning import Candidate
 from geartrain.oracles.protocols import Vector
 
@@ -51,7 +49,6 @@ class Shelf:
     scale: float  # that of f, before the first pair
     geometry: Geometry
     _made: dict[Candidate, LowRank] = field(default_factory=dict)
-    _rows: dict[int, Rows] = field(default_factory=dict)
 
     def __getitem__(self, candidate: Candidate) -> LowRank:
         if candidate not in self._made:
@@ -65,16 +62,18 @@ class Shelf:
         pairs = memory.pairs[-size:]
         k, first = len(pairs), 3 * (len(memory) - len(pairs))
         # rows of C: steps, then changes of a gradient
-        eye = np.eye(3 * len(memory))[first:]
-        S, Y_h, Y_g = eye[0::3], eye[1::3], eye[2::3]
+        i = np.arange(k)
+        C = np.zeros(((3 if kind == "correction" else 2) * k, 3 * len(memory)))
+        C[i, first + 3 * i] = 1.0
         if kind == "plain":
-            a, b = np.array([p.in_f for p in pairs]).T[:, :, None]
-            C = np.vstack([S, a * Y_h + b * Y_g])
+            C[k + i, first + 3 * i + 1], C[k + i, first + 3 * i + 2] = zip(
+                *(p.in_f for p in pairs), strict=True
+            )
         else:
-            C = np.vstack([S, np.array([[p.scale] for p in pairs]) * Y_h])
+            C[k + i, first + 3 * i + 1] = [p.scale for p in pairs]
         if kind == "correction":
-            C = np.vstack([C, Y_g])
-        G = C @ memory.gram @ C.T
+            C[2 * k + i, first + 3 * i + 2] = 1.0
+        G = C[:, first:] @ memory.gram[first:, first:] @ C[:, first:].T
         lam = self.lam
         if kind == "block":
             M = block(G, k, lam)
@@ -84,21 +83,19 @@ class Shelf:
             if kind == "plain":
                 lam = float(G[-1, -1]) / max(float(G[k - 1, -1]), _TINY)
             M = sequential(G, k, lam)
-        return LowRank(lam, Small(self._rows_of(memory), C, G, 0.5 * (M + M.T)))
-
-    def _rows_of(self, memory: Memory) -> Rows:
-        """One array of rows for all models of a memory."""
-        if id(memory) not in self._rows:
-            self._rows[id(memory)] = Rows(memory.vectors, self.geometry)
-        return self._rows[id(memory)]
+        return LowRank(lam, Small(memory.rows, C, G, 0.5 * (M + M.T), self.geometry))
 
 
 def sequential(G: Vector, k: int, lam: float) -> Vector:
     """Limited-memory BFGS from lam I; G holds the inner products of k steps and k changes."""
+    # in the order s_0, y_0, s_1, y_1, ..., so that update i changes a leading part only
+    order = np.arange(2 * k).reshape(2, k).T.ravel()
+    ordered = G[order[:, None], order]
     M = np.zeros_like(G)
-    for i in range(k):
-        _update(M, lam, G, i, k + i)
-    return M
+    for i in range(0, 2 * k, 2):
+        _update(M[: i + 2, : i + 2], lam, ordered[: i + 2, : i + 2], i, i + 1)
+    back = np.argsort(order)
+    return M[back[:, None], back]
 
 
 def block(G: Vector, k: int, lam: float) -> Vector:
@@ -149,20 +146,16 @@ def _update(M: Vector, lam: float, G: Vector, s: int, y: int) -> None:
 def _orthonormal(gram: Vector, new: float) -> Vector:
     """Coefficients of orthonormal rows, from the newest row to the oldest.
 
-    Rows of length one of which less than the part `new` is new are left out. By the Cholesky
-    factor of the rows that are kept.
+    Rows of length one of which less than the part `new` is new are left out.
     """
     k = len(gram)
-    L = np.zeros((k, k))
-    kept: list[int] = []
+    T, j = np.zeros((k, k)), 0
     for i in range(k - 1, -1, -1):
-        j = len(kept)
-        c = solve_triangular(L[:j, :j], gram[i][kept], lower=True, check_finite=False)
+        c = T[:j] @ gram[i]
         left = float(gram[i, i] - c @ c)
         if left > new**2:
-            L[j, :j], L[j, j] = c, np.sqrt(left)
-            kept.append(i)
-    j = len(kept)
-    T = np.zeros((j, k))
-    T[:, kept] = solve_triangular(L[:j, :j], np.eye(j), lower=True, check_finite=False)
-    return T
+            size = np.sqrt(left)
+            T[j] = -(c / size) @ T[:j]
+            T[j, i] += 1.0 / size
+            j += 1
+    return T[:j]

@@ -28,34 +28,28 @@ class Rows:
     ----------
     rows : sequence of arrays
         The vectors.
-    geometry : Geometry
-        Of the inner products.
     """
 
-    def __init__(self, rows: Sequence[Vector], geometry: Geometry) -> None:
-        self.rows, self.geometry = tuple(rows), geometry
-        self._block = np.array(self.rows) if self.rows and self.rows[0].size <= SHORT else None
+    def __init__(self, rows: Sequence[Vector]) -> None:
+        self.rows = tuple(rows)
+        short = bool(self.rows) and self.rows[0].size <= SHORT
+        self._block = np.array(self.rows) if short else None
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def dots(self, v: Vector) -> Vector:
+    def dots(self, v: Vector, geometry: Geometry) -> Vector:
         """Inner products of all rows with v."""
-        primal, w = self.geometry.primal, self.geometry.dual(v)
+        w = geometry.dual(v)
         if self._block is not None:
-            return primal(self._block) @ w
-        return np.array([primal(row) @ w for row in self.rows])
+            return geometry.primal(self._block) @ w
+        return np.array([geometry.primal(row) @ w for row in self.rows])
 
     def combine(self, c: Vector) -> Vector:
         """The vector sum_i c_i rows_i."""
         if self._block is not None:
             return c @ self._block
         return _combined(c, self.rows)
-
-    def gram(self) -> Vector:
-        """All inner products."""
-        G = np.array([self.dots(row) for row in self.rows]).reshape(len(self), len(self))
-        return 0.5 * (G + G.T)
 
 
 def _combined(c: Vector, rows: Sequence[Vector]) -> Vector:
