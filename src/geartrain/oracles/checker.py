@@ -1,4 +1,4 @@
-"""A term under examination: its answers, how many were asked for, and how noisy they are.
+"""Shared parts of the checks of a term: counted answers and estimates of their noise.
 
 ========  ================  ==========================================================
 symbol    name              meaning
@@ -9,9 +9,9 @@ gamma_k   ``_GAMMA``        (k!)^2/(2k)!, so that E gamma_k |T^k|^2 = sigma^2
 ========  ================  ==========================================================
 
 The noise is estimated by a table of differences [1]_. For a smooth function the k-th differences of
-answers at spacing h fall like h^k until only the noise is left, be it rounding or the tolerance of
-a simulator. A function may be smooth and yet steeper than the spacing resolves: a noise that looks
-large is therefore looked at again with points that are closer.
+answers at spacing h decrease like h^k until only the noise is left, which may come from rounding or
+from the tolerance of a simulator. A smooth function may also vary faster than the spacing resolves.
+If the noise seems large, it is therefore estimated again from points that are closer.
 
 References
 ----------
@@ -68,19 +68,19 @@ class _Counted(Asked):
 
 
 class Checker:
-    """A term under examination; what is wrong gathers in `problems`.
+    """A term that is being checked; the problems that are found are collected in `problems`.
 
     Parameters
     ----------
     term : object
         The term.
     x : array (n,)
-        Where to look.
+        The point around which the term is checked.
     rng : Generator
-        Of random directions.
+        Generator of random directions.
     calls : float
-        How many calls may be made. n partial derivatives or m summands count as one call, a
-        product with the Hessian as one call per column.
+        The number of calls that may be made. n partial derivatives or m summands count as one call,
+        and products with the Hessian as one call per column.
     """
 
     def __init__(self, term: Any, x: Vector, rng: np.random.Generator, calls: float) -> None:
@@ -95,8 +95,8 @@ class Checker:
         self.calls: Counter[str] = Counter()
         self.left = float(calls)
         self.scale = 1.0 + norm(x) / math.sqrt(self.n)
-        # Standard deviations of the errors of a value and of a gradient, and whether the gradient
-        # is too noisy for its changes to mean anything.
+        # Standard deviations of the errors of a value and of a gradient, and whether one of them
+        # is too large for differences to be meaningful.
         self.value_noise = self.grad_noise = 0.0
         self.noisy = False
         self.stated_noise = float(getattr(term, "noise", 0.0) or 0.0)
@@ -106,14 +106,14 @@ class Checker:
         self._grads: dict[bytes, Vector] = {}
         self._errors: dict[bytes, float] = {}
 
-    # What is asked ----------------------------------------------------------------------
+    # Answers ----------------------------------------------------------------------
 
     def has(self, question: str) -> bool:
         """Whether `question` can be answered, by the term or from its other answers."""
         return can(self.term, question)
 
     def spend(self, question: Question, args: tuple[Any, ...]) -> None:
-        """Enter a call, or refuse it."""
+        """Count a call, or raise `OutOfCalls`."""
         per = question.per_gradient
         cost = 1.0 if per is None else 1.0 / per(self.n, getattr(self.term, "n_components", 1) or 1)
         if COLUMNS in question.answer:
@@ -124,7 +124,7 @@ class Checker:
         self.calls[question.name] += 1
 
     def give_up(self, problem: str) -> NoReturn:
-        """End a check with this problem."""
+        """Report this problem and end the check."""
         self.problems.append(problem)
         raise Broken
 
@@ -149,7 +149,7 @@ class Checker:
         return self._grads[key]
 
     def remember_x(self) -> None:
-        """Keep the answers in `at_x`, so that they are not asked for again."""
+        """Store the answers in `at_x`, so that they are not asked for again."""
         value, grad = self.at_x.get("value_and_grad", (None, None))
         value = self.at_x.get("value") if value is None else value
         grad = self.at_x.get("grad") if grad is None else grad
@@ -163,7 +163,7 @@ class Checker:
         self._values[x.tobytes()] = float(value)
         self._grads[x.tobytes()] = np.array(grad, dtype=np.float64)
 
-    # Where it is asked ------------------------------------------------------------------
+    # Points ------------------------------------------------------------------
 
     def direction(self) -> Vector:
         """A random unit vector."""
@@ -174,11 +174,11 @@ class Checker:
         """A random point at the distance of the scale of x."""
         return self.x + self.scale * self.rng.standard_normal(self.n)
 
-    # How noisy the answers are ----------------------------------------------------------
+    # Noise ----------------------------------------------------------
 
     def measure_noise(self) -> None:
-        """Estimate the noise of values and gradients; too much of it is a problem."""
-        u = self.x + 1e-3 * self.scale * self.direction()  # off the kinks that x may lie on
+        """Estimate the noise of values and gradients, and report it if it is large."""
+        u = self.x + 1e-3 * self.scale * self.direction()  # x itself may lie on a kink
         d = self.direction()
         kinds = {name: self.has(name) for name in ("value", "grad")}
         found = {"value": 0.0, "grad": 0.0}
@@ -205,7 +205,7 @@ class Checker:
             )
 
     def _sizes(self, u: Vector) -> dict[str, float]:
-        """Against what the noise near u is judged."""
+        """Sizes of value and gradient to which their noise near u is compared."""
         sizes = {"value": 0.0, "grad": 0.0}
         if self.has("grad"):
             sizes["grad"] = norm(self.grad(u))
@@ -214,7 +214,7 @@ class Checker:
         return {name: max(size, float(np.finfo(np.float64).tiny)) for name, size in sizes.items()}
 
     def grad_error(self, u: Vector) -> float:
-        """Bound of the errors of a gradient at u, by one more call close to it."""
+        """Bound of the errors of the gradient at u, from one more call close to u."""
         key = u.tobytes()
         if key not in self._errors:
             near = u * (1.0 + 8.0 * EPS * self.rng.standard_normal(self.n))
@@ -225,7 +225,7 @@ class Checker:
 
 
 def _noise(table: Vector) -> float:
-    """The noise of answers at equally spaced points, by the differences that are smooth no more."""
+    """The noise of answers at equally spaced points: the median of the orders three to five."""
     by_order = []
     for k in range(1, _POINTS):
         table = np.diff(table, axis=0)
