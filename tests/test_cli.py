@@ -11,6 +11,8 @@ import pytest
 from geartrain import theory
 from geartrain.cli import main
 
+pytestmark = pytest.mark.same_everywhere  # figures of the theory, compared to three digits
+
 PLAN = ["plan", "--L-h", "1", "--L-g", "1e4", "--mu", "1e-3", "--eps", "1e-6"]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+from dataclasses import fields
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from geartrain.lab.profile import arithmetic, solvers
 from geartrain.lab.profile import measure as profile_measure
 from geartrain.lab.profile import report as profile_report
 from geartrain.lab.profile.families import FAMILIES, LARGEST, Problem, problem, problems, seed
+from geartrain.methods.choice import ChoiceTuning
 
 ONE_ROUND = len(FAMILIES)
 
@@ -97,8 +101,6 @@ def test_the_terms_hold_what_they_say(family):
 
 def test_the_report_is_used_by_the_profile_alone():
     """Nothing in the library or in the benchmarks draws report problems but the profile itself."""
-    from pathlib import Path
-
     root = Path(gt.__file__).parent
     places = [*root.rglob("*.py"), *(root.parents[1] / "benchmarks").rglob("*.py")]
     for path in places:
@@ -276,9 +278,16 @@ def test_the_bench_writes_figures_and_pictures(tmp_path, monkeypatch, planted, c
     profile_measure.run(str(tmp_path / "profile.json"), quick=True)
     data = json.loads((tmp_path / "profile.json").read_text())
     assert data["split"] == "report" and len(data["rows"]) == len(planted)
+    assert "Infinity" not in (tmp_path / "profile.json").read_text()
     for name in ("profile.png", "profile_bills.png"):
         assert (tmp_path / name).stat().st_size > 10_000
     assert "price ratio 1000" in capsys.readouterr().out
+
+
+def test_a_file_that_cannot_be_written_is_found_before_the_measurement(tmp_path, monkeypatch):
+    monkeypatch.setattr(profile_measure, "measure", lambda split, count: pytest.fail("measured"))
+    with pytest.raises(OSError, match="no"):
+        profile_measure.run(str(tmp_path / "no" / "profile.json"))
 
 
 def test_rows_of_a_measurement(monkeypatch):
@@ -289,3 +298,25 @@ def test_rows_of_a_measurement(monkeypatch):
     names = {*solvers.LBFGS, *solvers.OTHERS, *map(solvers.auto_at, solvers.RHOS)}
     assert solved == {(p, s) for p in "ab" for s in names}
     assert profile_report.summary(rows)["unsolved"] == []
+
+
+# Sensitivity ------------------------------------------------------------------------------
+
+
+def test_every_tuning_can_be_changed_and_put_back():
+    path = Path(__file__).parents[1] / "benchmarks" / "sensitivity.py"
+    spec = importlib.util.spec_from_file_location("sensitivity", path)
+    sensitivity = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sensitivity)
+    found = sensitivity.tunings("geartrain.methods")
+    owners = {type(gt.SAEQN().tuning): lambda: gt.SAEQN().tuning, ChoiceTuning: ChoiceTuning}
+    assert set(owners) <= set(found)
+    for tuning, make in owners.items():
+        name, default = next(
+            (f.name, f.default) for f in fields(tuning) if type(f.default) is float
+        )
+        with sensitivity.changed(tuning, name, 2.0 * default):
+            assert getattr(make(), name) == 2.0 * default
+        assert getattr(make(), name) == default
+    assert sensitivity.scaled((("block", 60), 0.8, True), 2.0) == (("block", 120), 0.9, True)
+    assert sensitivity.scaled((3, 0.8), 0.5) == (2, 0.4)

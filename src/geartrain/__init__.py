@@ -14,6 +14,7 @@ from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
 from geartrain.methods.baselines.catalyst import Catalyst
 from geartrain.methods.baselines.fgm import FGM
+from geartrain.methods.baselines.gradient_sliding import GradientSliding
 from geartrain.methods.baselines.katyusha_whole import KatyushaWhole
 from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
 from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
@@ -21,12 +22,15 @@ from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner.acd import ACD
 from geartrain.methods.inner.agm import AGM
+from geartrain.methods.inner.apcg import APCG
 from geartrain.methods.inner.approx import APPROX
 from geartrain.methods.inner.exact import Exact
 from geartrain.methods.inner.katyusha import Katyusha
 from geartrain.methods.inner.l_katyusha import LKatyusha
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.nesterov_stich import NesterovStich
+from geartrain.methods.inner.rpdg import RPDG
+from geartrain.methods.inner.spdc import SPDC
 from geartrain.methods.inner.varag import Varag
 from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
 from geartrain.methods.inner_rule import PaperRule
@@ -49,15 +53,18 @@ __all__ = [
     "AFB",
     "AGM",
     "AGS",
+    "APCG",
     "APPROX",
     "FGM",
     "GMCO",
     "LBFGS",
     "RKHS",
+    "RPDG",
     "RSAE",
     "SAE",
     "SAEQN",
     "SCSAE",
+    "SPDC",
     "ACDWhole",
     "Catalyst",
     "CoordinateSearch",
@@ -65,6 +72,7 @@ __all__ = [
     "DirectionalSearch",
     "Exact",
     "FixedPeriod",
+    "GradientSliding",
     "GradientTest",
     "Katyusha",
     "KatyushaWhole",

@@ -10,8 +10,6 @@ tried, and goes on while h is small beside g. Since gamma shows only in the run,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.auto import Auto
 from geartrain.methods.base import InnerMethod
@@ -26,9 +24,8 @@ from geartrain.problem import Sum
 _MEMORY = 50
 
 
-def make_auto(problem: Sum, inner: str | InnerMethod, given: Mapping[str, float] | None) -> Auto:
-    """The method "auto" for `problem`, with prices as they were given to `geartrain.minimize`."""
-    prices = Prices(given)
+def make_auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> Auto:
+    """The method "auto" for `problem`."""
     return Auto(choose(problem, inner, prices), prices)
 
 

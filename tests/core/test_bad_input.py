@@ -124,7 +124,11 @@ def test_terms(make, error, message):
         ({"max_iter": 2.5}, TypeError, "max_iter must be a whole number, got 2.5"),
         ({"seed": -1}, ValueError, "seed must be at least 0, got -1"),
         ({"seed": None}, TypeError, "seed must be a whole number, got None"),
-        ({"stop": 1e-3}, TypeError, "stop must be a rule from geartrain.core.stopping, got 0.001"),
+        (
+            {"stop": 1e-3},
+            TypeError,
+            "stop must be a rule such as gt.stop.Gradient",
+        ),
         ({"callback": 3}, TypeError, "callback must be callable or a list of callables, got 3"),
         ({"callback": [3]}, TypeError, "callback must be callable or a list of callables, got 3"),
         ({"method": "sea"}, ValueError, "unknown method 'sea'; did you mean 'sae'[?] Choose one"),

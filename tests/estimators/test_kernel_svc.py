@@ -189,6 +189,7 @@ def test_progress(moons, capsys):
     assert "KernelSVC, 0 or 1: block 0: violation 2" in capsys.readouterr().err
 
 
+# Paper: kernel SVM
 @pytest.mark.parametrize("mu", [0.1, 0.01])
 def test_smoothed_hinge_against_scipy(moons, mu):
     X, y = moons[0][:120], 2.0 * moons[1][:120] - 1.0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.core.run_state import Certificate
-from geartrain.core.status import Status
+from geartrain.core.status import ROUNDING, Status
 from hostile import judge as module
 from hostile.generator import KINDS, Asked, case
 from hostile.judge import Budget, Trial
@@ -60,14 +60,14 @@ def _false_success(res, *terms):
 
 def _false_rounding(res, *_):
     _back_to_start(res)
-    res.success, res.status, res.message = False, Status.STALLED, Status.STALLED.message
+    res.success, res.status, res.message = False, Status.STALLED, ROUNDING
 
 
 def _certify(bound):
     def change(res, *_):
         _back_to_start(res)
         res.success, res.status = False, Status.MAX_ITER
-        res.certificate = Certificate(bound, "none")
+        res.certificate = SimpleNamespace(bound=bound, assumption="none")
 
     return change
 

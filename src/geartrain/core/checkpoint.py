@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -42,6 +43,7 @@ FORMAT = 1
 _DIGEST = 32
 # The time between two files is at least this multiple of what writing one takes.
 _SPARE = 20.0
+_NUMBERS = itertools.count()  # of the temporary files of this process
 
 
 class CheckpointError(ValueError):
@@ -140,31 +142,54 @@ class Saver:
         except CheckpointError:  # a rule of the user's own is given again with `resume`
             self.rule = None
         self._due = -math.inf
-        self._warned = False
+        self._warned: set[str] = set()
+        self._written: tuple[int, ...] | None = None  # the file that this run has written last
         with contextlib.suppress(OSError), self.path.open("rb") as file:
             if file.read(len(MAGIC)) not in (MAGIC, b""):
                 raise CheckpointError(
                     f"{self.path} exists and is not a checkpoint; it would be overwritten"
                 )
 
-    def save(self, run: Callable[[], RunState], now: bool = False) -> None:
-        """Write what `run` gives, if it is time."""
+    def save(self, run: Callable[[], RunState], now: bool = False) -> tuple[str, ...]:
+        """Write what `run` gives, if it is time; what there is to tell, each thing once."""
         start = monotonic()
         if start < self._due and not now:
-            return
+            return ()
+        told = []
         try:
+            there = _identity(self.path)
+            if self._written is not None and there not in (None, self._written):
+                told.append(
+                    f"another run writes to {self.path}, too: give every run a checkpoint of its "
+                    "own"
+                )
             given = (self.rule, self.max_iter, self.given, self.every, self.fingerprint)
             write(self.path, dumps(Saved(run(), *given, self.heard)))
+            self._written = _identity(self.path)
         except (OSError, CheckpointError) as error:
-            if not self._warned:
-                self._warned = True
-                warnings.warn(
-                    f"the checkpoint could not be written, the run goes on without: {error}",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
+            told.append(f"the checkpoint could not be written, the run goes on without: {error}")
         end = monotonic()
         self._due = end + max(self.every, _SPARE * (end - start))
+        return tuple(text for text in told if self._is_new(text))
+
+    def _is_new(self, text: str) -> bool:
+        """Warn, unless the same kind of warning was given before."""
+        kind = text[:20]
+        if kind in self._warned:
+            return False
+        self._warned.add(kind)
+        with contextlib.suppress(RuntimeWarning):  # under -W error; the run goes on
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return True
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """What tells one file at `path` from the next."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 # Files ------------------------------------------------------------------------------------
@@ -172,7 +197,7 @@ class Saver:
 
 def write(path: Path, data: bytes) -> None:
     """Replace the file at `path` in one move that survives a crash of the machine."""
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}-{next(_NUMBERS)}.tmp")
     try:
         with temporary.open("wb") as file:
             file.write(data)

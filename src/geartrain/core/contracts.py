@@ -23,13 +23,17 @@ class State:
     starting point of a resumed run.
     """
 
-    A: float = math.nan  # f(point) - f* <= |x0 - x*|^2/(2 A), from x0 on without a restart
-    L: float = math.nan  # parameter of the envelope or length of the step; recorded only
-    ms_ratio: float = math.nan  # of the Monteiro-Svaiter test; recorded only
     value: float = math.nan  # f(point), where known without a further call
     grad_bound: float = math.nan  # upper bound on |grad f(point)| by the stated constants
-    stalled: bool = False  # no further progress is possible: the run ends after this iteration
+    gap_weight: float = math.nan  # w with f(point) - f* <= |x0 - x*|^2/(2w), proven from x0 on
+    gap_rests_on: tuple[str, ...] = ()  # constants of the problem that this proof uses
+    stalled: bool = False  # no further progress: the run ends after this iteration
+    rounding: bool = False  # with `stalled`: it is shown that rounding is the cause
     note: str = ""  # a line for ``res.history.notes``
+    # Recorded only: the weight A_k, the parameter of the envelope, the Monteiro-Svaiter ratio.
+    A: float = math.nan
+    L: float = math.nan
+    ms_ratio: float = math.nan
 
     @property
     def point(self) -> Vector:

@@ -49,6 +49,11 @@ def goes_on(method: AnyMethod) -> bool:
     return not isinstance(method, WholeMethod) or callable(getattr(method, "resume", None))
 
 
+def ceiling(number: float) -> int:
+    """The next whole number; a very large one for what is larger or infinite."""
+    return math.ceil(min(number, 2.0**62))
+
+
 def iterate(
     step: Callable[[T], T], state: T, done: Callable[[T], bool], limit: int
 ) -> tuple[T, int]:
@@ -74,6 +79,7 @@ class InnerRun:
     gave_up: bool = False  # the method found no further step
 
 
+# Paper: Assumption 3
 def basic_calls(g: Oracle, needs: tuple[str, ...]) -> int:
     """Calls of g's basic oracle so far, by Assumption 3 of the paper.
 

@@ -41,7 +41,22 @@ class AutoState(State):
     ms_ratio = property(lambda self: self.current.ms_ratio)
     value = property(lambda self: self.current.value)
     grad_bound = property(lambda self: self.current.grad_bound)
-    stalled = property(lambda self: self.current.stalled)
+    rounding = property(lambda self: self.current.rounding)
+
+    @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """That of the first method: a later one has started from another point."""
+        return math.nan if self.choice.changes else self.current.gap_weight
+
+    @property
+    def gap_rests_on(self) -> tuple[str, ...]:  # type: ignore[override]
+        """That of the current method."""
+        return self.current.gap_rests_on
+
+    @property
+    def stalled(self) -> bool:  # type: ignore[override]
+        """Whether the current method is, and no other one goes on."""
+        return self.current.stalled and (self.choice.settled or self.current.rounding)
 
     @property
     def point(self) -> Vector:
@@ -69,8 +84,8 @@ class Auto:
     2. SAE-QN is left for L-BFGS on the sum, from the last point, where measured prices turn out to
        be alike, where g's part of the bill gets out of hand, or, at a
        small price ratio, where h is not small beside g along the last step
-    3. where L-BFGS stalls before the stopping rule is met, SAE-QN goes on from the best point, and
-       there are no further changes
+    3. where the current method stalls before the stopping rule is met, and not by rounding, the
+       other one goes on from the best point, and there are no further changes
 
     Guarantee: that of the method in use, `geartrain.SAEQN` or `geartrain.ScipyLBFGS`. A change
     costs the calls with which the next method starts.
@@ -110,7 +125,7 @@ class Auto:
     def describe(self, problem: Sum, state: AutoState | None) -> str:
         """The choice, what happened, and the bill."""
         choice = self.choice if state is None else state.choice
-        return str(replace(choice, bill=Bill.of(problem, self.prices)))
+        return str(replace(choice, bill=Bill.of(problem.ledger, self.prices)))
 
     def _run(
         self, problem: Sum, x0: Vector, report: Report, choice: Choice, current: State | None
@@ -126,17 +141,20 @@ class Auto:
                 drive(choice.current, p, x0, leg.tell, current)
             if leg.ended or (leg.change is None and choice.settled):
                 return
-            change = leg.change or Change(Reason.STALLED, Reason.STALLED.value)
+            change = leg.change or _stalled(choice)
             choice = replace(choice, changes=(*choice.changes, change))
-            note = f"method changed: {change}"
+            note = f"method changed: {change.told}"
             x0, current = leg.best, None
-            if change.reason is Reason.STALLED:  # line 3; the point itself was reported before
-                current = cast(Method[State], choice.current).init(p, x0)
+            following = choice.current
+            if change.reason is Reason.STALLED and isinstance(following, Method):
+                current = following.init(p, x0)  # the point itself was reported before
 
     def leave(self, problem: Sum, choice: Choice, state: State) -> Change | None:
         """Line 2: why the method should be left now, or None."""
         if choice.settled or choice.changes or not isinstance(choice.method, Method):
             return None
+        if state.stalled:
+            return _stalled(choice)
         tuning, ledger, seen = self.tuning, problem.ledger, cast(Separating, state)
         dear, cheap = problem.h.name, problem.g.name
         p_h, p_g = self.prices.of(dear, problem), self.prices.of(cheap, problem)
@@ -182,6 +200,11 @@ class _Leg:
             self.best, self.lowest = state.point, state.value
         self.change = self.auto.leave(self.problem, self.choice, state)
         return self.change is None
+
+
+def _stalled(choice: Choice) -> Change:
+    name = "sae-qn" if isinstance(choice.current, Method) else "L-BFGS"
+    return Change(Reason.STALLED, Reason.STALLED.value.format(name=name))
 
 
 def exchanged(problem: Sum) -> Sum:

@@ -25,7 +25,7 @@ from geartrain.core.contracts import (
     State,
     WholeMethod,
 )
-from geartrain.core.loop import InnerRun, drive, iterate, solve_model
+from geartrain.core.loop import InnerRun, ceiling, drive, iterate, solve_model
 from geartrain.core.stopping import Look, Rule
 from geartrain.oracles.protocols import QUESTIONS
 
@@ -43,6 +43,7 @@ __all__ = [
     "WholeMethod",
     "as_inner",
     "as_method",
+    "ceiling",
     "drive",
     "iterate",
     "solve_model",

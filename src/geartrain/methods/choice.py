@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from geartrain.methods.base import AnyMethod
+from geartrain.oracles.ledger import Ledger
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
 
@@ -23,7 +25,7 @@ class Reason(Enum):
     CHEAP = "a gradient of {dear} costs {ratio:.2g} times one of {cheap}"
     OUT_OF_HAND = "{ratio:.0f} gradients of {cheap} for one of {dear}"
     NOT_SMALL = "{dear} is not small beside {cheap} along the last step"
-    STALLED = "it stalled, sae-qn goes on"
+    STALLED = "{name} stalled"
 
 
 @dataclass(frozen=True)
@@ -58,52 +60,84 @@ class Prices:
     Parameters
     ----------
     given : dict, optional
-        By key, as in ``res.calls``, e.g. ``{"h.grad": 100.0, "g.grad": 1.0}``.
+        By key, as in ``res.calls``, e.g. ``{"h.grad": 100.0, "g.grad": 1.0}``. A gradient whose
+        price is not given costs 1; other calls whose price is not given are not on the bill.
     """
 
-    given: Mapping[str, float] | None = None
+    given: dict[str, float] | None = None
 
-    def __post_init__(self) -> None:
-        for key, price in (self.given or {}).items():
-            as_positive(price, f"the price of {key!r}")
+    @staticmethod
+    def checked(given: Mapping[str, float] | None, ledger: Ledger) -> Prices:
+        """`given`, if its keys are those of the ledger and its prices are positive numbers."""
+        if given is None:
+            return Prices()
+        known = ", ".join(ledger.calls)
+        if not isinstance(given, Mapping):
+            raise TypeError(
+                f"prices must be a dict such as {{'h.grad': 100.0, 'g.grad': 1.0}}, got "
+                f"{given!r:.60}; its keys are {known}"
+            )
+        for key in given:
+            if key not in ledger.calls:
+                raise ValueError(f"prices has the unknown key {key!r}; the keys are {known}")
+        return Prices(
+            {key: as_positive(price, f"the price of {key!r}") for key, price in given.items()}
+        )
 
     def of(self, name: str, problem: Sum) -> float:
         """The price of a gradient of the term `name`; 1 where nothing is known."""
-        key = f"{name}.grad"
+        price = self.of_call(f"{name}.grad", problem.ledger)
+        return 1.0 if math.isnan(price) else price
+
+    def of_call(self, key: str, ledger: Ledger) -> float:
+        """The price of one call by its key; nan where nothing is known."""
         if self.given is not None:
-            return float(self.given.get(key, 1.0))
-        calls = problem.ledger.calls[key]
-        return problem.ledger.seconds[key] / calls if calls else 1.0
+            return self.given.get(key, 1.0 if key.endswith(".grad") else math.nan)
+        return ledger.seconds[key] / ledger.calls[key] if ledger.calls[key] else math.nan
+
+
+# Kinds of calls in words.
+_WORDS = {
+    "grad": "gradients",
+    "value": "values",
+    "component": "gradients of summands",
+    "coord": "partial derivatives",
+    "prox": "proximal steps",
+    "product": "Hessian products",
+}
 
 
 @dataclass(frozen=True)
 class Bill:
-    """Gradients of both terms and their prices, after a run."""
+    """Everything that was asked in a run, and what it costs."""
 
-    calls: dict[str, int]  # by term
-    prices: dict[str, float]  # by term
+    calls: dict[str, int]  # by key, those that were made
+    prices: dict[str, float]  # of one call, by the same keys; nan where there is none
     unit: str  # " s" where prices are measured
 
     @staticmethod
-    def of(problem: Sum, prices: Prices) -> Bill:
+    def of(ledger: Ledger, prices: Prices) -> Bill:
         """The bill so far."""
-        names = ("h", "g")
-        return Bill(
-            {name: problem.ledger.calls[f"{name}.grad"] for name in names},
-            {name: prices.of(name, problem) for name in names},
-            "" if prices.given is not None else " s",
-        )
+        calls = {key: count for key, count in ledger.calls.items() if count}
+        unit = "" if prices.given is not None else " s"
+        return Bill(calls, {key: prices.of_call(key, ledger) for key in calls}, unit)
 
     @property
     def total(self) -> float:
-        """The sum."""
-        return sum(self.calls[name] * self.prices[name] for name in self.calls)
+        """The sum over all calls that have a price."""
+        parts = (self.calls[key] * price for key, price in self.prices.items())
+        return sum(part for part in parts if not math.isnan(part))
 
     def __str__(self) -> str:
-        calls, prices, unit = self.calls, self.prices, self.unit
-        return (
-            f"bill: {calls['h']} gradients of h at {prices['h']:.3g}{unit} and {calls['g']} of g "
-            f"at {prices['g']:.3g}{unit} = {self.total:.4g}{unit}"
+        parts = []
+        for key, count in self.calls.items():
+            name, kind = key.rsplit(".", 1)
+            price = self.prices[key]
+            at = "without a price" if math.isnan(price) else f"at {price:.3g}{self.unit}"
+            parts.append(f"{count} {_WORDS.get(kind, kind)} of {name} {at}")
+        *first, last = parts or ["nothing"]
+        return f"bill: {' and '.join([', '.join(first), last] if first else [last])}" + (
+            f" = {self.total:.4g}{self.unit}"
         )
 
 
@@ -114,8 +148,9 @@ class Change:
     reason: Reason
     told: str  # the reason with its numbers
 
-    def __str__(self) -> str:
-        return "L-BFGS stalled" if self.reason is Reason.STALLED else self.told
+
+# The runner-up in words.
+_OTHER = {"sae-qn": "SciPy's L-BFGS on the sum", "lbfgs": "SAE-QN"}
 
 
 @dataclass(frozen=True)
@@ -169,13 +204,12 @@ class Choice:
         lines = [f"{self.name}: {self.told}"]
         words = "; ".join(change.told for change in self.changes)
         if words:
-            left = self.changes[0].reason is not Reason.STALLED
-            where = "left for SciPy's L-BFGS on the sum" if left else "L-BFGS on the sum"
-            lines.append(f"{where}: {words}")
+            lines.append(f"left for {_OTHER[self.name]}: {words}")
         if self.bill is not None:
             lines.append(str(self.bill))
             if self.name == "sae-qn" and not words:
-                even = self.bill.total / sum(self.bill.prices.values())
+                gradients = (self.bill.prices.get(f"{name}.grad", 1.0) for name in ("h", "g"))
+                even = self.bill.total / sum(gradients)
                 lines.append(
                     f"runner-up: L-BFGS on the sum, cheaper only if it needs fewer than {even:.0f} "
                     "evaluations"

@@ -8,7 +8,6 @@ if the term is one of the library's or its ``coord`` is jitted, and otherwise ca
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from geartrain.compiled.records import Schedule, Sequences, StepLengths
+from geartrain.methods.base import ceiling
+from geartrain.methods.pieces import pieces
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.log_sum_exp import LogSumExp
@@ -77,14 +78,17 @@ def walk_model(
     from geartrain.compiled import coordinate as kernels  # imports Numba
 
     new = walk.copy()
-    rest = (Sequences(new.z, new.u), index, schedule, steps, phi.beta, phi.alpha)
-    if walk.products:
-        products = Sequences(*new.products[0])
-        phi.g.bulk("coord", kernels.advance, by_columns(phi.g.term), products, *rest)
-    elif _is_jitted(phi.g.term.coord):
-        phi.g.bulk("coord", kernels.advance_user, phi.g.term.coord, *rest)
-    else:
-        walk_slowly(phi.g.coord, *rest)
+    v = Sequences(new.z, new.u)
+    if not walk.products and not _is_jitted(phi.g.term.coord):
+        walk_slowly(phi.g.coord, v, index, schedule, steps, phi.beta, phi.alpha)
+        return new
+    for part in pieces(phi.g, "coord", index.size):
+        rest = (v, index[part], _part(schedule, part), steps, phi.beta, phi.alpha)
+        if walk.products:
+            products = Sequences(*new.products[0])
+            phi.g.bulk("coord", kernels.advance, by_columns(phi.g.term), products, *rest)
+        else:
+            phi.g.bulk("coord", kernels.advance_user, phi.g.term.coord, *rest)
     return new
 
 
@@ -93,20 +97,29 @@ def walk_sum(
 ) -> Walk:
     """Make the steps of `index` on h + g; each takes one partial derivative of both."""
     new = walk.copy()
-    rest = (Sequences(new.z, new.u), index, schedule, steps)
+    v = Sequences(new.z, new.u)
     if not walk.products:
-        zero = np.zeros(h.n)
-        walk_slowly(lambda x, i: h.coord(x, i) + g.coord(x, i), *rest, zero, 0.0)
+
+        def both(x: Vector, i: int) -> float:
+            return h.coord(x, i) + g.coord(x, i)
+
+        walk_slowly(both, v, index, schedule, steps, np.zeros(h.n), 0.0)
         return new
     from geartrain.compiled import coordinate as kernels  # imports Numba
 
     H, G = by_columns(h.term), by_columns(g.term)
     Ph, Pg = (Sequences(*products) for products in new.products)
-    asked = np.zeros(1, dtype=np.int64)
-    # One loop evaluates both terms and cannot tell their seconds apart: they are booked under h.
-    h.bulk("coord", kernels.advance_sum, asked, H, Ph, G, Pg, *rest)
-    g.ledger.add(f"{g.name}.coord", int(asked[0]), 0.0)
+    for part in pieces(h, "coord", index.size):
+        asked = np.zeros(1, dtype=np.int64)
+        rest = (v, index[part], _part(schedule, part), steps)
+        # One loop evaluates both terms and cannot tell their seconds apart: they are booked under h
+        h.bulk("coord", kernels.advance_sum, asked, H, Ph, G, Pg, *rest)
+        g.ledger.add(f"{g.name}.coord", int(asked[0]), 0.0)
     return new
+
+
+def _part(schedule: Schedule, part: slice) -> Schedule:
+    return Schedule(*(numbers[part] for numbers in schedule))
 
 
 def walk_slowly(
@@ -190,7 +203,7 @@ def check_period(period: int | None) -> None:
 
 def chunk_length(K: float, n: int) -> int:
     """Steps between two tests, each of which costs n derivatives; K steps are natural."""
-    return max(n, math.ceil(K))
+    return max(n, ceiling(K))
 
 
 def _is_jitted(fn: Any) -> bool:

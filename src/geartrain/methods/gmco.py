@@ -48,6 +48,7 @@ class GMCOState(State):
         return None if self.grad_g is None else self.grad_h + self.grad_g
 
 
+# Paper: equation (23)
 @dataclass(frozen=True)
 class MonteiroSvaiter:
     r"""The test that ends the middle loop: \|grad F_{L,x}(zeta)\| <= sigma L \|zeta - x\|."""
@@ -64,9 +65,11 @@ class MonteiroSvaiter:
         return state.grad is not None and self.ratio(F, state) <= self.sigma
 
     def over(self, F: Envelope, state: GMCOState) -> bool:
-        """Whether zeta passes, or grad F is rounding error and no point ever will."""
-        if self.met(F, state):
-            return True
+        """Whether zeta passes, or no point ever will."""
+        return self.met(F, state) or self.is_rounding(F, state)
+
+    def is_rounding(self, F: Envelope, state: GMCOState) -> bool:
+        """Whether grad F is rounding error at zeta."""
         assert state.grad is not None and state.grad_g is not None
         norm = F.f.geometry.norm
         curvature = F.L + state.L_h + (F.f.L_g.value or 0.0)
@@ -83,6 +86,8 @@ def ms_ratio(F: Envelope, y: Vector, grad_f: Vector) -> float:
     return residual / (F.L * distance)
 
 
+# Paper: Algorithm 3
+# Paper: equation (4)
 @dataclass(frozen=True)
 class GMCO:
     r"""Gradient method for composite optimisation, on F_{L,x} = f + L/2 \|. - x\|^2.

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from geartrain.methods.base import InnerMethod
+from geartrain.methods.base import InnerMethod, ceiling
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner_rule import PaperRule
 from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted, RestartRule
@@ -16,6 +16,7 @@ from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
 
 
+# Paper: Algorithm 2
 @dataclass(frozen=True)
 class RSAE:
     r"""Restarted splitting accelerated envelope.
@@ -82,4 +83,4 @@ class RSAE:
 
 def period(L: float, mu: float) -> int:
     r"""N_0 = ceil(sqrt(8 L/mu)): after so many iterations \|y - x*\|^2 has halved."""
-    return math.ceil(math.sqrt(8.0 * L / mu))
+    return ceiling(math.sqrt(8.0 * L / mu))

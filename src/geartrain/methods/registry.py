@@ -21,12 +21,15 @@ from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner.acd import ACD
 from geartrain.methods.inner.agm import AGM
+from geartrain.methods.inner.apcg import APCG
 from geartrain.methods.inner.approx import APPROX
 from geartrain.methods.inner.exact import Exact
 from geartrain.methods.inner.katyusha import Katyusha
 from geartrain.methods.inner.l_katyusha import LKatyusha
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.nesterov_stich import NesterovStich
+from geartrain.methods.inner.rpdg import RPDG
+from geartrain.methods.inner.spdc import SPDC
 from geartrain.methods.inner.varag import Varag
 from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
@@ -50,6 +53,9 @@ INNER: dict[str, Callable[[], InnerMethod]] = {
     "katyusha": Katyusha,
     "l-katyusha": LKatyusha,
     "varag": Varag,
+    "rpdg": RPDG,
+    "spdc": SPDC,
+    "apcg": APCG,
 }
 
 # Name -> maker from (problem, inner). A maker looks at the problem only to choose a restart.

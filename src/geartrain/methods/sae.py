@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from geartrain.methods.base import InnerMethod, State, iterate
+from geartrain.methods.base import InnerMethod, State, ceiling, iterate
 from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner_rule import PaperRule, as_rule
@@ -43,7 +43,13 @@ class SAEState(State):
     since: int = 0  # iterations since the last restart
     uphill: float = -math.inf  # <grad f(y_k), y_k - y_{k-1}>
     stalled: bool = False
+    rounding: bool = False
     note: str = ""
+
+    @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """A, as long as every test was passed and there was no restart."""
+        return math.nan if self.stalled or self.since < self.k else self.A
 
     @property
     def point(self) -> Vector:
@@ -56,6 +62,8 @@ class SAEState(State):
         return self.grad_h + self.grad_g
 
 
+# Paper: Algorithm 1
+# Paper: equation (24)
 @dataclass(frozen=True)
 class SAE:
     r"""Splitting accelerated envelope, SAE(x^0, L, N).
@@ -131,7 +139,7 @@ class SAE:
         """One outer iteration."""
         L, A, y, z = state.L, state.A, state.y, state.z
         # line 3
-        a = (1.0 / L + math.sqrt(1.0 / L**2 + 4.0 * A / L)) / 2.0
+        a = (1.0 + math.sqrt(1.0 + 4.0 * A * L)) / (2.0 * L)
         A_next = A + a
         x = y if A == 0.0 else (A * y + a * z) / A_next
         # line 4
@@ -147,7 +155,7 @@ class SAE:
             lambda s: middle.step(F, s),
             middle.step(F, start),
             lambda s: test.over(F, s),
-            limit=100 + math.ceil(20.0 * state.L_h / L),
+            limit=100 + ceiling(20.0 * state.L_h / L),
         )
         assert zeta.grad is not None and zeta.grad_g is not None
         ratio = test.ratio(F, zeta)
@@ -168,5 +176,6 @@ class SAE:
             since=state.since + 1,
             uphill=float(problem.geometry.dot(zeta.grad, zeta.zeta - y)),
             stalled=ratio > self.sigma,
+            rounding=test.is_rounding(F, zeta),
             note=zeta.note,
         )

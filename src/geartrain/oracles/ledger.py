@@ -67,6 +67,7 @@ class Ledger:
         self.calls: dict[str, int] = dict.fromkeys(keys, 0)
         self.seconds: dict[str, float] = dict.fromkeys(keys, 0.0)
         self.guard: Callable[[str], None] | None = None
+        self.room: Callable[[str], float] | None = None  # calls that may still be made, by key
 
     def add(self, key: str, calls: int, seconds: float) -> None:
         """Enter `calls` answers that took `seconds` together."""
@@ -74,6 +75,7 @@ class Ledger:
         self.seconds[key] += seconds
 
 
+# Paper: Assumption 2
 class Oracle(Asked):
     """A term as the methods see it: guarded, counted, timed and checked.
 

@@ -94,11 +94,15 @@ def _writable(fn: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: fn(*(a.copy() if isinstance(a, np.ndarray) else a for a in args))
 
 
+class ReadOnlyArgument(ValueError):
+    """A function of the user could not write to its argument."""
+
+
 def explain(error: ValueError, asked: str) -> NoReturn:
     """Raise `error` again, in other words if it is about an array that is read-only."""
     if "read-only" not in str(error):
         raise error
-    raise ValueError(
+    raise ReadOnlyArgument(
         f"{asked} failed: {error}. A term gets its arguments read-only; a function that changes "
         "them, or that needs arrays which it could change, must work on a copy, x = x.copy()"
     ) from error

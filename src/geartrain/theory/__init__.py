@@ -26,7 +26,7 @@ C_1         same         constant of equation (6)
 ==========  ===========  =====================================================
 """
 
-from geartrain.theory.bounds import bound
+from geartrain.theory.bounds import bound, gradient_sliding
 from geartrain.theory.orders import calls, corollary_1, corollary_2, corollary_3, theorem_1
 from geartrain.theory.proof import (
     C_1,
@@ -51,6 +51,7 @@ __all__ = [
     "corollary_1",
     "corollary_2",
     "corollary_3",
+    "gradient_sliding",
     "inner_accuracy",
     "inner_calls",
     "lemma_1",

@@ -101,6 +101,21 @@ def bound(
     return _sae(setting, L_h if L is None else L, L_h, L_g, strong, eps, R, delta, size)
 
 
+# Paper: gradient sliding
+def gradient_sliding(*, L_h: float, M: float, eps: float, R: float = 1.0) -> Calls:
+    r"""Gradients of h and subgradients of g of gradient sliding (Lan 2016; Section 1 of the paper).
+
+    N iterations with 6 L_h R^2/(N (N + 1)) <= eps, and sum_k T_k <= N + 4 M^2 N^2 (N + 1) (2 N +
+    1)/(18 R^2 L_h^2) subgradients; M is twice the Lipschitz constant of g. The number for h is N of
+    `geartrain.GradientSliding`.
+    """
+    for name, value in (("L_h", L_h), ("M", M), ("eps", eps), ("R", R)):
+        as_positive(value, name)
+    N = max(1, math.ceil(math.sqrt(6.0 * L_h * R**2 / eps + 0.25) - 0.5))
+    squares = N * (N + 1) * (2 * N + 1) / 6.0
+    return {"h": float(N), "g": N + M**2 * N * squares / (0.75 * R**2 * L_h**2)}
+
+
 @dataclass(frozen=True)
 class _Stages:
     """A method with f(x_N) - f* <= c R^2/(N + shift)^2, restarted every `period` iterations."""

@@ -50,6 +50,7 @@ def _has_probability(model: KernelSVC) -> bool:
     return True
 
 
+# Paper: kernel SVM
 class KernelSVC(ClassifierMixin, KernelMachine):
     r"""Support vector classifier with a kernel: the same model as SVC, fitted several times faster.
 

@@ -9,6 +9,7 @@ runs once per ratio.
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from dataclasses import asdict
@@ -66,11 +67,23 @@ def run(json_file: str | None = None, quick: bool = False, split: Split = "repor
     split : {"development", "report"}
         Whoever tunes a method looks at the development problems.
     """
+    if json_file is not None:
+        Path(json_file).open("a").close()  # an error now, not after the measurement
     rows = measure(split, COUNT_QUICK if quick else COUNT)
     figures = report.summary(rows)
     report.show(rows, figures)
     if json_file is not None:
         path = Path(json_file)
-        path.write_text(json.dumps({"split": split, "summary": figures, "rows": rows}, indent=1))
+        data = _finite({"split": split, "summary": figures, "rows": rows})
+        path.write_text(json.dumps(data, indent=1))
         pictures = report.draw(rows, path.with_suffix(""))
         print("wrote " + ", ".join(map(str, (path, *pictures))))
+
+
+def _finite(data: Any) -> Any:
+    """`data` with None for infinity and NaN, which JSON does not know."""
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data

@@ -29,15 +29,13 @@ from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.minimize import minimize
 from geartrain.oracles.ledger import Ledger, NonFiniteAnswer, Oracle, in_gradients
-from geartrain.oracles.protocols import MissingOracle, Vector, can
-from geartrain.problem import MissingConstant
+from geartrain.oracles.protocols import Vector, can
 
 TOL = 1e-6
 RHOS = (1, 3, 10, 30, 100, 1000)
 LIMITS = {"h.grad": 3000, "g.grad": 50_000}  # where any run is cut off
 TIMES, LEAST = 10, 100  # where a run is cut off that is far behind L-BFGS
 ROUNDING = 1e-12  # of the sizes of both terms: a value above f(x0) by more than this is a climb
-REFUSALS = (MissingConstant, MissingOracle, ValueError)  # what a solver says to a problem not its
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def run(problem: Problem, method: Any, most: Mapping[str, int] = LIMITS, **optio
             callback=look,
             **options,
         )
-    except REFUSALS as error:
+    except Exception as error:  # a refusal, or a failure: it is told by name, and the rest goes on
         return Outcome(math.inf, math.inf, f"{type(error).__name__}: {error}")
     return monitor.outcome(Status(res.status).name.lower(), res.calls)
 

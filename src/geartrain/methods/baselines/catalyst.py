@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from geartrain.methods.base import State, solve_model
+from geartrain.methods.base import State, ceiling, solve_model
 from geartrain.methods.inner.finite_sum import finite_sum
 from geartrain.methods.momentum import next_theta
 from geartrain.oracles.protocols import Vector
@@ -60,7 +60,7 @@ class GradientDescent:
     def limit(self, phi: Model) -> int:
         """A hundred times the natural number of steps."""
         assert phi.L_g is not None
-        return 200 + math.ceil(100.0 * (1.0 + phi.L_g / phi.alpha))
+        return 200 + ceiling(100.0 * (1.0 + phi.L_g / phi.alpha))
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class SVRG:
     def limit(self, phi: Model) -> int:
         """A hundred times the natural number of epochs."""
         terms = finite_sum(phi.g.g)
-        return 200 + math.ceil(100.0 * (1.0 + (phi.L_g or 0.0) / (terms.m * phi.alpha)))
+        return 200 + ceiling(100.0 * (1.0 + (phi.L_g or 0.0) / (terms.m * phi.alpha)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +124,7 @@ class CatalystState(State):
     L: float  # of f
     kappa: float
     stalled: bool = False
+    rounding: bool = False
 
     @property
     def point(self) -> Vector:
@@ -136,6 +137,7 @@ class CatalystState(State):
         return self.grad_f
 
 
+# Paper: Catalyst
 @dataclass(frozen=True)
 class Catalyst:
     r"""Catalyst over gradient descent or SVRG.
@@ -214,4 +216,5 @@ class Catalyst:
             L=state.L,
             kappa=kappa,
             stalled=not run.accepted,
+            rounding=run.floor,
         )

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from geartrain.methods.base import ceiling
 from geartrain.methods.momentum import next_theta
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import MissingConstant, Model
@@ -30,6 +31,7 @@ class AGMState:
     theta: float
 
 
+# Paper: AGM
 @dataclass(frozen=True)
 class AGM:
     r"""Accelerated gradient method on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
@@ -78,7 +80,7 @@ class AGM:
 
     def limit(self, phi: Model) -> int:
         """A hundred times the natural number of steps: rounding has won by then."""
-        return 200 + math.ceil(100.0 * math.sqrt(1.0 + _need_L(phi) / phi.alpha))
+        return 200 + ceiling(100.0 * math.sqrt(1.0 + _need_L(phi) / phi.alpha))
 
 
 def _need_L(phi: Model) -> float:

@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from geartrain.methods.base import ceiling
 from geartrain.methods.coordinate import (
     MAX_CHUNKS,
     Sampler,
@@ -47,6 +48,7 @@ class APPROXState:
     chunk: int = 0
 
 
+# Paper: APPROX
 @dataclass(frozen=True)
 class APPROX:
     r"""APPROX on phi(v) = g(v) + psi(v), psi(v) = <beta, v> + alpha/2 \|v\|^2.
@@ -100,7 +102,7 @@ class APPROX:
         n = phi.n
         b = model_constants(phi, "APPROX") - phi.alpha
         unit = n * math.sqrt((float(b.max()) + phi.alpha) / (phi.alpha + phi.mu_g))
-        period = math.ceil(3.0 * unit) if self.restart is None else self.restart
+        period = ceiling(3.0 * unit) if self.restart is None else self.restart
         index = Sampler(np.ones(n)).draw((*phi.key, state.chunk), chunk_length(unit, n))
         with np.errstate(divide="ignore"):  # g may not depend on a coordinate at all
             steps = StepLengths(x=1.0 / b, z=b, composite=True)

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from geartrain.methods.inner.recursion import Steps, epoch_by_components, pass_over_components
+from geartrain.methods.pieces import pieces
 from geartrain.oracles.ledger import NonFiniteAnswer, Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import LOSSES
-from geartrain.oracles.protocols import Asked, Vector
+from geartrain.oracles.protocols import Vector
 from geartrain.problem import MissingConstant
 
 if TYPE_CHECKING:
@@ -235,29 +236,31 @@ class LinearSum(FiniteSum):
             bias = parts[1]
             k[-1], f[-1] = bias.k, bias.shift(xt[-1:], b[-1:])[0]
             X0[-1] = bias.t3 * f[-1] + steps.tau_2 * xt[-1]
-        z, w, acc = z.copy(), y - k * z - f, np.zeros(xt.size)
-        data = kernels.EpochData(
-            loss=encode(term.loss),
-            order=order,
-            xt=xt,
-            G=steps.a * b,
-            X0=X0,
-            z=z,
-            w=w,
-            acc=acc,
-            features=kernels.Recursion(*parts[0].numbers),
-            intercept=kernels.Recursion(*parts[-1].numbers),
-            rho=steps.rho,
-        )
-        if order.size == 0:
-            pass
-        elif sparse.issparse(self._A):
-            sparse_rows = self._sparse_rows(scale, memory)
-            self.oracle.bulk("component", kernels.epoch_csr, sparse_rows, term.n_features, data)
+        z, w, total = z.copy(), y - k * z - f, np.zeros(xt.size)
+        kernel: tuple[Any, ...]
+        if sparse.issparse(self._A):
+            kernel = kernels.epoch_csr, self._sparse_rows(scale, memory), term.n_features
         else:
-            dense_rows = kernels.DenseRows(self._A, term.y, scale, memory.copy())
-            self.oracle.bulk("component", kernels.epoch_dense, dense_rows, data)
-        mean = acc / max(steps.weight(order.size), 1.0) + f
+            rows = kernels.DenseRows(self._A, term.y, scale, memory.copy())
+            kernel = kernels.epoch_dense, rows
+        for part in pieces(self.oracle, "component", order.size, calls=2):
+            acc = np.zeros(xt.size)
+            data = kernels.EpochData(
+                loss=encode(term.loss),
+                order=order[part],
+                xt=xt,
+                G=steps.a * b,
+                X0=X0,
+                z=z,
+                w=w,
+                acc=acc,
+                features=kernels.Recursion(*parts[0].numbers),
+                intercept=kernels.Recursion(*parts[-1].numbers),
+                rho=steps.rho,
+            )
+            self.oracle.bulk("component", *kernel, data)
+            total = steps.rho ** (part.stop - part.start) * total + acc
+        mean = total / max(steps.weight(order.size), 1.0) + f
         _check_finite(z, self.oracle, "component")
         return Epoch(k * z + w + f, z, mean)
 
@@ -314,14 +317,16 @@ class ComponentSum(FiniteSum):
             from geartrain.compiled import components as kernels
 
             self._compiled = kernels.is_compiled(fn)
+        self._epoch, self._pass = epoch_by_components, pass_over_components
         if self._compiled:
-            self._component: Any = fn
-            self._epoch: Any = kernels.compiled(epoch_by_components)
-            self._pass: Any = kernels.compiled(pass_over_components)
-        else:
-            ask = Asked(oracle.term).component  # which gets x read-only
-            self._component = lambda x, k: np.asarray(ask(x, k), dtype=np.float64)
-            self._epoch, self._pass = epoch_by_components, pass_over_components
+            self._epoch = kernels.compiled(epoch_by_components)
+            self._pass = kernels.compiled(pass_over_components)
+
+    def run(self, loop: Callable[..., Any], *args: Any) -> Any:
+        """Run a loop over components: compiled as a whole, or one counted call after the other."""
+        if self._compiled:
+            return self.oracle.bulk("component", loop, self.oracle.term.component, *args)
+        return loop(np.zeros(1, dtype=np.int64), self.oracle.component, *args)
 
     @property
     def L_k(self) -> Vector:
@@ -339,7 +344,7 @@ class ComponentSum(FiniteSum):
         memory = self.forgotten()
         if hasattr(self.oracle.term, "grad") or hasattr(self.oracle.term, "value_and_grad"):
             return self.oracle.grad(v), memory
-        grad = self.oracle.bulk("component", self._pass, self._component, self.m, v, memory)
+        grad = self.run(self._pass, self.m, v, memory)
         _check_finite(grad, self.oracle, "component")
         return grad, memory
 
@@ -361,26 +366,13 @@ class ComponentSum(FiniteSum):
         z: Vector,
     ) -> Epoch:
         """Run the recursion component by component."""
-        y, z, acc = self.oracle.bulk(
-            "component",
-            self._epoch,
-            self._component,
-            order,
-            scale,
-            memory.copy(),
-            xt,
-            grad_g + beta,
-            y,
-            z,
-            steps.tau_1,
-            steps.tau_2,
-            steps.a,
-            alpha,
-            steps.rho,
-            steps.c,
-        )
+        numbers = (steps.tau_1, steps.tau_2, steps.a, alpha, steps.rho, steps.c)
+        memory, b, total = memory.copy(), grad_g + beta, np.zeros_like(y)
+        for part in pieces(self.oracle, "component", order.size, calls=2):
+            y, z, acc = self.run(self._epoch, order[part], scale, memory, xt, b, y, z, *numbers)
+            total = steps.rho ** (part.stop - part.start) * total + acc
         _check_finite(z, self.oracle, "component")
-        return Epoch(y, z, acc / max(steps.weight(order.size), 1.0))
+        return Epoch(y, z, total / max(steps.weight(order.size), 1.0))
 
     def estimator(
         self, xt: Vector, grad_g: Vector, memory: Any, scale: Vector

@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from geartrain.methods.base import ceiling
 from geartrain.methods.inner.finite_sum import finite_sum
 from geartrain.methods.inner.katyusha import KatyushaState, check_options
 from geartrain.methods.inner.recursion import Steps, separated
@@ -116,4 +117,4 @@ class LKatyusha:
         terms = finite_sum(phi.g)
         p = 1.0 / terms.m if self.p is None else self.p
         L = terms.sampling(self.sampling).L
-        return 200 + math.ceil(100.0 * math.sqrt(1.0 + 3.0 * p * L / phi.alpha))
+        return 200 + ceiling(100.0 * math.sqrt(1.0 + 3.0 * p * L / phi.alpha))

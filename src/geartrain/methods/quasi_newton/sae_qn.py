@@ -24,7 +24,6 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.base import State
-from geartrain.methods.quasi_newton import models
 from geartrain.methods.quasi_newton.along import lowest
 from geartrain.methods.quasi_newton.certificate import Certificate
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
@@ -32,12 +31,13 @@ from geartrain.methods.quasi_newton.guard import ZETA, Guard
 from geartrain.methods.quasi_newton.inner import InnerPairs, Phi, Point, descend
 from geartrain.methods.quasi_newton.low_rank import LowRank
 from geartrain.methods.quasi_newton.memory import Memory, Pair
+from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.step import Known, Step
 from geartrain.methods.quasi_newton.trial import Proposer, Trial
 from geartrain.methods.quasi_newton.tuning import DEFAULT, Candidate, Tuning
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector, answers, can
-from geartrain.problem import EPS, Sum
+from geartrain.problem import EPS, Sum, norm
 
 _TINY = 1e-300
 # A pair shows curvature where <s, y> exceeds this part of |s| |y|.
@@ -75,6 +75,17 @@ class SAEQNState(State):
     def convex(self) -> bool:
         """Whether h is taken to be convex."""
         return self.guard.convex
+
+    @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """A, which no restart touches."""
+        return self.certificate.A
+
+    @property
+    def rounding(self) -> bool:  # type: ignore[override]
+        """Whether the gradient of f is rounding error."""
+        size = norm(self.at.grad_h) + norm(self.at.grad_g)
+        return norm(self.at.grad) <= 10.0 * EPS * size
 
     @property
     def point(self) -> Vector:
@@ -440,18 +451,17 @@ class SAEQN:
         at_x = self._ask(problem, x)
         weight = state.guard.weight * L
 
-        def close(at: Point) -> bool:
-            return norm(at.grad_phi) <= ZETA * L * norm(at.v - x)
+        def close(at: Point, residual: float) -> bool:
+            return residual <= ZETA * L * norm(at.v - x)
 
         run = descend(
-            Phi(lambda v: self._ask_g(problem, v), x, at_x.grad_h, LowRank(weight), 0.0),
-            Point(x, at_x.g, at_x.grad_g, at_x.grad),
+            Phi(lambda v: self._ask_g(problem, v), LowRank(weight), 0.0, geometry),
+            Point(x, at_x.g, at_x.grad_g, at_x.grad_h),
             10.0 * EPS * (norm(at_x.grad_h) + norm(at_x.grad_g)),
             state.inner_pairs,
             close,
             most=10 * self.tuning.inner_limit,
             memory=self.tuning.inner_memory,
-            geometry=geometry,
         )
         at_v = self._ask(problem, run.end.v, run.end)
         certificate, at = state.certificate, y
@@ -481,31 +491,6 @@ class SAEQN:
             tries=0,
             accepted=True,
         )
-
-
-class Shelf:
-    """The models of one trial point, each made when it is first asked for."""
-
-    def __init__(
-        self, known: Memory, fresh: Memory, lam: float, scale: float, geometry: Geometry
-    ) -> None:
-        self.known, self.fresh, self.lam, self.scale = known, fresh, lam, scale
-        self.geometry = geometry
-        self._made: dict[Candidate, LowRank] = {}
-
-    def __getitem__(self, candidate: Candidate) -> LowRank:
-        if candidate not in self._made:
-            self._made[candidate] = self._make(*candidate)
-        return self._made[candidate]
-
-    def _make(self, kind: str, size: int) -> LowRank:
-        if kind == "plain":
-            known = self.known.newest(size)
-            return models.plain(known, self.geometry) if known.pairs else LowRank(self.scale)
-        if kind == "correction":
-            return models.correction(self.fresh.newest(size), self.lam, self.geometry)
-        make = models.block if kind == "block" else models.sequential
-        return make(self.known.newest(size), self.lam, self.geometry)
 
 
 def _has_values(problem: Sum) -> bool:
