@@ -128,11 +128,11 @@ def predicted(
 
 
 def measured(
-    known: KnownProblem, mu: float, seed: int, names: Sequence[str] = tuple(METHODS)
+    known: KnownProblem, mu: float, seed: int, names: Sequence[str] | None = None
 ) -> dict[str, Asked]:
-    """What every method asked for; a method that was cut off is left out."""
+    """What every method, or those of `names`, asked for; one that was cut off is left out."""
     out: dict[str, Asked] = {}
-    for name in names:
+    for name in METHODS if names is None else names:
         stop: Any = gt.stop.Value(known.f_star + EPS)
         if out:
             stop = gt.stop.any_of(stop, _Hopeless(list(out.values()), known.g.m))
