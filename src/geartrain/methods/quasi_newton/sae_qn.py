@@ -126,6 +126,16 @@ class SAEQN:
     4. if f has fallen enough, p_+ = v; the pair (v - p, change of gradients) is learned
     5. otherwise the radius shrinks to where a fit along the step has its minimum, and 1 is repeated
 
+    Whenever the certificate A lags behind its rate, a proven accelerated step takes the place of
+    lines 1 to 5 (`geartrain.methods.quasi_newton.guard`).
+
+    Guarantee: every accepted point is lower than the one before. For convex f with an L_h-smooth h
+    and whatever the models are worth, f(p) - f* <= R^2/(2 A) from x_0 on, and an accuracy eps is
+    reached after at most const + 5.16 sqrt(L_h R^2/eps) calls of h, independently of g (for convex
+    h; the theorem is in the documentation, on the page about the theory). One gradient of h per
+    trial point, and usually one trial point per iteration; g is evaluated in inner runs, about
+    `rho` times per trial point at most where `rho` is finite.
+
     Parameters
     ----------
     rho : float
