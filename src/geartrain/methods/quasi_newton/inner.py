@@ -36,6 +36,8 @@ Ask = Callable[[Vector], tuple[float, Vector]]  # value and gradient of g
 _STEEP, _FLAT = 0.9, 0.3
 # A pair is used where <s, y> exceeds this part of |s| |y|.
 _CURVED = 1e-12
+# A slope that falls by more than this part shows that phi is not convex.
+_BENT = 1.0 + 1e-6
 # Points per line search.
 _POINTS = 30
 
@@ -79,6 +81,7 @@ class InnerRun:
     residual: float  # |grad phi| there
     calls: int  # gradients of g
     pairs: InnerPairs
+    bent: bool = False  # phi was seen to bend down: it is not convex
 
 
 def descend(
@@ -96,7 +99,7 @@ def descend(
     learned = Curvature(phi, memory, at.v.size)
     for s, y_g in pairs:
         learned.add(s, y_g, phi.B(s, phi.mu))
-    calls, grad = 0, at.grad_phi
+    calls, grad, bent = 0, at.grad_phi, False
     residual = norm(grad)
     while calls < most and residual > enough:
         d = learned.direction(grad)
@@ -107,9 +110,9 @@ def descend(
             learned.window.clear()
             continue
         Bd = phi.B(d, phi.mu)
-        found, t, asked = _line_search(phi, at, d, Bd, slope, most - calls)
+        found, t, asked, bent = _line_search(phi, at, d, Bd, slope, most - calls)
         calls += asked
-        if found is None:
+        if found is None or bent:
             break
         s, y_g = t * d, found.grad_g - at.grad_g
         learned.add(s, y_g, t * Bd)
@@ -119,7 +122,7 @@ def descend(
         residual = norm(grad)
         if stuck or leave(at, residual):
             break
-    return InnerRun(at, residual, calls, pairs)
+    return InnerRun(at, residual, calls, pairs, bent)
 
 
 class Curvature:
@@ -176,8 +179,8 @@ def _triangular() -> Any:
 
 def _line_search(
     phi: Phi, at: Point, d: Vector, Bd: Vector, slope_0: float, most: int
-) -> tuple[Point | None, float, int]:
-    """A point along d where the slope is small, its t, and the gradients of g asked for."""
+) -> tuple[Point | None, float, int, bool]:
+    """A point along d where the slope is small, its t, the calls of g, and whether phi bends down."""
     dot = phi.geometry.dot
     t, low, high = 1.0, (0.0, slope_0), None
     best: tuple[Point | None, float] = None, 0.0  # the last one that still descends
@@ -188,7 +191,9 @@ def _line_search(
         except NonFiniteAnswer:  # too far
             slope = math.inf
         if _STEEP * slope_0 <= slope <= -_FLAT * slope_0:
-            return new, t, asked
+            return new, t, asked, False
+        if slope < _BENT * low[1]:
+            return (*best, asked, True)
         if slope < 0.0:
             low, best = (t, slope), (new, t)
             if high is None:
@@ -199,9 +204,9 @@ def _line_search(
         else:
             high = t, slope
         if high[0] - low[0] <= 1e-15 * high[0]:
-            return new, t, asked
+            return new, t, asked, False
         part = low[1] / (low[1] - high[1]) if math.isfinite(high[1]) else 0.3
         t = low[0] + (high[0] - low[0]) * max(0.1, min(0.9, part))
     if slope <= -_STEEP * slope_0:  # out of budget, and not too far
-        return (*best, asked) if best[0] is not None else (new, t, asked)
-    return (*best, asked)
+        return new, t, asked, False
+    return (*best, asked, False)

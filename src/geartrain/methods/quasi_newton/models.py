@@ -37,6 +37,8 @@ _NEW, _NEW_CORRECTION = 0.1, 0.05
 _LEAST = 1e-8
 # The curvature of f along a step is taken to be at least this part of that of g.
 _FLATTEST = 0.1
+# Part of lam that the correction takes back along known steps.
+_ALONG = 0.5
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,14 @@ class Shelf:
     def _make(self, kind: str, size: int) -> LowRank:
         memory = self.fresh if kind == "correction" else self.known
         if not memory.pairs:
-            return LowRank(self.scale if kind == "plain" else self.lam)
+            return LowRank(self.scale if kind.startswith("plain") else self.lam)
         pairs = memory.pairs[-size:]
         k, first = len(pairs), 3 * (len(memory) - len(pairs))
         # rows of C: steps, then changes of a gradient
         i = np.arange(k)
         C = np.zeros(((3 if kind == "correction" else 2) * k, 3 * len(memory)))
         C[i, first + 3 * i] = 1.0
-        if kind == "plain":
+        if kind.startswith("plain"):
             C[k + i, first + 3 * i + 1], C[k + i, first + 3 * i + 2] = zip(
                 *(p.in_f for p in pairs), strict=True
             )
@@ -75,13 +77,13 @@ class Shelf:
             C[2 * k + i, first + 3 * i + 2] = 1.0
         G = C[:, first:] @ memory.gram[first:, first:] @ C[:, first:].T
         lam = self.lam
-        if kind == "block":
+        if kind.startswith("plain"):
+            lam = float(G[-1, -1]) / max(float(G[k - 1, -1]), _TINY)
+        if kind == "block" or kind=="plainblock":
             M = block(G, k, lam)
         elif kind == "correction":
-            M = correction(G, k, lam)
+            M = correction(G, k, _ALONG * lam)
         else:
-            if kind == "plain":
-                lam = float(G[-1, -1]) / max(float(G[k - 1, -1]), _TINY)
             M = sequential(G, k, lam)
         return LowRank(lam, Small(memory.rows, C, G, 0.5 * (M + M.T), self.geometry))
 
@@ -114,7 +116,7 @@ def block(G: Vector, k: int, lam: float) -> Vector:
 
 
 def correction(G: Vector, k: int, lam: float) -> Vector:
-    """The block BFGS correction to H_g + lam I [1]_, less lam I."""
+    """What the block BFGS update along the steps [1]_ adds to H_g + lam I to give H_f there."""
     T = _orthonormal(G[:k, :k], _NEW_CORRECTION)
     Q = np.hstack([T, np.zeros((len(T), 2 * k))])
     Z_h = np.roll(Q, k, axis=1) - lam * Q

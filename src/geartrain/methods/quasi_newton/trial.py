@@ -87,7 +87,7 @@ class Proposer:
             at, residual, pairs, calls = run.end, run.residual, run.pairs, calls + run.calls
             length = norm(at.v - p.v)
             if not (self.convex or redone) and (
-                length == 0.0 or (bent(at) and length <= _LOST * R)
+                length == 0.0 or run.bent or (bent(at) and length <= _LOST * R)
             ):
                 redone, B = True, B.positive()
             elif length <= t.far * R:
