@@ -52,7 +52,7 @@ bench: $(VENV)/.all
 	$(BIN)/geartrain bench frontier --quick --json out/bench/frontier.json
 
 # The tables and pictures of the documentation; QUICK=1 for small ones.
-tables: $(VENV)/.all
+tables: $(VENV)/.all $(VENV)/.test
 	$(BIN)/python benchmarks/tables.py $(if $(QUICK),--quick)
 
 docs: $(VENV)/.docs

@@ -100,16 +100,19 @@ def main():
         L_h, L_g, mu, m = row["cell"]
         known = who.problem(L_h, L_g, mu, m, 0)
         row["predictions"] = {p: who.predicted(known, mu, **o) for p, o in PREDICTIONS.items()}
-    print(f"\n{'L_h':>6}{'L_g':>8}{'mu':>8}{'m':>6}   median (N_h, N_g), measured")
+    print("median N_h / N_g in gradients, measured; - where a run was cut off as hopeless")
+    print(f"{'L_h':>6}{'L_g':>6}{'mu':>7}{'m':>5}" + "".join(f"{n:>16}" for n in who.METHODS))
     for row in rows:
         L_h, L_g, mu, m = row["cell"]
-        text = []
+        cells = []
         for name in who.METHODS:
             runs = [run[name] for run in row["runs"] if name in run]
+            text = "-"
             if len(runs) > len(row["runs"]) / 2:
                 h, partials, g = np.median(runs, axis=0)
-                text.append(f"{name} ({h + partials / who.N:.0f}, {g:.0f})")
-        print(f"{L_h:>6g}{L_g:>8g}{mu:>8g}{m:>6}   " + "; ".join(text))
+                text = f"{h + partials / who.N:.0f} / {g:.0f}"
+            cells.append(f"{text:>16}")
+        print(f"{L_h:>6g}{L_g:>6g}{mu:>7g}{m:>5}" + "".join(cells))
     for what in who.PARTIAL:
         tell(rows, what)
 

@@ -8,6 +8,7 @@ from geartrain import __version__
 sys.path.insert(0, str(Path(__file__).parent))
 import citations
 import method_pages
+import paper_table
 import question_table
 
 project = "geartrain"
@@ -65,6 +66,7 @@ def _write_generated(app):
     source = Path(app.srcdir)
     method_pages.write(source / "methods")
     question_table.write(source / "generated")
+    paper_table.write(source / "generated" / "paper.txt")
 
 
 def setup(app):

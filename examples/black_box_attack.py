@@ -45,6 +45,7 @@ Run it by ``python examples/black_box_attack.py``; ``--help`` lists the options.
 # -------
 from __future__ import annotations
 
+# Paper: adversarial attack
 import argparse
 import warnings
 from collections.abc import Callable

@@ -11,6 +11,8 @@ from numpydoc.validate import validate
 
 import geartrain
 
+pytestmark = pytest.mark.same_everywhere  # text
+
 # numpydoc's codes: no docstring, summary missing, parameters not documented, documented but not
 # there, in the wrong order.
 MISSING, SUMMARY, UNDOCUMENTED, UNKNOWN, ORDER = "GL08", "SS01", "PR01", "PR02", "PR03"

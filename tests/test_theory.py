@@ -150,6 +150,7 @@ def test_full_gradients_as_a_limit_of_the_other_settings():
 # Side by side -------------------------------------------------------------------------------
 
 
+# Paper: Section 2
 @pytest.mark.parametrize("mu", [0.0, 0.01])
 def test_compare(mu):
     rows = theory.compare(**C, mu=mu, n=30, m=400, delta=0.1)

@@ -46,6 +46,7 @@ class Constant:
         return self.value
 
 
+# Paper: equation (1)
 @dataclass(frozen=True)
 class Sum:
     """f = h + g with counted oracles and the constants in use.
@@ -99,6 +100,7 @@ class Sum:
         return lambda x: float(h.value(x)) + float(g.value(x))
 
 
+# Paper: equation (5)
 @dataclass(frozen=True)
 class Envelope:
     """F_{L,x}(y) = f(y) + L/2 |y - x|^2."""
@@ -113,6 +115,7 @@ class Envelope:
         return grad_f + self.L * (y - self.x)
 
 
+# Paper: equation (2)
 @dataclass(frozen=True)
 class Model:
     """phi(v) = <beta, v> + alpha/2 |v|^2 + g(v) with alpha > 0."""

@@ -58,7 +58,7 @@ def is_told(make, error, message):
         (lambda: gt.LinearModel(EYE, [1, np.nan, 1]), ValueError, "y contains NaN or infinity"),
         (lambda: gt.LogSumExp(NAN), ValueError, "A contains NaN or infinity"),
         # Losses.
-        (lambda: gt.LinearModel(EYE, [0, 1, 1]), ValueError, r"wants labels -1 and \+1, got 0, 1"),
+        (lambda: gt.LinearModel(EYE, [0, 1, 1]), ValueError, r"needs labels -1 and \+1, got 0, 1"),
         (lambda: gt.LinearModel(EYE, [1, 1, 1], loss="hing"), ValueError, "unknown loss 'hing'"),
         (
             lambda: gt.LinearModel(EYE, [1, 1, 1], loss="huber", mu=1.0),

@@ -142,6 +142,14 @@ def test_logs_get_a_row_per_iteration_only(clock, tmp_path):
 # Ctrl-C -----------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def python_handles_sigint():
+    """A job of a shell's background ignores SIGINT; Python then installs no handler of its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class PressedAt:
     """Presses Ctrl-C at the n-th line of geartrain after `minimize` has begun."""
 
@@ -172,6 +180,7 @@ def traced(n, run):
         sys.settrace(before)
 
 
+@pytest.mark.usefixtures("python_handles_sigint")
 @pytest.mark.parametrize("method", ["auto", "sae", "similar-newton", "lbfgs", "katyusha"])
 def test_ctrl_c_never_escapes(method, tmp_path):
     """At twenty lines from the set-up to the result: always a result, never an exception."""

@@ -9,6 +9,8 @@ import pytest
 
 from geartrain import datasets
 
+pytestmark = pytest.mark.same_everywhere  # files
+
 
 def metadata(banana=33):
     classes = ["banana"] * banana + ["wine"] * 36 + ["background"] * (64 - banana)

@@ -8,6 +8,8 @@ import pytest
 
 from geartrain import datasets
 
+pytestmark = pytest.mark.same_everywhere  # text that is read
+
 
 def test_missing_folder_names_the_variable(monkeypatch):
     monkeypatch.delenv(datasets.DATA_VARIABLE, raising=False)

@@ -14,13 +14,15 @@ from geartrain.compiled.records import Dual, KernelRows
 from geartrain.estimators.svm.block_smo import (
     NO_HALVES,
     NO_POINTS,
-    _descend,
     block_smo,
+    descend,
     working_set,
 )
 from geartrain.estimators.svm.exact import exact_gradient
+from geartrain.estimators.svm.float_rows import EXP_ERROR
 from geartrain.estimators.svm.guess import guess
-from geartrain.estimators.svm.kernel_matrix import EXP_ERROR, STALE, Kernel, TrainingKernel
+from geartrain.estimators.svm.kernel import Kernel
+from geartrain.estimators.svm.kernel_matrix import STALE, TrainingKernel
 from geartrain.estimators.svm.problem import BinaryProblem, feasible, primal_objective
 from geartrain.estimators.svm.tuning import Tuning
 
@@ -31,7 +33,7 @@ def make(m=300, n=4, C=5.0, seed=0, memory=1e9, tol=1e-3, **options):
     y = np.where(X[:, 0] + 0.5 * np.sin(3 * X[:, 1]) + 0.3 * rng.standard_normal(m) > 0, 1.0, -1.0)
     kernel = TrainingKernel(Kernel("rbf", 0.3), X, memory)
     problem = BinaryProblem(
-        kernel=kernel, y=y, C=np.full(m, C), mu=0.1, tol=tol, max_iter=10_000, start=None,
+        kernel=kernel, y=y, C=np.full(m, C), mu=0.1, tol=tol, max_iter=-1, start=None,
         report=lambda line: None,
     )  # fmt: skip
     return replace(problem.hinge_dual(), **options), rbf_kernel(X, gamma=0.3)
@@ -188,8 +190,9 @@ def test_float32_rows_keep_their_bound(seed, n, scale, gamma, shift, as_sparse):
     rows = np.empty((60, 60), np.float32)
     kernel.fill(every, rows)
     on_demand = rows.copy()
-    for i in every if kernel.coordinates.size else ():
-        smo._gaussian_row(kernel.coordinates, kernel.halves, i, on_demand)
+    points, halves = kernel.float_rows.coordinates, kernel.float_rows.halves
+    for i in every if points.size else ():
+        smo._gaussian_row(points, halves, i, on_demand)
     # Exact: differences, not products.
     K = np.exp(-(10.0**gamma) * ((X[:, None] - X[None]) ** 2).sum(axis=2))
     for K4 in (rows, on_demand):
@@ -211,8 +214,9 @@ def test_small_and_large_problems_are_solved_alike(monkeypatch):
     problem, _ = make(500)
     one_block = block_smo(problem)
     monkeypatch.setattr("geartrain.estimators.svm.kernel_matrix.SMALL", 0)
-    blocks = block_smo(make(500)[0])
-    assert blocks.n_iter > one_block.n_iter == 1
+    others = make(500)[0]
+    blocks = block_smo(others)
+    assert others.kernel.ledger.calls["smo.block"] > problem.kernel.ledger.calls["smo.block"] == 1
     values = [objective(solution, problem) for solution in (one_block, blocks)]
     assert abs(values[0] - values[1]) <= one_block.gap + blocks.gap
 
@@ -316,7 +320,7 @@ def test_kernels_without_a_bound_are_computed_exactly_everywhere():
 @pytest.mark.parametrize("name", ["rbf", "linear", "poly"])
 @pytest.mark.parametrize("form", [np.asarray, csr_matrix])
 def test_half_of_the_entries_make_the_whole_product(name, form, monkeypatch):
-    monkeypatch.setattr("geartrain.estimators.svm.kernel_matrix.ENTRIES", 1000)
+    monkeypatch.setattr("geartrain.estimators.svm.kernel.ENTRIES", 1000)
     rng = np.random.default_rng(0)
     X, c = rng.standard_normal((130, 5)), rng.standard_normal(130)
     kernel = TrainingKernel(Kernel(name, 0.3), form(X), 1e9)
@@ -462,16 +466,16 @@ def noisy(m=2400, C=1.0, **options):
 
 
 def guessed(problem):
-    return guess(problem, lambda sample, dual: _descend(sample, dual, sample.max_iter))
+    return guess(problem, descend, 10**9)
 
 
 def test_guess_is_what_the_solution_of_a_sample_says():
     problem = noisy()
     kernel, y, lo, hi = problem.kernel, problem.y, problem.lo, problem.hi
-    beta, rounds = guessed(problem)
+    beta, steps = guessed(problem)
     A, sample = kernel.sample
     assert A.size == 300 and np.unique(A).size == 300 and (kernel.X[A] == sample.X).all()
-    assert rounds == 1 and kernel.ledger.calls["smo.step"] > 100
+    assert steps == kernel.ledger.calls["smo.step"] > 100 and kernel.ledger.calls["smo.block"] == 1
     assert sample.ledger is kernel.ledger
     assert (lo <= beta).all() and (beta <= hi).all() and abs(beta.sum()) < 1e-9
     # The same by the whole kernel matrix of the sample, with C eight times as large.
@@ -508,23 +512,25 @@ def test_no_guess_where_all_or_few_points_are_at_their_bounds(C):
     problem = noisy(C=C)
     if C > 1.0:
         problem = with_labels(problem, np.where(problem.kernel.X[:, 0] > 0, 1.0, -1.0))
-    beta, rounds = guessed(problem)
-    assert not beta.any() and rounds > 0 and problem.kernel.ledger.calls["smo.step"] > 0
+    beta, steps = guessed(problem)
+    assert not beta.any() and problem.kernel.ledger.calls["smo.step"] == steps > 0
 
 
 def test_no_guess_from_a_sample_without_one_of_the_classes():
     problem = noisy()
     y = np.where(np.arange(problem.y.size) < 30, 1.0, -1.0)
     rare = with_labels(problem, y)
-    beta, rounds = guessed(rare)
-    assert not beta.any() and rounds == 0 and rare.kernel.ledger.calls["smo.step"] == 0
+    beta, steps = guessed(rare)
+    assert not beta.any() and steps == 0 and rare.kernel.ledger.calls["smo.step"] == 0
     assert block_smo(rare).converged
 
 
 def test_many_free_points_become_one_block():
     problem, _ = make(1200, n=8, tuning=Tuning(block_max=64, crowded=10**9))
     slow = block_smo(problem)
-    quick = block_smo(make(1200, n=8, tuning=Tuning(block_max=64, crowded=3))[0])
-    assert quick.n_iter < 0.2 * slow.n_iter and quick.converged and slow.converged
+    other, _ = make(1200, n=8, tuning=Tuning(block_max=64, crowded=3))
+    quick = block_smo(other)
+    blocks, more = (p.kernel.ledger.calls["smo.block"] for p in (other, problem))
+    assert blocks < 0.2 * more and quick.converged and slow.converged
     values = [objective(solution, problem) for solution in (slow, quick)]
     assert abs(values[0] - values[1]) <= slow.gap + quick.gap

@@ -37,6 +37,7 @@ def objective(A, counts, G2):
     return parts
 
 
+# Paper: log-density
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_maximises_the_posterior(counts, form):
     rng = np.random.default_rng(1)

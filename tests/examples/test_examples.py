@@ -44,6 +44,7 @@ def is_picture(path):
     return pixels.ndim == 3 and min(pixels.shape[:2]) > 200 and np.ptp(pixels) > 0.9
 
 
+# Paper: adversarial attack
 def test_attack_changes_the_verdict(quick):
     left, out = quick("black_box_attack.py")
     box = left["box"]

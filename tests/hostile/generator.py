@@ -67,6 +67,7 @@ class Case:
     unbounded: bool = False  # f has no minimum
     options: dict[str, Any] = field(default_factory=dict)  # of minimize
     wrong_mu: bool = False  # a constant of strong convexity that was given is too large
+    wrong_L: bool = False  # a constant of smoothness is wrong
     refused: bool = False  # the input is to be refused
     raised: type[BaseException] | None = None  # what an oracle raises
     twin: Callable[[], tuple[Any, Any]] | None = None  # terms that must give the same run
@@ -246,7 +247,7 @@ def jumping(d: Dice) -> dict[str, Any]:
     function = ref.Absolute(d.power(-2, 1), d.pick(np.zeros(d.n), d.normal()))
     jump = plain(function, n=d.n, L=d.pick(None, 1.0, 100.0))
     some = d.quadratic(d.power(0, 4))
-    return exchange(d, jump, some[0], function, some[1])
+    return {**exchange(d, jump, some[0], function, some[1]), "wrong_L": True}
 
 
 def wrong_gradient(d: Dice) -> dict[str, Any]:
@@ -297,7 +298,7 @@ def wrong_constants(d: Dice) -> dict[str, Any]:
         smallest = float(np.linalg.eigvalsh(ref_g.Q)[0])
         return {**out, "options": {"mu": 30.0 * smallest}, "wrong_mu": True}
     term = h() if which == "L_h" else g()
-    return {**out, "options": {which: term.L * d.pick(1e-3, 0.1, 0.5, 1e3)}}
+    return {**out, "options": {which: term.L * d.pick(1e-3, 0.1, 0.5, 1e3)}, "wrong_L": True}
 
 
 def one_variable(d: Dice) -> dict[str, Any]:

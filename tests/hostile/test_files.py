@@ -22,6 +22,8 @@ from hostile import judge
 from hostile.judge import watchdog
 from runs import NEVER, sums
 
+pytestmark = pytest.mark.same_everywhere  # text that is read
+
 # Checkpoints ------------------------------------------------------------------------------
 
 METHODS = ("sae", "sae-qn", "afb", "fgm", "katyusha", "lbfgs")

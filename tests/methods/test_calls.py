@@ -15,6 +15,7 @@ def problem():
     return logistic().sum()
 
 
+# Paper: Algorithm 1
 def test_sae_asks_h_once_more_than_it_has_middle_steps(problem):
     """Two gradients of h for an iteration with one middle step; one less at a start."""
     run = states(gt.SAE(), problem, X0, 20)

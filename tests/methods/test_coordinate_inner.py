@@ -66,6 +66,9 @@ def transcription(inner, phi, v0, chunks):
     return reference.approx(term.grad, v0, b, phi.beta, alpha, index, restart)
 
 
+# Paper: APPROX
+# Paper: NU_ACDM
+# Paper: Nesterov-Stich
 @pytest.mark.parametrize("inner", INNER, ids=repr)
 @pytest.mark.parametrize("name", TERMS)
 def test_kernel_equals_the_transcription(inner, name):

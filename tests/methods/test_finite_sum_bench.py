@@ -8,6 +8,8 @@ import pytest
 from geartrain.cli import main
 from geartrain.lab import kernels
 
+pytestmark = pytest.mark.same_everywhere  # times are printed
+
 
 def in_this_process(command, **options):
     """What the child process would print, with kernels that are compiled already."""

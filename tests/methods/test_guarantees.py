@@ -15,6 +15,7 @@ INNER = {"exact": gt.Exact, "agm": gt.AGM, "lbfgs": gt.LBFGS}
 CASES = [(p, i) for p in PROBLEMS for i in INNER if p == "quadratic" or i != "exact"]
 
 
+# Paper: equation (24)
 @pytest.mark.parametrize(("problem", "inner"), CASES)
 @pytest.mark.parametrize("sigma", [0.5, 1.0])
 def test_sae_bound_and_potential(problem, inner, sigma):
@@ -109,6 +110,7 @@ def test_violating_the_test_is_visible():
     assert worst > 1.01
 
 
+# Paper: Algorithm 2
 @pytest.mark.parametrize("restart", [None, gt.GradientTest()])
 def test_r_sae_halves_the_distance_each_stage(restart):
     known = quadratics(L_g=50.0, mu=1e-2)
@@ -121,6 +123,7 @@ def test_r_sae_halves_the_distance_each_stage(restart):
         assert near <= far / 2 or near < 1e-20
 
 
+# Paper: Theorem 3
 def test_gmco_contracts_as_theorem_2_says():
     """F(zeta_K) - F* <= exp(-K mu/(4 L_h)) (F(zeta_0) - F*), here with L = 0 and F = f."""
     known = quadratics(mu=0.05)

@@ -46,6 +46,7 @@ def test_a_run_of_the_papers_rule_makes_N_M_basic_calls(name, N_M):
     assert not run.accepted
 
 
+# Paper: Assumption 3
 def test_basic_calls_by_what_the_method_needs():
     known = logistic()
     g = known.sum().g

@@ -311,6 +311,8 @@ def spied(term, log, name):
     )
 
 
+# Paper: Assumption 2
+# Paper: equation (1)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_bill_of_a_run_is_what_the_terms_saw(pair, method):
     log: list[str] = []

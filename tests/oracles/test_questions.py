@@ -155,6 +155,8 @@ def test_it_is_in_the_table_of_the_documentation():
 def test_an_entry_that_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match="question 'q' needs a key or a column_key"):
         Question("q", "x", (NUMBER,), words="q", meaning="q")
+    with pytest.raises(ValueError, match="question 'q' has more than two arguments"):
+        Question("q", "x, y, z", (NUMBER,), words="q", meaning="q", key="q")
     with pytest.raises(ValueError, match=r"question 'q': an answer has no parts \['matrix'\]"):
         Question("q", "x", ("matrix",), words="q", meaning="q", key="q")
 

@@ -55,7 +55,7 @@ def test_a_function_that_writes_into_its_argument_is_told_so(question):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_run_goes_on_with_such_a_function(pair, method):
-    """It was 23 false successes: the search direction of L-BFGS was overwritten."""
+    """It could overwrite the vectors of the method, which would then report a false success."""
 
     def value_and_grad(x):
         value, grad = pair[0].value_and_grad(x)

@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 from matplotlib import image
 
+pytestmark = pytest.mark.same_everywhere  # what a browser draws
+
 FLAGS = (
     "--headless=new",
     "--no-sandbox",

@@ -66,6 +66,7 @@ def test_lemma_3_along_runs(problem, eps, strong):
 # Lemma 2, Theorem 2 and equation (22) -------------------------------------------------------
 
 
+# Paper: equation (22)
 @pytest.mark.parametrize(("L", "L_h", "L_f"), [(1, 1, 100), (0.5, 2, 7), (1.5, 1, 1)])
 def test_lemma_2_and_inner_accuracy_solve_their_inequality(L, L_h, L_f):
     # (L_h/2) exp(-(K - 1) L/(4 L_h)) d^2 and (4 L_h/L) eps~ are each half of
@@ -82,6 +83,12 @@ def test_lemma_2_at_L_h_depends_on_L_f_by_a_logarithm_only():
     few, many = (theory.lemma_2(1.0, 1.0, L_f).steps for L_f in (1e2, 1e6))
     close(many - few, 8 * math.log((3 + 2e6) / (3 + 2e2)))
     close(theory.lemma_2(1, 1, 1).steps, 1 + 4 * math.log(50))
+
+
+def test_theorem_3_is_theorem_2_without_the_envelope():
+    three = theory.theorem_2(5, L=0.0, L_h=2.0, mu=0.3, gap=7.0, distance=2.0, accuracy=0.1)
+    close(three.gap, math.exp(-5 * 0.3 / 8) * 7 + 8 / 0.3 * 0.1)
+    close(three.distance**2 / 2, 2 / 0.6 * 4 + 8 / 0.09 * 0.1)
 
 
 def test_large_L_is_continuous_and_better():
@@ -115,7 +122,7 @@ class Spoiled:
     accuracy: float
     needs: ClassVar[tuple[str, ...]] = ("grad",)
 
-    def init(self, phi, v0, grad_g0):
+    def init(self, phi, v0, grad_g0, warm=None):
         Q = phi.g.term.Q + phi.alpha * np.eye(phi.n)
         best = np.linalg.solve(Q, phi.g.term.b - phi.beta)
         direction = np.random.default_rng(phi.key).standard_normal(phi.n)
@@ -130,6 +137,7 @@ class Spoiled:
 
 
 # Paper: Theorem 2
+# Paper: Definition 1
 @pytest.mark.parametrize("L", [0.25, 1.0, 2.0, 25.0])
 @pytest.mark.parametrize("accuracy", [0.0, 1e-4, 1e-1])
 def test_theorem_2_along_a_run(L, accuracy):
@@ -156,6 +164,27 @@ def test_theorem_2_along_a_run(L, accuracy):
     else:
         exact = theory.theorem_2(300, L=L, L_h=known.h.L, mu=0.05, gap=gap, distance=distance)
         assert left > exact.gap
+
+
+# Paper: Lemma 4
+def test_lemma_4():
+    """psi(x) + b/2 |z - x|^2 >= psi(y) + b/2 |z - y|^2 + b/2 |x - y|^2 - delta on a bounded set.
+
+    delta is what Definition 1 says of y: the largest <gradient at y, y - x> over the set.
+    """
+    rng = np.random.default_rng(0)
+    n, b, radius = 6, 0.7, 2.0
+    psi = logistic(n=n).g
+    for _ in range(200):
+        z, y = rng.standard_normal((2, n))
+        y *= radius * rng.random() / np.linalg.norm(y)
+        grad = psi.grad(y) + b * (y - z)
+        delta = grad @ y + radius * np.linalg.norm(grad)  # over the ball
+        x = rng.standard_normal(n)
+        x *= radius * rng.random() / np.linalg.norm(x)
+        left = psi.value(x) + b / 2 * np.sum((z - x) ** 2)
+        right = psi.value(y) + b / 2 * np.sum((z - y) ** 2) + b / 2 * np.sum((x - y) ** 2)
+        assert left >= right - delta - 1e-12
 
 
 # Paper: Lemma 2
@@ -212,6 +241,7 @@ LEMMA_1 = {
 
 
 # Paper: Lemma 1
+# Paper: Assumption 4
 @pytest.mark.parametrize("setting", LEMMA_1)
 @pytest.mark.parametrize("alpha", [0.02, 2.0])
 @pytest.mark.parametrize("accuracy", [1e-2, 1e-8])
@@ -252,6 +282,7 @@ def test_lemma_1_by_hand():
     )
 
 
+# Paper: equation (6)
 def test_C_1_is_what_22_and_26_give():
     L, L_h, L_g, L_f, C, d = 0.5, 2.0, 30.0, 32.0, 7.0, 1.3
     accuracy = theory.inner_accuracy(L, L_h, L_f, d)
@@ -310,6 +341,7 @@ def test_assumption_4_for_values_is_that_of_two_values_a_derivative():
     close(one.tau_g, 5 * (3 + math.sqrt(2)) + math.sqrt(2))
 
 
+# Paper: Assumption 4
 def test_logistic_needs_no_more_than_quadratics():
     """Assumption 4 for AGM on a function that is not quadratic."""
     known = logistic()

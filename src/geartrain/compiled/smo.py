@@ -27,6 +27,7 @@ from geartrain.compiled.records import Array, Dual, KernelRows
 from geartrain.compiled.vector_exp import exp_of_nonpositive
 
 BIG = 1e30  # beyond any F, but not infinite: `fastmath` may assume that there is no infinity
+SMALLEST = 1e-303  # `exp_of_nonpositive` does not go below 1e-304
 TAU = np.float32(1e-12)  # curvature of a pair of equal points, as in LIBSVM
 LEAST = np.int32(-(2**31))
 CHUNK = 128  # numbers per chunk in the search for the largest
@@ -94,13 +95,15 @@ def centred_columns(X: Array, mean: Array, scale: float, out: Array, halves: Arr
 
 @njit(cache=True, nogil=True)
 def gaussian_f8(G: Array, a: Array, b: Array) -> None:
-    """G[i, j] <- exp(min(G[i, j] - a[i] - b[j], 0)) in float64, to rounding."""
+    """G[i, j] <- exp(min(G[i, j] - a[i] - b[j], 0)) in float64, to rounding; 0 below 1e-303."""
     for i in range(G.shape[0]):
         row = G[i]
         for j in range(row.size):
             s = row[j] - a[i] - b[j]
             row[j] = s if s < 0.0 else 0.0
         exp_of_nonpositive(row)
+        for j in range(row.size):
+            row[j] = row[j] if row[j] > SMALLEST else 0.0
 
 
 @njit(cache=True, nogil=True)

@@ -79,6 +79,7 @@ class InnerRun:
     gave_up: bool = False  # the method found no further step
 
 
+# Paper: Assumption 3
 def basic_calls(g: Oracle, needs: tuple[str, ...]) -> int:
     """Calls of g's basic oracle so far, by Assumption 3 of the paper.
 

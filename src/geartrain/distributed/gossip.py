@@ -144,6 +144,7 @@ class Consensus(Algebra):
         return self.weight * self.mixing.network.total(float(plain @ self.mixing(plain)))
 
 
+# Paper: decentralised optimisation
 class Gossip:
     r"""Minimise sum_i f_i(x_i) with x_1 = ... = x_N by the penalty (R^2/eps) <x, W x>.
 

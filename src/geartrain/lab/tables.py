@@ -129,6 +129,7 @@ def summary(table: Any, eps: float, columns: dict[str, str]) -> Any:
     return pandas().DataFrame(rows)
 
 
+# Paper: Table 1
 def table_1(svm: Any) -> Any:
     """Table 1 for the instance: predicted and measured, to 1e-3.
 
@@ -154,6 +155,7 @@ def table_1(svm: Any) -> Any:
     return pandas().DataFrame(rows)
 
 
+# Paper: Table 2
 def table_2(density: Any) -> Any:
     """Table 2 for the instance: predicted and measured, to 1e-6.
 

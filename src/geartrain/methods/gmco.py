@@ -48,6 +48,7 @@ class GMCOState(State):
         return None if self.grad_g is None else self.grad_h + self.grad_g
 
 
+# Paper: equation (23)
 @dataclass(frozen=True)
 class MonteiroSvaiter:
     r"""The test that ends the middle loop: \|grad F_{L,x}(zeta)\| <= sigma L \|zeta - x\|."""
@@ -85,6 +86,8 @@ def ms_ratio(F: Envelope, y: Vector, grad_f: Vector) -> float:
     return residual / (F.L * distance)
 
 
+# Paper: Algorithm 3
+# Paper: equation (4)
 @dataclass(frozen=True)
 class GMCO:
     r"""Gradient method for composite optimisation, on F_{L,x} = f + L/2 \|. - x\|^2.

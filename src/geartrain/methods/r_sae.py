@@ -16,6 +16,7 @@ from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
 
 
+# Paper: Algorithm 2
 @dataclass(frozen=True)
 class RSAE:
     r"""Restarted splitting accelerated envelope.

@@ -62,6 +62,8 @@ class SAEState(State):
         return self.grad_h + self.grad_g
 
 
+# Paper: Algorithm 1
+# Paper: equation (24)
 @dataclass(frozen=True)
 class SAE:
     r"""Splitting accelerated envelope, SAE(x^0, L, N).

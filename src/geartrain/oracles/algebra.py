@@ -15,9 +15,9 @@ from geartrain.oracles.validation import as_number
 
 
 class Algebra:
-    """Gives a term ``+``, ``-`` and multiplication by a number."""
+    """Base class of terms that can be added, subtracted and multiplied by a number."""
 
-    __array_ufunc__ = None  # numpy.float64(2) * term asks the term, not NumPy
+    __array_ufunc__ = None  # numpy.float64(2) * term is left to the term, not to NumPy
 
     def __add__(self, other: Any) -> Combination:
         return Combination([*_parts(self), *_parts(other)])
@@ -54,13 +54,14 @@ class Combination(Algebra):
     Attributes
     ----------
     L, mu
-        The ends of the spectrum where the Hessians are constant (quadratics, least squares).
-        Otherwise from the parts: the Hessian lies between ``sum_j min(w_j mu_j, w_j L_j)``
-        and ``sum_j max(w_j mu_j, w_j L_j)``. `L` is None where a part does not know its own.
+        The ends of the spectrum if the Hessians are constant (quadratics, least squares).
+        Otherwise they follow from those of the parts: the Hessian lies between
+        ``sum_j min(w_j mu_j, w_j L_j)`` and ``sum_j max(w_j mu_j, w_j L_j)``. `L` is None if a
+        part does not know its own.
     L_coord, L_components
-        Weighted sums of those of the parts, or None.
+        Weighted sums of the constants of the parts, or None if a part has none.
     convex
-        False if a part is subtracted and its curvature is not made up for by the others.
+        False if a part is subtracted and the others do not outweigh its curvature.
     """
 
     def __init__(self, parts: list[tuple[float, Any]]) -> None:
@@ -108,7 +109,7 @@ class Combination(Algebra):
 
     @cached_property
     def _curvature(self) -> tuple[float, float] | None:
-        """Bounds of the Hessian's eigenvalues, or None where a part has no L."""
+        """Bounds of the eigenvalues of the Hessian, or None if a part has no L."""
         if hasattr(self, "hessian_product") and self.n is not None and len(self.parts) > 1:
             return symmetric_spectrum(self.hessian_product, self.n)
         low = high = 0.0

@@ -1,4 +1,4 @@
-"""A term made of the user's own functions."""
+"""A term that is made of functions of the user."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector,
 
 
 class Term(Algebra):
-    """A term from callables; it answers exactly the questions that were given.
+    """A term that is made of callables; it answers exactly the questions that are given.
 
     Parameters
     ----------
     value_and_grad : callable, optional
         ``x -> (value, gradient)`` in one pass.
     n : int, optional
-        Dimension; lets `minimize` start from zero where no x0 is given.
+        Dimension; with it `minimize` can start from zero if no x0 is given.
     n_components : int, optional
-        Number of summands; needed with `component`.
+        Number of summands; needed if `component` is given.
     L, mu : float, optional
         Lipschitz constant of the gradient and strong convexity constant.
     L_coord, L_components : array, optional
         Lipschitz constants of the partial derivatives and of the summands' gradients.
     noise : float
-        Bound on the error of a value; methods that take differences of values go by it.
+        Bound on the error of a value, by which differences of values choose their steps.
     M3 : float, optional
-        Bound on the third derivative along a coordinate, for the same methods.
+        Bound on the third derivative along a coordinate, used for the same steps.
     convex : bool
-        Say False for a term that may be non-convex.
+        Whether the term is convex; give False if it may not be.
     **functions : callable
         Answers to the other questions, by name: ``value(x)``, ``grad(x)``, ``component(x, k)``
         (the gradient of the k-th of `n_components` summands, where the term is their mean),
@@ -106,23 +106,23 @@ class Term(Algebra):
     def from_scipy(
         cls, fun: Callable[..., Any], jac: Any, args: tuple[Any, ...] = (), **constants: Any
     ) -> Term:
-        """A term from what one gives to `scipy.optimize.minimize`.
+        """A term from the arguments of `scipy.optimize.minimize`.
 
         Parameters
         ----------
         fun : callable
             ``fun(x, *args) -> float``, or ``-> (float, array)`` with ``jac=True``.
         jac : callable or True
-            ``jac(x, *args) -> array (n,)``, or True.
+            ``jac(x, *args) -> array (n,)``, or True if `fun` returns the gradient, too.
         args : tuple
-            More arguments of both.
+            Further arguments of both functions.
         **constants
             As for `geartrain.Term`: n, L, mu, ...
 
         Returns
         -------
         Term
-            Answers what was given.
+            It answers ``value`` and ``grad``, or both together.
 
         Examples
         --------

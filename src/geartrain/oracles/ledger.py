@@ -1,8 +1,8 @@
 """The ledger: how often, and for how long, each oracle was asked.
 
-Methods never see a term itself, they see an `Oracle` around it. Every answer passes through
-it and is counted, timed and checked there, so no method counts by hand. Whoever monitors a
-run holds the bare term and stays out of the counts.
+Methods never see a term itself; they see an `Oracle` around it. Every answer passes through the
+oracle, which counts, times and checks it, so that no method counts by hand. Monitoring uses the
+term itself and is not counted.
 """
 
 from __future__ import annotations
@@ -28,17 +28,19 @@ from geartrain.oracles.vectors import blas_dot
 _FLOAT64 = np.dtype(np.float64)
 # NumPy's codes of real numbers: floats, integers, booleans.
 _REAL = "fiub"
+# Stands for a second argument that is not there: packing and unpacking *args takes longer.
+_NOTHING: Any = object()
 # Parts of an answer as an error names them.
 _ENTRIES = {NUMBER: "value", VECTOR: "gradient", COLUMNS: "columns"}
 _TUPLES = {2: "pair", 3: "triple"}
 
 
 def in_gradients(calls: Any, name: str, n: int, m: int = 1) -> Any:
-    """What the calls of the term `name` are worth in gradients of it.
+    """The number of gradients of the term `name` to which its calls are equivalent.
 
-    n partial derivatives are one gradient, m summands are one, and so is a product with the
-    Hessian. `calls` is by key such as ``"h.grad"``: a dict, or a table with such columns. Values
-    and proximal steps have no such worth and are not included.
+    A gradient is equivalent to n partial derivatives, to the gradients of m summands and to one
+    product with the Hessian. `calls` is a dict with keys such as ``"h.grad"``, or a table with such
+    columns. Values and proximal steps have no equivalent and are not included.
     """
     total: Any = 0.0
     for key, question in {k: q for q in QUESTIONS.values() for k in q.keys}.items():
@@ -52,14 +54,15 @@ class NonFiniteAnswer(ArithmeticError):
 
 
 class Ledger:
-    """Calls and seconds by key such as ``"h.grad"``.
+    """Numbers of calls and seconds by key, such as ``"h.grad"``.
 
     Attributes
     ----------
     calls, seconds : dict
-        How often and how long each oracle was asked.
+        How often each oracle was asked, and how long its answers took.
     guard : callable, optional
-        ``guard(key)`` is called before a counted question is asked; what it raises ends the run.
+        ``guard(key)`` is called before every counted question; an exception that it raises ends
+        the run.
     """
 
     def __init__(self, names: tuple[str, ...] = ("h", "g"), more: tuple[str, ...] = ()) -> None:
@@ -75,20 +78,21 @@ class Ledger:
         self.seconds[key] += seconds
 
 
+# Paper: Assumption 2
 class Oracle(Asked):
     """A term as the methods see it: guarded, counted, timed and checked.
 
-    The questions of `geartrain.oracles.questions.QUESTIONS` are its methods. One that the term
-    does not answer itself is put together from those that it does and counted as what was really
-    asked; the gradient of a term with values only is estimated by differences.
+    Its methods are the questions of `geartrain.oracles.questions.QUESTIONS`. A question that the
+    term does not answer itself is derived from its other answers, and these are counted. The
+    gradient of a term with values only is estimated by differences.
 
-    An answer belongs to the method that asked: functions of the user get their arguments
-    read-only, and what they answer with is copied, for it may be a buffer that they use again.
+    Functions of the user get their arguments read-only, and the arrays that they return are copied,
+    because they may be buffers that are used again.
 
     Attributes
     ----------
     kept : dict
-        What the methods compute once for this oracle and keep beside it, by name.
+        Data that methods compute once for this oracle, by name.
     """
 
     estimates = True
@@ -114,10 +118,10 @@ class Oracle(Asked):
         return self._with_columns(question, fn)
 
     def bulk(self, kind: str, kernel: Callable[..., Any], *args: Any) -> Any:
-        """Run a compiled `kernel` that asks this term many times.
+        """Run a compiled `kernel` that evaluates this term many times.
 
         The kernel gets an int64 array of length one as its first argument and increments it
-        at the line where it evaluates the oracle.
+        whenever it evaluates the term.
         """
         key = f"{self.name}.{kind}"
         if self.ledger.guard is not None:
@@ -126,19 +130,19 @@ class Oracle(Asked):
         start = perf_counter()
         try:
             return kernel(tally, *args)
-        finally:  # what was asked before an error was asked
+        finally:  # calls before an error count, too
             self.ledger.add(key, int(tally[0]), perf_counter() - start)
 
-    # The three wrappers below are on the way of every call: names are local, and the check of an
-    # answer is one dot product, which NaN and infinity survive.
+    # Every call passes through one of the three wrappers below, so their names are local. An answer
+    # is checked by one dot product, which is not finite if an entry is NaN or infinite.
     def _vector(self, kind: str, fn: Callable[..., Any]) -> Callable[..., Vector]:
         ledger, foreign = self.ledger, self._foreign
         calls, seconds = ledger.calls, ledger.seconds
         key, shape = f"{self.name}.{kind}", (self.n,)
-        clock, isfinite, ndarray, float64 = perf_counter, math.isfinite, np.ndarray, _FLOAT64
+        clock, infinity, ndarray, float64 = perf_counter, math.inf, np.ndarray, _FLOAT64
         dot = blas_dot()
 
-        def ask(x: Vector, *more: Any) -> Vector:
+        def ask(x: Vector, more: Any = _NOTHING) -> Vector:
             if ledger.guard is not None:
                 ledger.guard(key)
             if foreign:
@@ -146,7 +150,7 @@ class Oracle(Asked):
                 x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
             start = clock()
             try:
-                out = fn(x, *more)
+                out = fn(x) if more is _NOTHING else fn(x, more)
             except ValueError as error:
                 explain(error, key)
             seconds[key] += clock() - start
@@ -155,7 +159,7 @@ class Oracle(Asked):
                 out = self._as_vector(kind, out)
             elif foreign:
                 out = out.copy()
-            if not isfinite(dot(out, out)):
+            if not dot(out, out) < infinity:
                 self._refuse(key, out)
             return out
 
@@ -167,7 +171,7 @@ class Oracle(Asked):
         key, clock, isfinite = f"{self.name}.{kind}", perf_counter, math.isfinite
         highest = math.inf if kind == "value" and extended_valued(self.term) else math.nan
 
-        def ask(x: Vector, *more: Any) -> float:
+        def ask(x: Vector, more: Any = _NOTHING) -> float:
             if ledger.guard is not None:
                 ledger.guard(key)
             if foreign:
@@ -175,7 +179,7 @@ class Oracle(Asked):
                 x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
             start = clock()
             try:
-                out = fn(x, *more)
+                out = fn(x) if more is _NOTHING else fn(x, more)
             except ValueError as error:
                 explain(error, key)
             seconds[key] += clock() - start
@@ -195,9 +199,9 @@ class Oracle(Asked):
         calls, seconds = ledger.calls, ledger.seconds
         key, shape = f"{self.name}.{question.key}", (self.n,)
         clock, isfinite, ndarray, float64 = perf_counter, math.isfinite, np.ndarray, _FLOAT64
-        dot = blas_dot()
+        dot, infinity = blas_dot(), math.inf
 
-        def ask(x: Vector, *more: Any) -> tuple[float, Vector]:
+        def ask(x: Vector, more: Any = _NOTHING) -> tuple[float, Vector]:
             if ledger.guard is not None:
                 ledger.guard(key)
             if foreign:
@@ -205,7 +209,7 @@ class Oracle(Asked):
                 x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
             start = clock()
             try:
-                both = fn(x, *more)
+                both = fn(x) if more is _NOTHING else fn(x, more)
             except ValueError as error:
                 explain(error, key)
             seconds[key] += clock() - start
@@ -221,14 +225,14 @@ class Oracle(Asked):
                 out = out.copy()
             if not isfinite(value):
                 raise NonFiniteAnswer(f"{key} answered with the value {value}")
-            if not isfinite(dot(out, out)):
+            if not dot(out, out) < infinity:
                 self._refuse(key, out)
             return value, out
 
         return ask
 
     def _with_columns(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Answers with columns; each of them is counted, the time belongs to the first key."""
+        """Answers with columns; every column is counted, and the time is that of the first key."""
         keys = [f"{self.name}.{key}" for key in question.keys]
 
         def ask(x: Vector, D: Vector) -> Any:
@@ -255,7 +259,7 @@ class Oracle(Asked):
         return ask
 
     def _checked(self, question: Question, kind: str, entry: Any, shape: tuple[int, ...]) -> Any:
-        """One entry of an answer with columns."""
+        """One entry of an answer with columns, converted and checked."""
         if kind == NUMBER:
             number = self._as_number(question.name, entry)
             if not math.isfinite(number):
@@ -275,7 +279,7 @@ class Oracle(Asked):
 
     @staticmethod
     def _refuse(key: str, out: Vector) -> None:
-        """Raise, unless only the square of a large number overflowed."""
+        """Raise an error, unless only the square of a large entry has overflowed."""
         if not np.isfinite(out).all():
             raise NonFiniteAnswer(f"{key} answered with NaN or infinity")
 

@@ -1,4 +1,4 @@
-"""``(1/m) sum_k loss(y_k, <a_k, x>) + l2/2 |x|^2`` for dense and CSR data."""
+"""The term ``(1/m) sum_k loss(y_k, <a_k, x>) + l2/2 |x|^2`` for dense and sparse data."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ class LinearModel(Algebra):
     Parameters
     ----------
     A : array, sparse matrix or LinearOperator (m, n_features)
-        An operator (SciPy's, pylops') is asked for products with A and A' only: no single
-        summands and partial derivatives.
+        With an operator (of SciPy or pylops), only products with A and A' are used; the term then
+        does not answer ``component`` and ``coord``.
     y : array (m,)
         Labels -1 and +1 for logistic, smoothed_hinge and squared_hinge; real targets for
         squared and huber.
     loss : str
         See `geartrain.oracles.losses` for names and formulas.
     l2 : float
-        Weight of ``1/2 |x|^2``; it does not touch the intercept.
+        Weight of ``1/2 |x|^2``, which does not include the intercept.
     intercept : bool
-        Append a column of ones, so that ``x[-1]`` is the intercept and n = n_features + 1.
+        Whether to append a column of ones, so that ``x[-1]`` is the intercept and
+        n = n_features + 1.
     **loss_params
         ``mu`` of smoothed_hinge, ``delta`` of huber.
 
     Attributes
     ----------
     L, mu, L_components, L_coord
-        Computed on first use: the largest eigenvalue of A'A, row norms, column norms, each
-        times the loss's largest curvature.
+        Computed on first use from the largest eigenvalue of A'A, the row norms and the column
+        norms, each times the largest curvature of the loss.
 
     Examples
     --------
@@ -76,7 +77,7 @@ class LinearModel(Algebra):
         if self.loss.labels and not np.isin(self.y, (-1.0, 1.0)).all():
             seen = np.unique(self.y)
             raise ValueError(
-                f"loss {self.loss.name!r} wants labels -1 and +1, got "
+                f"loss {self.loss.name!r} needs labels -1 and +1, got "
                 f"{', '.join(f'{v:g}' for v in seen[:5])}{', ...' if seen.size > 5 else ''}; "
                 "for two classes a < b use numpy.where(y == b, 1, -1)"
             )
@@ -96,7 +97,7 @@ class LinearModel(Algebra):
         return not isinstance(self.A, np.ndarray) and not sparse.issparse(self.A)
 
     def ridge(self, x: Vector) -> Vector:
-        """The gradient of ``l2/2 |x|^2``, which does not touch the intercept."""
+        """The gradient of ``l2/2 |x|^2``, which does not include the intercept."""
         out = self.l2 * x
         if self.intercept:
             out[-1] = 0.0
@@ -109,7 +110,7 @@ class LinearModel(Algebra):
         return self.A @ x
 
     def pull_back(self, slopes: Vector) -> Vector:
-        """``sum_k slopes_k a_k``, for every column of slopes."""
+        """``sum_k slopes_k a_k`` for every column of slopes."""
         out = self.A.T @ slopes
         if not self.intercept:
             return out
@@ -135,11 +136,11 @@ class LinearModel(Algebra):
         return self.pull_back(bends[:, None] * self.predict(D)) + self.ridge(D)
 
     def curvature_product(self, v: Vector) -> Vector:
-        """The Hessian times v if every loss had its largest curvature."""
+        """The Hessian times v that would result if every loss had its largest curvature."""
         return self.pull_back(self.loss.curvature / self.m * self.predict(v)) + self.ridge(v)
 
     def row(self, k: int) -> tuple[Vector | slice, Vector]:
-        """Positions and entries of row k (without the intercept)."""
+        """Positions and entries of row k, without the intercept."""
         if sparse.issparse(self.A):
             span = slice(self.A.indptr[k], self.A.indptr[k + 1])
             return self.A.indices[span], self.A.data[span]
@@ -158,7 +159,7 @@ class LinearModel(Algebra):
 
     @cached_property
     def _columns(self) -> Any:
-        """A by columns: what a partial derivative reads."""
+        """A stored by columns, for partial derivatives."""
         return self.A.tocsc() if sparse.issparse(self.A) else self.A
 
     def coord(self, x: Vector, i: int) -> float:
@@ -173,7 +174,7 @@ class LinearModel(Algebra):
 
     @property
     def with_ones(self) -> Any:
-        """A with the column of ones of the intercept, if there is one."""
+        """A, with a column of ones if there is an intercept."""
         if not self.intercept:
             return self.A
         ones = np.ones((self.m, 1))

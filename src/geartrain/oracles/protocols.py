@@ -1,6 +1,6 @@
-"""What a given term answers, and how a method says what it needs.
+"""Which questions a given term answers, and how a method states which ones it needs.
 
-What can be asked at all is the table of `geartrain.oracles.questions`.
+The table of all questions is `geartrain.oracles.questions`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from geartrain.oracles.vectors import Vector as Vector
 
 
 class MissingOracle(TypeError, AttributeError):
-    """A method asked a term for something that it does not answer.
+    """A method needs an answer that a term does not give.
 
-    It is an AttributeError, too, so that ``hasattr(oracle, "prox")`` tells whether it does.
+    It is an AttributeError, too, so that ``hasattr(oracle, "prox")`` works as expected.
     """
 
 
@@ -30,8 +30,8 @@ def answers(term: Any) -> frozenset[str]:
 def can(term: Any, question: str) -> bool:
     """Whether `question` can be answered exactly, by the term or from its other answers.
 
-    A value can be taken from a fused call, for example, and a gradient can be put together from
-    the summands or from the partial derivatives; the ledger counts what was really asked.
+    For example, a value can be taken from a fused call, and a gradient can be computed from all
+    summands or all partial derivatives. The ledger counts the calls that are really made.
     """
     known = answers(term)
     return question in known or _way(question, known) is not None
@@ -55,7 +55,7 @@ def _given(term: Any) -> str:
 def _way(
     question: str, known: frozenset[str], estimates: bool = False, asked_for: tuple[str, ...] = ()
 ) -> Way | None:
-    """The first way to put `question` together; `asked_for` keeps it from going round."""
+    """The first way to derive `question`; those in `asked_for` cannot be used for it."""
     asked_for = (*asked_for, question)
     for way in QUESTIONS[question].ways:
         if (way.exact or estimates) and all(
@@ -68,18 +68,18 @@ def _way(
 
 
 def calls_user_code(term: Any) -> bool:
-    """Whether functions of the user run when `term` is asked.
+    """Whether an answer of `term` may come from a function of the user.
 
-    These get their arguments read-only, and the arrays that they answer with are copied. The terms
-    of the library leave their arguments alone and make a new array for every answer; one that
-    calls functions of the user says so by its attribute ``calls_user_code``.
+    Such functions get their arguments read-only, and the arrays that they return are copied. The
+    terms of the library do not change their arguments and return a new array every time; those that
+    call functions of the user have the attribute ``calls_user_code``.
     """
     own = type(term).__module__.partition(".")[0] == "geartrain"
     return not own or bool(getattr(term, "calls_user_code", False))
 
 
 def read_only(argument: Any) -> Any:
-    """An array as a view that cannot be written to; anything else as it is."""
+    """A view of an array that cannot be written to; any other argument itself."""
     if not isinstance(argument, np.ndarray):
         return argument
     view = argument.view()
@@ -88,37 +88,41 @@ def read_only(argument: Any) -> Any:
 
 
 def _writable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn`, or if Numba has compiled it, `fn` on copies: it may not accept read-only arrays."""
+    """`fn`; on copies if Numba has compiled it, because it may refuse read-only arrays then."""
     if not type(fn).__module__.startswith("numba."):
         return fn
     return lambda *args: fn(*(a.copy() if isinstance(a, np.ndarray) else a for a in args))
 
 
+class ReadOnlyArgument(ValueError):
+    """A function of the user tried to write to its argument."""
+
+
 def explain(error: ValueError, asked: str) -> NoReturn:
-    """Raise `error` again, in other words if it is about an array that is read-only."""
+    """Raise `error` again, with an explanation if it is about a read-only array."""
     if "read-only" not in str(error):
         raise error
-    raise ValueError(
+    raise ReadOnlyArgument(
         f"{asked} failed: {error}. A term gets its arguments read-only; a function that changes "
         "them, or that needs arrays which it could change, must work on a copy, x = x.copy()"
     ) from error
 
 
 def extended_valued(term: Any) -> bool:
-    """Whether the value of `term` may be plus infinity, as that of an indicator is.
+    """Whether the value of `term` may be plus infinity, as for the indicator of a set.
 
-    True for terms with a proximal step and no gradient, unless their attribute of this name
-    says otherwise.
+    This is so for terms that have a proximal step and no gradient, unless they have an attribute of
+    this name that states otherwise.
     """
     own = getattr(term, "extended_valued", None)
     return "prox" in answers(term) and not can(term, "grad") if own is None else bool(own)
 
 
 class Asked:
-    """The answers of a term under the names of the questions, uncounted.
+    """The questions that a term can answer, as methods that are not counted.
 
-    A question that the term does not answer itself is put together from those that it does, where
-    the table of questions has a way. Functions of the user get their arguments read-only.
+    A question that the term does not answer itself is derived from its other answers if the table
+    of questions has a way. Functions of the user get their arguments read-only.
     """
 
     estimates = False  # whether ways that are not exact are used
@@ -136,7 +140,7 @@ class Asked:
             setattr(self, question.name, answer)
 
     def _own(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """What stands for an answer of the term itself."""
+        """The method for a question that the term answers itself."""
         if not calls_user_code(self.term):
             return fn
 
@@ -156,5 +160,5 @@ class Asked:
         raise AttributeError(question)
 
     def _named(self) -> str:
-        """How the term is called in an error."""
+        """The name of the term in an error message."""
         return repr(self.term)

@@ -1,167 +1,134 @@
-"""How an answer to each question is checked, for `geartrain.check_term`.
+"""How the answers to each question are checked, for `geartrain.check_term`.
 
-One function per question; the table of questions refers to them. The first line of a docstring is
-the statement that is checked.
+There is one function per question, and the table of questions refers to them. The first line of a
+docstring is the statement that is checked; where it does not hold, a sentence is added to the
+problems of the `geartrain.oracles.checker.Checker` c.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from geartrain.oracles.vectors import Vector, norm
 
 if TYPE_CHECKING:
     from geartrain.oracles.checker import Checker
 
 EPS = float(np.finfo(np.float64).eps)
+# An answer whose errors exceed this part of its size is called noisy. Single precision stays below.
+NOISY = 3e-6
 # With more summands than this their mean takes too long.
 MOST_COMPONENTS = 20_000
+# Steps of the test of Taylor's formula along two directions, in units of the scale of x.
+_STEPS = ((1e-2, 1e-5, 1e-8), (1e-3, 1e-6))
+# Steps of the differences of gradients that products with the Hessian are compared with.
+_PRODUCT_STEPS = (1e-7, 1e-4)
+# A proximal step may be the result of an iteration, which ends at about this relative error.
+_PROX_ERROR = 1e-6
 
 
 def check_grad(c: Checker) -> None:
-    """The gradient is a finite vector, leaves x alone, and fits the stated L and mu."""
-    if _shapes(c):
-        _side_effects(c)
-        _constants(c)
-    else:
-        c.broken = True
-
-
-def check_component(c: Checker) -> None:
-    """The mean of the summands' gradients is the gradient, and L_components hold."""
-    _mean_of_components(c)
-    _component_constants(c)
-
-
-def check_coord(c: Checker) -> None:
-    """The partial derivatives are the entries of the gradient, and L_coord hold."""
-    _entries_of_the_gradient(c)
-    _coordinate_constants(c)
-
-
-def _shapes(c: Checker) -> bool:
-    """Whether value and gradient are what can be computed with."""
+    """The gradient is a finite vector, and it is not noisy."""
     c.checked.append("shape of the gradient")
-    grad = np.asarray(c.raw_grad(c.x))
-    if grad.shape != (c.n,):
-        c.problems.append(f"the gradient has shape {grad.shape}, expected ({c.n},) as x has")
-    elif grad.dtype.kind not in "fiu":
-        c.problems.append(f"the gradient is made of {grad.dtype}, not of real numbers")
-    elif not np.isfinite(grad).all():
-        c.problems.append("the gradient contains NaN or infinity")
-    elif c.has("value"):
-        value = np.asarray(
-            c.term.value(c.x) if "value" in c.known else c.term.value_and_grad(c.x)[0]
-        )
-        if value.ndim or value.dtype.kind not in "fiu":
-            what = f"an array of shape {value.shape}" if value.ndim else f"{value!r}"
-            c.problems.append(f"the value is {what}, expected a number")
-        elif not np.isfinite(value):
-            c.problems.append(f"the value is {value}")
-    return not c.problems
+    if c.known.isdisjoint(("grad", "value_and_grad")):
+        if "component" in c.known:
+            _examine(c, "component(x, k)", c.asked.component(c.x, 0), (c.n,))
+        _examine(c, "the gradient", c.grad(c.x), (c.n,))
+    _first_look(c)
+    c.checked.append("noise")
+    c.measure_noise()
 
 
-def _side_effects(c: Checker) -> None:
-    """A question leaves x and earlier answers alone."""
-    if not {"grad", "value_and_grad"} & c.known:
+def check_value(c: Checker) -> None:
+    """The value is a finite number, and the gradient is its derivative."""
+    if not c.has("grad"):
+        if not c.may_be_infinite:
+            _first_look(c)
+            c.checked.append("noise")
+            c.measure_noise()
         return
-    c.checked.append("side effects")
-    x = c.x.copy()
-    first = c.raw_grad(x)
-    if not np.array_equal(x, c.x):
-        c.problems.append("asking for the gradient changes x; work on a copy")
+    c.checked.append("Taylor formula of value and gradient")
+    f0, g0 = c.value(c.x), c.grad(c.x)
+    wrong: list[tuple[float, float, float]] = []  # step, error of the difference, Taylor error
+    slopes: list[tuple[float, float]] = []  # of the values and of the gradient, one per direction
+    for steps in _STEPS:
+        d = c.direction()
+        slope, seen = float(g0 @ d), []
+        for t in c.scale * np.array(steps):
+            up, down = c.value(c.x + t * d), c.value(c.x - t * d)
+            ends = [float(c.grad(c.x + s * d) @ d) for s in (t, -t)]
+            # The integral of the slope over [-t, t] by Simpson's rule, and by the trapezoidal one.
+            simpson, trapezoid = t / 3.0 * (sum(ends) + 4.0 * slope), t * sum(ends)
+            error = abs(up - down - simpson)
+            lost = 40.0 * (c.value_noise + EPS * (abs(up) + abs(down))) + 20.0 * t * c.grad_noise
+            if error > 2.0 * abs(simpson - trapezoid) + lost + 1e-7 * abs(t * slope):
+                wrong.append((t, error, abs(up - f0 - t * slope)))
+                seen = [((up - down) / (2.0 * t), slope)]
+        slopes += seen
+    if len(wrong) < 2:
         return
-    copy = np.array(first)
-    c.raw_grad(x + c.scale)
-    if not np.array_equal(first, copy):
+    steps_wrong, errors, taylor = np.log(np.maximum(np.array(wrong).T, 1e-300))
+    if np.polyfit(steps_wrong, errors, 1)[0] < 0.5:  # the error does not become smaller with t
+        jump, size = float(np.exp(errors.max())), max(abs(f0), norm(g0) * c.scale)
+        if jump <= max(NOISY * size, 4.0 * c.stated_noise):
+            return
+        c.noisy = True
         c.problems.append(
-            "the gradient is answered in the same array every time, so that a new answer "
-            "overwrites the last one; return a copy"
+            f"the value is noisy: it jumps by about {jump:.1e} between close points, a relative "
+            f"noise of {jump / size:.0e}; state it, e.g. Term(..., noise=...)"
         )
+        return
+    rate = np.polyfit(steps_wrong, taylor, 1)[0]
+    by_value, by_gradient = slopes[0]
+    ratios = [b / a for a, b in slopes if a != 0.0]
+    factor = ""
+    if len(ratios) == 2 and np.ptp(ratios) <= 1e-3 * abs(ratios[0]):
+        factor = f": it is {ratios[0]:.4g} times what it should be, in every direction"
+    c.problems.append(
+        "the gradient does not fit the value: the Taylor error falls like "
+        f"t^{rate:.2f} instead of t^2; along a random direction the value changes at "
+        f"the rate {by_value:.6g} but the gradient says {by_gradient:.6g}{factor}"
+    )
 
 
 def check_value_and_grad(c: Checker) -> None:
-    """Fused and separate answers agree."""
+    """Value and gradient of the fused answer are those of the separate answers."""
     if "value_and_grad" not in c.known:
         return
-    value, grad = c.term.value_and_grad(c.x)
+    value, grad = c.at_x["value_and_grad"]
     if "value" in c.known:
         c.checked.append("value_and_grad against value")
-        alone = c.term.value(c.x)
-        if abs(value - alone) > 1e-9 * abs(alone) + c.value_noise(c.x, alone):
+        alone = float(c.at_x["value"])
+        if abs(value - alone) > 1e-9 * abs(alone) + 40.0 * (c.value_noise + EPS * abs(alone)):
             c.problems.append(
                 f"value_and_grad gives the value {value:.9g} but value gives {alone:.9g}"
             )
     if "grad" in c.known:
         c.checked.append("value_and_grad against grad")
-        alone = c.grad(c.x)
-        gap = float(np.linalg.norm(grad - alone))
-        if gap > 1e-9 * np.linalg.norm(alone) + c.grad_noise(c.x, alone):
+        gap = norm(grad - c.at_x["grad"])
+        if gap > 1e-9 * norm(c.at_x["grad"]) + c.grad_error(c.x):
             c.problems.append(
                 f"value_and_grad and grad give different gradients: they differ by {gap:.3g}"
             )
 
 
-def check_value(c: Checker) -> None:
-    """|f(x + td) - f(x) - t<grad, d>| must fall like t^2: the slope tells a wrong gradient.
-
-    A secant of f lies between the slopes that the gradient states along it. Where it does
-    not, at several small t, value and gradient are not of the same function.
-    """
-    c.checked.append("Taylor slope of the gradient")
-    f0, g0 = c.value(c.x), c.grad(c.x)
-    noise = c.value_noise(c.x, f0)
-    pairs = []
-    for _ in range(3):
-        d = c.direction()
-        slope = float(g0 @ d)
-        wrong, steps, errors, seen = 0, [], [], slope
-        for t in c.scale * np.logspace(-1, -9, 17):
-            up, down = c.value(c.x + t * d), c.value(c.x - t * d)
-            secant = (up - down) / (2.0 * t)
-            lost = 2.0 * (noise + 40.0 * EPS * (abs(up) + abs(down))) / t
-            bend = max(abs(float(c.grad(c.x + s * d) @ d) - slope) for s in (t, -t))
-            if abs(secant - slope) > 2.0 * bend + lost + 1e-7 * abs(slope):
-                wrong += 1
-                steps.append(t)
-                errors.append(abs(up - f0 - t * slope))
-                seen = secant
-        if wrong >= 3:
-            pairs.append((seen, slope, np.polyfit(np.log(steps), np.log(errors), 1)[0]))
-    if not pairs:
-        return
-    seen, slope, rate = pairs[0]
-    ratios = [b / a for a, b, _ in pairs if a != 0.0]
-    factor = ""
-    if len(ratios) == 3 and np.ptp(ratios) <= 1e-3 * abs(ratios[0]):
-        factor = f": it is {ratios[0]:.4g} times what it should be, in every direction"
-    c.problems.append(
-        "the gradient does not fit the value: the Taylor error falls like "
-        f"t^{rate:.2f} instead of t^2; along a random direction the value changes at "
-        f"the rate {seen:.6g} but the gradient says {slope:.6g}{factor}"
-    )
-
-
-def _mean_of_components(c: Checker) -> None:
-    """The mean of the summands' gradients is the gradient."""
-    if "component" not in c.known:
-        return
+def check_component(c: Checker) -> None:
+    """The mean of the gradients of the summands is the gradient."""
     m = c.term.n_components
-    if m > MOST_COMPONENTS or not {"grad", "value_and_grad"} & c.known:
+    if m > MOST_COMPONENTS or c.known.isdisjoint(("grad", "value_and_grad")):
         return
     c.checked.append("mean of components")
-    parts = np.array([c.term.component(c.x, k) for k in range(m)], dtype=np.float64)
-    if parts.shape != (m, c.n):
-        c.problems.append(
-            f"component(x, k) has shape {parts.shape[1:]}, expected ({c.n},) as x has"
-        )
-        return
+    parts = np.array(
+        [_examine(c, "component(x, k)", c.asked.component(c.x, k), (c.n,)) for k in range(m)]
+    )
     grad = c.grad(c.x)
-    gap = float(np.linalg.norm(parts.mean(axis=0) - grad))
-    size = float(np.linalg.norm(grad))
+    gap, size = norm(parts.mean(axis=0) - grad), norm(grad)
     typical = float(np.linalg.norm(parts, axis=1).mean())
-    if not gap <= 1e-9 * (size + typical) + c.grad_noise(c.x, grad):
-        of_a_sum = np.linalg.norm(parts.sum(axis=0) - grad) <= 1e-6 * (size + m * typical)
+    if not gap <= 1e-9 * (size + typical) + c.grad_error(c.x):
+        of_a_sum = norm(parts.sum(axis=0) - grad) <= 1e-6 * (size + m * typical)
         c.problems.append(
             "the mean of the components is not the gradient: they differ by "
             f"{gap:.3g} (gradient norm {size:.3g}); "
@@ -174,15 +141,15 @@ def _mean_of_components(c: Checker) -> None:
         )
 
 
-def _entries_of_the_gradient(c: Checker) -> None:
-    """Partial derivatives are the entries of the gradient."""
-    if "coord" not in c.known or not {"grad", "value_and_grad"} & c.known:
+def check_coord(c: Checker) -> None:
+    """The partial derivatives are the entries of the gradient."""
+    if c.known.isdisjoint(("grad", "value_and_grad")):
         return
     c.checked.append("partial derivatives")
     grad = c.grad(c.x)
-    allowed = 1e-9 * float(np.abs(grad).max()) + c.grad_noise(c.x, grad)
+    allowed = 1e-9 * float(np.abs(grad).max()) + c.grad_error(c.x)
     for i in c.rng.choice(c.n, size=min(c.n, 20), replace=False):
-        partial = float(c.term.coord(c.x, int(i)))
+        partial = float(c.asked.coord(c.x, int(i)))
         if not abs(partial - grad[i]) <= allowed:
             c.problems.append(
                 f"coord(x, {i}) = {partial:.9g} but the gradient's entry is {grad[i]:.9g}"
@@ -190,101 +157,199 @@ def _entries_of_the_gradient(c: Checker) -> None:
             return
 
 
-def check_prox(c: Checker) -> None:
-    """The gradient of term(v) + alpha/2 |v - u|^2 vanishes at prox(u, alpha)."""
-    if "prox" not in c.known:
+def check_products(c: Checker) -> None:
+    """The products are those of a symmetric matrix, and the gradient changes along with them."""
+    if "products" in c.known:
+        _compare_products(c, "products", c.asked.products)
+
+
+def check_second_order(c: Checker) -> None:
+    """Its three answers are value, gradient and products."""
+    if "second_order" not in c.known:
         return
-    c.checked.append("prox")
-    alpha = float(getattr(c.term, "L", None) or 1.0)
-    p = np.asarray(c.term.prox(c.x, alpha), dtype=np.float64)
-    if p.shape != (c.n,):
-        c.problems.append(f"prox has shape {p.shape}, expected ({c.n},) as x has")
+    c.checked.append("second_order against value and gradient")
+    D = np.column_stack([c.direction(), c.direction()])
+    answer = c.asked.second_order(c.x, D)
+    if not isinstance(answer, (tuple, list)) or len(answer) != 3:
+        c.problems.append("second_order must answer with a triple (value, gradient, products)")
         return
-    grad, pull = c.grad(p), alpha * (p - c.x)
-    size = float(np.linalg.norm(grad) + alpha * np.linalg.norm(c.x))
-    left = float(np.linalg.norm(grad + pull))
-    if not left <= 1e-6 * size + c.grad_noise(p, grad):
+    value, grad, P = answer
+    if c.has("value"):
+        alone = c.value(c.x)
+        if abs(value - alone) > 1e-9 * abs(alone) + 40.0 * (c.value_noise + EPS * abs(alone)):
+            c.problems.append(f"second_order gives the value {value:.9g}, expected {alone:.9g}")
+    if c.has("grad"):
+        gap = norm(_examine(c, "the gradient of second_order", grad, (c.n,)) - c.grad(c.x))
+        if gap > 1e-9 * norm(c.grad(c.x)) + c.grad_error(c.x):
+            c.problems.append(f"the gradient of second_order is wrong: it differs by {gap:.3g}")
+    _examine(c, "second_order(x, D)", P, D.shape)
+    if "products" not in c.known:
+        _compare_products(c, "second_order", lambda x, D: c.asked.second_order(x, D)[2])
+
+
+def _compare_products(c: Checker, name: str, ask: Callable[[Vector, Vector], Any]) -> None:
+    c.checked.append(f"{name} against differences of gradients")
+
+    def products(x: Vector, D: Vector) -> Vector:
+        return _examine(c, f"{name}(x, D)", ask(x, D), D.shape)
+
+    D = np.column_stack([c.direction(), c.direction()])
+    P = products(c.x, D)
+    size = norm(P.ravel())
+    near = products(c.x * (1.0 + 8.0 * EPS * c.rng.standard_normal(c.n)), D)
+    lost = 20.0 * norm((near - P).ravel()) + 40.0 * EPS * size
+    if c.has("grad"):  # the curvature that the size of the gradient suggests
+        lost += 40.0 * EPS * norm(c.grad(c.x)) / c.scale
+    cross = D.T @ P
+    if abs(cross[0, 1] - cross[1, 0]) > 1e-6 * size + lost:
         c.problems.append(
-            "prox(u, alpha) does not minimise term(v) + alpha/2 |v - u|^2: with alpha = "
-            f"{alpha:.3g} a gradient of norm {left:.3g} is left (of {size:.3g})"
+            f"{name} is not the product with a symmetric matrix: <d, H e> = {cross[0, 1]:.6g} but "
+            f"<e, H d> = {cross[1, 0]:.6g}"
         )
-
-
-def _constants(c: Checker) -> None:
-    """Stated L and mu hold on pairs of points along the flattest and steepest directions."""
-    L = getattr(c.term, "L", None)
-    mu = float(getattr(c.term, "mu", 0.0) or 0.0)
-    convex = getattr(c.term, "convex", True)
-    if L is not None:
-        c.checked.append("L")
-    if convex:
-        c.checked.append("convexity and mu")
-    worst, least = 0.0, np.inf
-    for _ in range(5):
-        u = c.x + c.scale * c.rng.standard_normal(c.n)
-        grad = c.grad(u)
-        noise = c.grad_noise(u, grad)
-        step = c.scale * 10.0 ** c.rng.uniform(-3, 0.5)
-        for d in (c.direction(), *c.extremes(u, grad, step)):
-            change = c.grad(u + step * d) - grad
-            worst = max(worst, (float(np.linalg.norm(change)) - 2.0 * noise) / step)
-            least = min(least, (float(change @ d) + 2.0 * noise) / step)
-    if L is not None and worst > L * (1 + 1e-6):
-        c.problems.append(
-            f"the stated L = {L:.6g} is too small: a pair of points was met whose gradients "
-            f"differ by {worst:.6g} times their distance"
-        )
-    if convex and least < -1e-9 * worst:
-        c.problems.append(
-            f"the term is not convex: curvature {least:.3g} was met along a pair of "
-            "points; if that is meant, say convex=False"
-        )
-    elif convex and least < mu * (1 - 1e-6):
-        c.problems.append(f"the stated mu = {mu:.6g} is too large: curvature {least:.6g} was met")
-
-
-def _coordinate_constants(c: Checker) -> None:
-    """The stated L_coord hold."""
-    L_coord = getattr(c.term, "L_coord", None)
-    if L_coord is None:
+    if not c.has("grad") or c.noisy:
         return
-    c.checked.append("L_coord")
-    grad = c.grad(c.x)
-    noise = c.grad_noise(c.x, grad)
-    for i in c.rng.choice(c.n, size=min(c.n, 20), replace=False):
-        step = np.zeros(c.n)
-        step[i] = c.scale * 10.0 ** c.rng.uniform(-3, 0)
-        seen = (abs(c.grad(c.x + step)[i] - grad[i]) - 2.0 * noise) / step[i]
-        if seen > L_coord[i] * (1 + 1e-6):
+    d = D[:, :1]
+
+    def rate(t: float) -> Vector:
+        return (c.grad(c.x + t * d[:, 0]) - c.grad(c.x - t * d[:, 0])) / (2.0 * t)
+
+    for t in c.scale * np.array(_PRODUCT_STEPS):
+        ends = sum(products(c.x + s * d[:, 0], d)[:, 0] for s in (t, -t))
+        # The mean of H d over [-t, t] by Simpson's rule, and by the trapezoidal one.
+        simpson, trapezoid = (ends + 4.0 * P[:, 0]) / 6.0, ends / 2.0
+        gap = norm(rate(t) - simpson)
+        allowed = 2.0 * norm(simpson - trapezoid) + 1e-6 * size + lost + c.grad_error(c.x) / t
+        steady = t == c.scale * _PRODUCT_STEPS[0] or (
+            norm(rate(t) - rate(10.0 * t)) <= 0.1 * norm(rate(t))  # no bend in between
+        )
+        if gap > allowed and steady:
             c.problems.append(
-                f"the stated L_coord[{i}] = {L_coord[i]:.6g} is too small: the partial "
-                f"derivative changes at the rate {seen:.6g}"
+                f"{name} does not fit the gradient: along a direction of length 1 the gradient "
+                f"changes at the rate {norm(rate(t)):.6g}, the product has the norm "
+                f"{norm(P[:, 0]):.6g}, and they differ by {gap:.3g}"
             )
-            return
+        if gap > allowed or allowed < 0.1 * size:
+            return  # the longer step is looked at only if rounding hides the shorter one
 
 
-def _component_constants(c: Checker) -> None:
-    """The stated L_components hold."""
-    L_components = getattr(c.term, "L_components", None)
-    if L_components is None or "component" not in c.known or c.problems:
+def check_prox(c: Checker) -> None:
+    """prox(u, alpha) minimises term(v) + alpha/2 |v - u|^2, and is firmly non-expansive."""
+    c.checked.append("prox")
+    alpha = 2.5 * float(getattr(c.term, "L", None) or 1.0)
+    u, v = c.somewhere(), c.somewhere()
+
+    def prox(u: Vector, alpha: float) -> Vector:
+        return _examine(c, "prox(u, alpha)", c.asked.prox(u, alpha), (c.n,))
+
+    p, q = prox(u, alpha), prox(v, alpha)
+    if getattr(c.term, "convex", True):
+        inner, square = float((p - q) @ (u - v)), float((p - q) @ (p - q))
+        if square - inner > _PROX_ERROR * norm(u - v) * max(norm(u - v), norm(p - q)):
+            c.problems.append(
+                "prox is not firmly non-expansive, as the proximal step of a convex term is: "
+                f"|p - q|^2 = {square:.6g} exceeds <p - q, u - v> = {inner:.6g}"
+            )
+    how = _is_no_prox(c, prox, u, alpha)
+    if not how:
         return
-    c.checked.append("L_components")
-    m = c.term.n_components
-    for k in c.rng.choice(m, size=min(m, 20), replace=False):
-        at_x = np.asarray(c.term.component(c.x, int(k)))
-        near = np.asarray(c.term.component(c.nearby(c.x), int(k)))
-        noise = 20.0 * np.linalg.norm(near - at_x) + 40.0 * EPS * np.linalg.norm(at_x)
-        d = c.direction() * c.scale
-        for _ in range(3):  # the curvature of one summand often has a single direction
-            change = np.asarray(c.term.component(c.x + d, int(k))) - at_x
-            size = float(np.linalg.norm(change))
-            seen = (size - 2.0 * noise) / np.linalg.norm(d)
-            if seen > L_components[k] * (1 + 1e-6):
-                c.problems.append(
-                    f"the stated L_components[{k}] = {L_components[k]:.6g} is too small: that "
-                    f"summand's gradient changes at the rate {seen:.6g}"
-                )
-                return
-            if size == 0.0:
-                break
-            d = change / size * c.scale * 10.0 ** c.rng.uniform(-3, 0)
+    if not _is_no_prox(c, lambda u, alpha: prox(u, 1.0 / alpha), u, alpha):
+        how += (
+            "; prox(u, 1/alpha) does: alpha was taken for a step length, but here it is the weight "
+            "of |v - u|^2/2, the inverse of a step length"
+        )
+    c.problems.append(f"prox(u, alpha) does not minimise term(v) + alpha/2 |v - u|^2: {how}")
+
+
+def _is_no_prox(
+    c: Checker, prox: Callable[[Vector, float], Vector], u: Vector, alpha: float
+) -> str:
+    """Why `prox` is no proximal step of the term; empty if nothing speaks against it."""
+    p = prox(u, alpha)
+    if c.has("grad"):
+        # grad term(p) + alpha (p - u) = 0
+        size = norm(c.grad(p)) + alpha * (norm(p) + norm(u))
+        left = norm(c.grad(p) + alpha * (p - u))
+        if left > _PROX_ERROR * size + c.grad_error(p):
+            return f"with alpha = {alpha:.3g} a gradient of norm {left:.3g} is left (of {size:.3g})"
+        return ""
+    if c.has("value"):
+        how = _contradicting_value(c, prox, u, alpha, p)
+        if how:
+            return how
+    # The resolvent identity: p is also the proximal step for beta of (alpha/beta) (u - p) + p.
+    beta = alpha / 4.0
+    gap = norm(prox(p + (alpha / beta) * (u - p), beta) - p)
+    if getattr(c.term, "convex", True) and gap > _PROX_ERROR * (norm(p) + norm(u)):
+        return (
+            f"the answers for alpha = {alpha:.3g} and {beta:.3g} are not steps of one function: p "
+            f"and prox(p + (alpha/beta) (u - p), beta) differ by {gap:.3g}"
+        )
+    return ""
+
+
+def _contradicting_value(
+    c: Checker, prox: Callable[[Vector, float], Vector], u: Vector, alpha: float, p: Vector
+) -> str:
+    """A value that p = prox(u, alpha) rules out, in words; empty if none is found.
+
+    alpha (u - p) is a subgradient of a convex term at p. Of another term at least term(v) +
+    alpha/2 |v - u|^2 is not smaller than at p.
+    """
+    value = float(c.asked.value(p))
+    if not np.isfinite(value):
+        return f"the value at prox(u, alpha) is {value}"
+    convex = getattr(c.term, "convex", True)
+    around = c.direction() * max(norm(u - p), 1e-3 * c.scale)
+    points = [p + s * (u - p) for s in (1.0, 0.1, -0.1)] + [p + around, p - around]
+    points += [s * p for s in (0.5, 2.0, 0.99, 1.01)] + [prox(u, 1.0 / alpha)]
+    for v in points:
+        there, step = float(c.asked.value(v)), v - p
+        least = value + alpha * float((u - p) @ step)
+        least -= 0.0 if convex else 0.5 * alpha * float(step @ step)
+        lost = _PROX_ERROR * alpha * (norm(p) + norm(u)) * norm(step) + 40.0 * c.value_noise
+        if there < least - lost - 1e-12 * (abs(value) + abs(there)):
+            return (
+                f"with alpha = {alpha:.3g} the value {value:.9g} there implies a value of at least "
+                f"{least:.9g} at another point, where it is {there:.9g}"
+            )
+    return ""
+
+
+def _first_look(c: Checker) -> None:
+    """The own answers at x are finite and of the right shape; they are kept in `at_x`."""
+    if "grad" in c.known:
+        c.at_x["grad"] = _examine(c, "the gradient", c.asked.grad(c.x), (c.n,))
+    if "value" in c.known:
+        c.at_x["value"] = _examine_value(c, c.asked.value(c.x))
+    if "value_and_grad" in c.known:
+        answer = c.asked.value_and_grad(c.x)
+        if not isinstance(answer, (tuple, list)) or len(answer) != 2:
+            c.give_up("value_and_grad must answer with a pair (value, gradient)")
+        value, grad = answer
+        c.at_x["value_and_grad"] = (
+            _examine_value(c, value),
+            _examine(c, "the gradient", grad, (c.n,)),
+        )
+    c.remember_x()
+
+
+def _examine_value(c: Checker, answer: Any) -> float:
+    value = np.asarray(answer)
+    if value.ndim or value.dtype.kind not in "fiu":
+        what = f"an array of shape {value.shape}" if value.ndim else f"{value!r}"
+        c.give_up(f"the value is {what}, expected a number")
+    if not np.isfinite(value):
+        c.give_up(f"the value is {value}")
+    return float(value)
+
+
+def _examine(c: Checker, name: str, answer: Any, shape: tuple[int, ...]) -> Vector:
+    """The answer as an array, if it is a finite one of that shape."""
+    array = np.array(answer)
+    if array.shape != shape:
+        c.give_up(f"{name} has shape {array.shape}, expected {shape}")
+    if array.dtype.kind not in "fiu":
+        c.give_up(f"{name} is made of {array.dtype}, not of real numbers")
+    if not np.isfinite(array).all():
+        c.give_up(f"{name} contains NaN or infinity")
+    return array.astype(np.float64)

@@ -1,11 +1,11 @@
-"""The table of questions: all that a term can be asked.
+"""The table of all questions that a term can answer.
 
-One `Question` is one entry of `QUESTIONS`. Everything that deals with questions loops over that
+Every `Question` is one entry of `QUESTIONS`. Everything that deals with questions loops over this
 table: the ledger and its oracles, `geartrain.oracles.protocols.can` and ``require``, `Term`, sums
 and differences, the pair terms of the geometries, the checker, the witness of checkpoints and the
 table in the documentation. To add a question, add an entry; nothing else has to be changed.
 
-A term is any object with some of these methods; nothing has to be inherited.
+A term is any object that has some of these methods; it does not have to inherit from a class.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from geartrain.oracles import question_checks as checks
 from geartrain.oracles.differences import central_gradient, difference_steps
 from geartrain.oracles.vectors import Vector
 
-# What an answer is made of.
+# The parts of an answer.
 NUMBER, VECTOR, COLUMNS = "number", "vector", "columns"
 _TYPES = {NUMBER: "float", VECTOR: "array (n,)", COLUMNS: "array (n, k)"}
 
 
 @dataclass(frozen=True)
 class Way:
-    """How an answer is put together from other answers.
+    """How an answer is derived from other answers.
 
-    ``answer(asked, *args)`` gets an object that has the questions in `needs` as methods and the
-    term as its attribute ``term``.
+    The first argument of ``answer(asked, *args)`` is an object that has the questions in `needs` as
+    methods and the term as its attribute ``term``.
     """
 
     needs: tuple[str, ...]
     answer: Callable[..., Any]
-    exact: bool = True  # False for an estimate, which only an oracle makes
+    exact: bool = True  # False for an estimate, which only an `Oracle` uses
 
 
 class Part(NamedTuple):
@@ -47,7 +47,7 @@ class Part(NamedTuple):
 
 
 def linear(question: Question, parts: Sequence[Part]) -> Callable[..., Any] | None:
-    """The answer of a sum is the weighted sum of the answers, where every part has one."""
+    """The answer of a sum is the weighted sum of the answers, if every part has one."""
     if not all(hasattr(part.asked, question.name) for part in parts):
         return None
     there = [part for part in parts if part.weight != 0.0] or parts  # 0 times infinity is 0
@@ -70,7 +70,7 @@ def linear(question: Question, parts: Sequence[Part]) -> Callable[..., Any] | No
 
 
 def if_counts_agree(question: Question, parts: Sequence[Part]) -> Callable[..., Any] | None:
-    """The k-th summand of a sum is the sum of the k-th summands, if all parts have m of them."""
+    """Summand k of a sum is the sum of the summands k, if all parts have equally many."""
     counts = {getattr(part.term, "n_components", None) for part in parts}
     return linear(question, parts) if len(counts) == 1 else None
 
@@ -78,9 +78,9 @@ def if_counts_agree(question: Question, parts: Sequence[Part]) -> Callable[..., 
 def beside_spheres(question: Question, parts: Sequence[Part]) -> Callable[..., Any] | None:
     """The proximal step of ``w t + c/2 |x|^2 - <b, x>`` with w > 0 and c >= 0.
 
-    Completing the square, v minimises t(v) + (alpha + c)/(2 w) |v - (alpha u + b)/(alpha + c)|^2.
-    Parts that are such quadratics themselves (also zero and linear ones) say so by their attribute
-    ``spherical``, the pair (c, b).
+    By completing the square, it is the minimiser v of
+    t(v) + (alpha + c)/(2 w) |v - (alpha u + b)/(alpha + c)|^2. Parts that are quadratics of this
+    form, including zero and linear ones, have the pair (c, b) as their attribute ``spherical``.
     """
     w = c = 0.0
     b: Any = 0.0
@@ -110,20 +110,20 @@ def beside_spheres(question: Question, parts: Sequence[Part]) -> Callable[..., A
 
 @dataclass(frozen=True)
 class Question:
-    """What a term can be asked.
+    """A question that a term can answer.
 
     Attributes
     ----------
     name : str
-        The method of the term.
+        Name of the method of the term.
     arguments : str
-        Of that method, as they are written in a call.
+        The one or two arguments of that method, as they are written in a call.
     answer : tuple of str
-        What the answer consists of: `NUMBER`, `VECTOR` (n,) or `COLUMNS` (n, k), or several.
+        The parts of the answer: `NUMBER`, `VECTOR` (n,) and `COLUMNS` (n, k).
     words : str
-        What is asked for, to complete the sentence "the method asks h for ...".
+        The answer in words that complete the sentence "the method asks h for ...".
     meaning : str
-        The same for the documentation, with a formula.
+        The answer in the words of the documentation.
     key : str
         The kind under which the ledger counts one call.
     column_key : str
@@ -131,16 +131,17 @@ class Question:
     constants : tuple of str
         Attributes of the term that belong to the question.
     ways : tuple of Way
-        How it is derived from other answers, in order of preference.
+        How the answer is derived from other answers, in order of preference.
     combine : callable
-        ``combine(question, parts)`` gives the answering function of a sum, or None.
+        ``combine(question, parts)`` returns the function by which a sum answers, or None if the
+        parts do not allow it.
     lifts : bool
-        Whether the answer can be turned into pairs [M^{-1} w; w] of a geometry by one solve.
+        Whether one solve turns the answer into a pair [M^{-1} w; w] of a geometry.
     per_gradient : callable, optional
-        ``per_gradient(n, m)``: how many calls are worth one gradient of a term with n variables
-        and m summands. None where a call has no such worth.
+        ``per_gradient(n, m)`` is the number of calls that are equivalent to one gradient of a term
+        with n variables and m summands. None if there is no such number.
     check : callable, optional
-        ``check(checker)``: how `geartrain.check_term` checks the answers.
+        ``check(checker)`` checks the answers for `geartrain.check_term`.
     """
 
     name: str
@@ -160,6 +161,8 @@ class Question:
     def __post_init__(self) -> None:
         if not self.keys:
             raise ValueError(f"question {self.name!r} needs a key or a column_key for the ledger")
+        if self.arguments.count(",") > 1:
+            raise ValueError(f"question {self.name!r} has more than two arguments")
         if unknown := set(self.answer) - set(_TYPES):
             raise ValueError(f"question {self.name!r}: an answer has no parts {sorted(unknown)}")
 
@@ -198,7 +201,7 @@ def _one(n: int, m: int) -> int:
     return 1
 
 
-# The order is that of the columns of calls, histories and checkpoints.
+# The columns of calls, histories and checkpoints have this order.
 QUESTIONS: dict[str, Question] = {
     question.name: question
     for question in (
@@ -284,6 +287,7 @@ QUESTIONS: dict[str, Question] = {
             "x, D",
             (COLUMNS,),
             words="its Hessian times vectors",
+            check=checks.check_products,
             meaning="Hessian at x times the k columns of D",
             column_key="product",
             lifts=True,
@@ -294,6 +298,7 @@ QUESTIONS: dict[str, Question] = {
             "x, D",
             (NUMBER, VECTOR, COLUMNS),
             words="its value, gradient and Hessian times vectors",
+            check=checks.check_second_order,
             meaning="value, gradient and the Hessian times D in one call",
             key="grad",
             column_key="product",
@@ -311,12 +316,12 @@ QUESTIONS: dict[str, Question] = {
 
 
 def kinds() -> tuple[str, ...]:
-    """The kinds of calls that the ledger counts, each once."""
+    """The kinds of calls that the ledger counts, without repetition."""
     return tuple(dict.fromkeys(key for q in QUESTIONS.values() for key in q.keys))
 
 
 def markdown_table() -> str:
-    """The questions as the table of the documentation."""
+    """The table of the documentation."""
     rows = ["| call | what is answered | counted as | constants |", "| --- | --- | --- | --- |"]
     for q in QUESTIONS.values():
         counted = [f"`{q.key}`"] if q.key else []

@@ -1,4 +1,4 @@
-"""Largest eigenvalues and norms by a few products, never by a crude norm."""
+"""Largest eigenvalues and norms, by a few products instead of crude norms."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from scipy import sparse
 
 from geartrain.oracles.vectors import Vector, norm
 
-# Up to this size all eigenvalues are computed: it takes milliseconds and is exact.
+# Up to this size all eigenvalues are computed, which takes milliseconds and is exact.
 DENSE_LIMIT = 400
-# Products that Lanczos may make.
+# Largest number of products of the Lanczos method.
 LANCZOS_STEPS = 120
-# Lanczos approaches the largest eigenvalue from below; this covers what is left of the way.
+# The Lanczos method approaches the largest eigenvalue from below; this margin covers the rest.
 LANCZOS_MARGIN = 1e-3
 
 
@@ -25,7 +25,7 @@ def random_start(n: int) -> Vector:
 
 
 def _dots(B: Vector, w: Vector) -> Any:
-    """Inner products of w with the rows of B."""
+    """The inner products of w with the rows of B."""
     return B @ w
 
 
@@ -38,13 +38,14 @@ def extreme_eigenvalues(
 ) -> tuple[float, float]:
     """Estimates (low, high) of the ends of the spectrum of a symmetric operator.
 
-    Lanczos with full reorthogonalisation from a fixed random start, until the larger end in
-    modulus has stopped growing; that one is tight to 0.1 % and moved outwards to be a bound.
-    The other end is a Ritz value: inside the spectrum, so that a negative `low` proves the
-    operator indefinite. Some 20 to 60 products whatever `n` is, never more than 120.
+    The Lanczos method with full reorthogonalisation is run from a fixed random start until the end
+    that is larger in modulus has stopped growing. That end is accurate to 0.1 % and moved outwards
+    to be a bound. The other end is a Ritz value, which lies inside the spectrum, so that a negative
+    `low` proves the operator indefinite. This takes 20 to 60 products for any `n`, and never more
+    than 120.
 
-    `dots` is the inner product in which the operator is symmetric, and `start` then a vector to
-    start from (see `geartrain.geometry`).
+    `dots` is the inner product in which the operator is symmetric, and `start` is then the vector
+    to start from (see `geartrain.geometry`).
     """
     q = random_start(n) if start is None else start
     q = q / np.sqrt(dots(q, q))
@@ -85,8 +86,9 @@ def symmetric_spectrum(
 ) -> tuple[float, float]:
     """Bounds (low, high) of the spectrum of a symmetric operator.
 
-    All eigenvalues are computed where the matrix `entries` is given and n <= 400, or n <= 120
-    products make it. Beyond, `low` is 0 unless the operator is seen to be indefinite.
+    All eigenvalues are computed if the matrix `entries` is given and n <= 400, or if n <= 120
+    products give the matrix. Otherwise `low` is 0 unless a Ritz value proves the operator
+    indefinite.
     """
     if n <= (LANCZOS_STEPS if entries is None else DENSE_LIMIT):
         if entries is None:
@@ -97,20 +99,20 @@ def symmetric_spectrum(
 
 
 def computed_ends(values: Vector) -> tuple[float, float]:
-    """Ends of a computed spectrum; an eigenvalue of the size of rounding is 0."""
+    """Ends of a computed spectrum; an eigenvalue of the size of rounding errors counts as 0."""
     low, high = float(values[0]), float(values[-1])
     size = max(high, -low)
-    # Rounding leaves a singular matrix with an eigenvalue of this size.
+    # Rounding errors give a singular matrix an eigenvalue of this size.
     return (0.0 if -1e-12 * size <= low <= 4e-16 * values.size * size else low), high
 
 
 def ritz_ends(low: float, high: float) -> tuple[float, float]:
-    """Bounds from Ritz values: a positive one is no lower bound, a negative one is a proof."""
+    """Bounds from Ritz values; a positive one is no lower bound, a negative one proves its sign."""
     return (low if low < -1e-10 * abs(high) else 0.0), high
 
 
 def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
-    """Upper estimate, tight to 0.1 %, of the largest eigenvalue of a psd operator."""
+    """Upper estimate, accurate to 0.1 %, of the largest eigenvalue of a psd operator."""
     return max(extreme_eigenvalues(product, n)[1], 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Checks of what users hand in; every message says what was wrong and what is expected."""
+"""Checks of the user's input; every message says what is wrong and what is expected."""
 
 from __future__ import annotations
 

@@ -106,6 +106,9 @@ def lemma_1(
 
 
 # Paper: Theorem 2
+# Paper: Theorem 3
+# Paper: Definition 1
+# Paper: Lemma 4
 def theorem_2(
     K: int,
     *,
@@ -123,10 +126,13 @@ def theorem_2(
     `gap` is F(zeta^0) - F*, `distance` is \|zeta^0 - zeta*\|, and `accuracy` is eps~ of the inner
     runs: <grad phi(v), v - v*> <= eps~, 0 for exact ones.
 
-    # Deviation: for mu + L > 2 L_h, where the theorem makes no statement, the minimum of its proof
-    # is at alpha = 1, and the factor of a step is L_h/(mu + L). The proof of the second inequality
-    # says that F is L_h-smooth, which it need not be; the inequality before (28) at x = x* gives
-    # the same bound for K >= 1.
+    With L = 0 this is Theorem 3. Lemma 4 and Definition 1 are steps of its proof.
+
+    # Deviation: on R^n only an exact minimiser satisfies Definition 1; the proof uses no more than
+    # phi(v) <= phi(u) + eps~ for all u, which (17) gives. For mu + L > 2 L_h, where the theorem
+    # makes no statement, the minimum of its proof is at alpha = 1, and the factor of a step is
+    # L_h/(mu + L). The proof of the second inequality says that F is L_h-smooth, which it need not
+    # be; the third inequality of the proof at x = x* gives the same bound for K >= 1.
     """
     rate, series = _contraction(L + mu, L_h)
     middle = math.exp(-K * rate) * gap + series * accuracy
@@ -150,6 +156,7 @@ def lemma_2(L: float, L_h: float, L_f: float, delta: float = 0.05) -> Sure:
     return Sure(steps, delta / steps)
 
 
+# Paper: equation (22)
 def inner_accuracy(L: float, L_h: float, L_f: float, distance: float) -> float:
     r"""Eq. (22): the sufficient inner accuracy, L^4 \|zeta^0 - zeta*\|^2/(16 L_h (3L + 2L_f)^2).
 
@@ -177,6 +184,7 @@ def lemma_3(L: float, *, eps: float, R: float = 1.0, mu: float = 0.0, delta: flo
     return Sure(steps, delta / steps)
 
 
+# Paper: equation (6)
 def C_1(*, L: float, L_h: float, L_g: float, L_f: float, C: float) -> float:
     r"""The constant C_1 of equation (6), from (22) and (26).
 
@@ -194,6 +202,7 @@ def C_1(*, L: float, L_h: float, L_g: float, L_f: float, C: float) -> float:
     return 2.0 * C * (L_g + L + L_h) / (L + L_h) * squared
 
 
+# Paper: equation (6)
 def inner_calls(
     tau_g: float,
     *,

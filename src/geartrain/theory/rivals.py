@@ -23,6 +23,7 @@ MEASURED: dict[str, tuple[float, float]] = {
 }
 
 
+# Paper: Section 2
 def compare(
     *,
     L_h: float,

@@ -29,6 +29,7 @@ FINER = 10.0 ** np.array([2 / 3, 1 / 3, -1 / 3, -2 / 3])
 PATIENCE = 3
 
 
+# Paper: log-density
 class LogDensity(DensityMixin, BaseEstimator):
     r"""Density on a finite support: ln f(z) = sum_i x_i a_i(z) - c(x) with a Gaussian prior on x.
 

@@ -15,6 +15,8 @@ violation  ``top - bottom``  largest slope for a beta that can grow minus smalle
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from geartrain.compiled.records import Dual, KernelRows
@@ -68,25 +70,26 @@ def block_smo(problem: DualProblem) -> Solution:
     """
     from geartrain.compiled import smo
 
-    kernel, y, tuning, rounds = problem.kernel, problem.y, problem.tuning, 0
+    kernel, y, tuning, steps = problem.kernel, problem.y, problem.tuning, 0
+    limit = sys.maxsize if problem.max_iter < 0 else problem.max_iter
     if problem.start is not None:
         beta = feasible(problem.start, problem.lo, problem.hi)
     elif y.size >= tuning.sampled:
-        beta, rounds = guess(problem, lambda sample, dual: _descend(sample, dual, sample.max_iter))
+        beta, steps = guess(problem, descend, limit)
     else:
         beta = np.zeros(y.size)
     dual = problem.at(beta)
     least, idle, spread = np.inf, 0, np.zeros(y.size)
-    while idle < tuning.patience and rounds < problem.max_iter:
-        more_rounds = _descend(problem, dual, problem.max_iter - rounds)
-        rounds += more_rounds
+    while idle < tuning.patience:
+        more_steps = descend(problem, dual, limit - steps)
+        steps += more_steps
         spread = spread + dual.G  # K |beta - last exact beta| is at most this
         E = kernel.error * spread if kernel.error < np.inf else np.full(y.size, np.inf)
         exact = exact_gradient(problem, dual, E)
         dual = exact.dual
         violation, *_ = smo.certify(dual, exact.E)
-        # Without a round, the violation is below the rounding of float32.
-        if violation <= problem.tol or not more_rounds:
+        # Without a step, the violation is below the rounding of float32.
+        if violation <= problem.tol or not more_steps or steps >= limit:
             break
         idle = idle + 1 if violation >= least else 0
         least = min(least, violation)
@@ -102,14 +105,14 @@ def block_smo(problem: DualProblem) -> Solution:
             None if f is None else primal_objective(y[S], dual.beta[S], f, gap, problem.kink)
         ),
         gap=gap,
-        n_iter=max(rounds, 1),
+        n_iter=max(steps, 1),
         converged=violation <= problem.tol,
         calls={},
     )
 
 
-def _descend(problem: DualProblem, dual: Dual, max_rounds: int) -> int:
-    """Lines 2 to 5 in float32, on `dual` in place; the number of rounds in which beta moved."""
+def descend(problem: DualProblem, dual: Dual, limit: int) -> int:
+    """Lines 2 to 5 in float32, on `dual` in place; the number of two-variable steps."""
     from geartrain.compiled import smo
 
     kernel, tuning, m = problem.kernel, problem.tuning, dual.beta.size
@@ -117,16 +120,16 @@ def _descend(problem: DualProblem, dual: Dual, max_rounds: int) -> int:
     q_max = min(tuning.block_max, kernel.capacity)
     q = min(q_max, tuning.block_start if m > tuning.medium else 2 * tuning.block_start)
     W, memory = np.empty(0, np.int64), np.empty(0, np.float32)
-    crowded = 0
-    for rounds in range(max_rounds):
+    steps = crowded = rounds = 0
+    while steps < limit:
         top, bottom = smo.extremes(dual)
         violation = top - bottom
         if rounds % 16 == 0 or violation <= aim:
             problem.report(f"block {rounds}: violation {violation:.3g}, q = {q}")
         if violation <= aim:
-            return rounds
+            break
         if kernel.small or (crowded == tuning.crowded and m <= kernel.capacity):
-            steps = _solve_whole(kernel, dual, aim)
+            more = _solve_whole(kernel, dual, aim, limit - steps)
         else:
             if 2 * np.count_nonzero(dual.free[W]) >= q:
                 crowded += q == q_max
@@ -135,10 +138,11 @@ def _descend(problem: DualProblem, dual: Dual, max_rounds: int) -> int:
             if memory.size < W.size**2:
                 memory = np.empty(q * q, np.float32)
             goal = max(tuning.block_factor * violation, 0.5 * aim)
-            steps = _solve_part(kernel, dual, W, goal, memory)
-        if not steps:
-            return rounds
-    return max_rounds
+            more = _solve_part(kernel, dual, W, goal, limit - steps, memory)
+        if not more:
+            break
+        steps, rounds = steps + more, rounds + 1
+    return steps
 
 
 def working_set(dual: Dual, last: Array, q: int, top: float, bottom: float) -> Array:
@@ -161,7 +165,9 @@ def working_set(dual: Dual, last: Array, q: int, top: float, bottom: float) -> A
     return np.flatnonzero(taken)
 
 
-def _solve_part(kernel: TrainingKernel, dual: Dual, W: Array, goal: float, memory: Array) -> int:
+def _solve_part(
+    kernel: TrainingKernel, dual: Dual, W: Array, goal: float, limit: int, memory: Array
+) -> int:
     """Lines 3 and 4 with the block W; the number of two-variable steps."""
     from geartrain.compiled import smo
 
@@ -170,7 +176,7 @@ def _solve_part(kernel: TrainingKernel, dual: Dual, W: Array, goal: float, memor
     smo.take_block(kernel.rows, slots, W, K)
     rows = KernelRows(K, np.arange(W.size), np.ones(W.size, np.bool_), NO_POINTS, NO_HALVES)
     block = dual.take(W)
-    steps = kernel.solve_block(rows, block, goal, 100 * W.size)
+    steps = kernel.solve_block(rows, block, goal, min(100 * W.size, limit))
     moved = np.flatnonzero(block.beta - dual.beta[W])
     old, new = dual.beta[W[moved]], block.beta[moved]
     # A row that was forgotten may be rounded differently when it is computed again.
@@ -180,17 +186,17 @@ def _solve_part(kernel: TrainingKernel, dual: Dual, W: Array, goal: float, memor
     return steps
 
 
-def _solve_whole(kernel: TrainingKernel, dual: Dual, goal: float) -> int:
+def _solve_whole(kernel: TrainingKernel, dual: Dual, goal: float, limit: int) -> int:
     """Lines 3 and 4 with all points as one block; the number of two-variable steps.
 
     If the points are few, only the rows that SMO comes to are computed.
     """
     from geartrain.compiled import smo
 
-    points, every = kernel.coordinates, np.arange(kernel.m)
+    points, every = kernel.float_rows.coordinates, np.arange(kernel.m)
     slots = every if points.size else kernel.cached(every)
-    rows = KernelRows(kernel.rows, slots, kernel.slot >= 0, points, kernel.halves)
-    steps = kernel.solve_block(rows, dual, goal, 100 * kernel.m)
+    rows = KernelRows(kernel.rows, slots, kernel.slot >= 0, points, kernel.float_rows.halves)
+    steps = kernel.solve_block(rows, dual, goal, min(100 * kernel.m, limit))
     kernel.adopt(rows.known)
     S = np.flatnonzero(dual.beta)
     dual.G[:] = 0.0

@@ -27,7 +27,7 @@ from scipy.linalg import lapack
 
 from geartrain.compiled.records import Dual
 from geartrain.estimators.arrays import Array
-from geartrain.estimators.svm.kernel_matrix import ENTRIES
+from geartrain.estimators.svm.kernel import ENTRIES
 from geartrain.estimators.svm.problem import DualProblem
 
 TINY = 1e-300  # stands for a zero in a denominator

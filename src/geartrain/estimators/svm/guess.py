@@ -12,8 +12,10 @@ from geartrain.estimators.arrays import Array
 from geartrain.estimators.svm.problem import DualProblem
 
 
-def guess(problem: DualProblem, descend: Callable[[DualProblem, Dual], int]) -> tuple[Array, int]:
-    """A feasible beta from the solution for a sample, and the rounds that this took.
+def guess(
+    problem: DualProblem, descend: Callable[[DualProblem, Dual, int], int], limit: int
+) -> tuple[Array, int]:
+    """A feasible beta from the solution for a sample, and the steps that this took.
 
     The bounds of the sample are scaled such that their sum is that of all points. beta_i is at its
     bound if the solution of the sample has a loss at point i, and 0 otherwise; on the heavier side
@@ -26,14 +28,17 @@ def guess(problem: DualProblem, descend: Callable[[DualProblem, Dual], int]) -> 
     problem : DualProblem
         The problem for all points.
     descend : callable
-        Solves a problem from a given point in place and returns the number of rounds.
+        Solves a problem from a given point in place, within a limit of two-variable steps, and
+        returns their number.
+    limit : int
+        Limit of the steps.
 
     Returns
     -------
     beta : array (m,)
         The starting point.
-    rounds : int
-        Rounds on the sample.
+    steps : int
+        Two-variable steps on the sample.
     """
     from geartrain.compiled import smo
 
@@ -51,15 +56,14 @@ def guess(problem: DualProblem, descend: Callable[[DualProblem, Dual], int]) -> 
         lo=factor * problem.lo[A],
         hi=factor * problem.hi[A],
         tol=tuning.sample_tol,
-        max_iter=problem.max_iter - 1,
     )
     dual = sample.at(np.zeros(A.size))
-    rounds = descend(sample, dual)
+    steps = descend(sample, dual, limit)
     S = np.flatnonzero(dual.beta)
     bound = S.size - np.count_nonzero(dual.free)
     enough = tuning.support_least <= S.size / A.size <= tuning.support_most
     if not enough or bound < tuning.bound_least * S.size:
-        return nothing, rounds
+        return nothing, steps
     F = problem.y.astype(np.float64)
     problem.kernel.move(F, nothing.copy(), A[S], dual.beta[S], dual.beta[S])
     r = F - smo.best_intercept(problem.at(nothing), F)
@@ -69,4 +73,4 @@ def guess(problem: DualProblem, descend: Callable[[DualProblem, Dual], int]) -> 
     size = abs(beta[heavy])
     surplus = np.maximum(0.0, np.minimum(size, abs(beta.sum()) - (np.cumsum(size) - size)))
     beta[heavy] -= np.sign(beta[heavy]) * surplus
-    return beta, rounds
+    return beta, steps

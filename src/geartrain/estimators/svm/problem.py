@@ -34,7 +34,7 @@ class BinaryProblem:
     C: Array  # weight of every sample
     mu: float  # smoothing of the hinge
     tol: float
-    max_iter: int
+    max_iter: int  # -1: no limit
     start: Array | None  # coefficients of an earlier solution
     report: Callable[[str], None]  # takes a line of progress
 
@@ -63,7 +63,7 @@ class DualProblem:
     hi: Array
     kink: float
     tol: float  # largest violation of the optimality conditions
-    max_iter: int  # limit of rounds
+    max_iter: int  # limit of two-variable steps; -1: none
     start: Array | None  # a beta to start from
     report: Callable[[str], None]  # takes a line of progress
     tuning: Tuning = DEFAULT

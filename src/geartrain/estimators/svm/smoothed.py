@@ -39,6 +39,7 @@ from geartrain.oracles.losses import Loss, SmoothedHinge
 from geartrain.oracles.quadratic import Quadratic
 
 KINDS = ("h.grad", "g.grad", "g.component")
+MOST_ITERATIONS = 100_000  # if the user sets no limit
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def _run(problem: BinaryProblem, penalty: Any, losses: Any, x0: Array, **options
         losses,
         x0,
         stop=Gradient(abs=problem.tol * _size_at_zero(problem)),
-        max_iter=problem.max_iter,
+        max_iter=MOST_ITERATIONS if problem.max_iter < 0 else problem.max_iter,
         callback=_progress(problem.report),
         **options,
     )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,11 +128,11 @@ def predicted(
 
 
 def measured(
-    known: KnownProblem, mu: float, seed: int, names: Sequence[str] = tuple(METHODS)
+    known: KnownProblem, mu: float, seed: int, names: Sequence[str] | None = None
 ) -> dict[str, Asked]:
-    """What every method asked for; a method that was cut off is left out."""
+    """What every method, or those of `names`, asked for; one that was cut off is left out."""
     out: dict[str, Asked] = {}
-    for name in names:
+    for name in METHODS if names is None else names:
         stop: Any = gt.stop.Value(known.f_star + EPS)
         if out:
             stop = gt.stop.any_of(stop, _Hopeless(list(out.values()), known.g.m))
@@ -197,7 +198,7 @@ def sweep(
             "runs": [measured(one, mu, seed) for one, seed in zip(known, seeds, strict=True)],
         }
         rows.append(row)
-        print(f"L_h {L_h:g}  L_g {L_g:g}  mu {mu:g}  m {m}: done", flush=True)
+        print(f"L_h {L_h:g}  L_g {L_g:g}  mu {mu:g}  m {m}: done", file=sys.stderr)
     return rows
 
 
@@ -222,7 +223,7 @@ COLOURS = dict(
 
 
 def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Columns are price ratios; predicted above measured, for both prices of a partial derivative.
+    """Rows: predicted and measured; columns: price ratios, for both prices of a partial derivative.
 
     A number is the bill of FGM over the smallest one.
     """
@@ -231,16 +232,18 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     from matplotlib.patches import Patch, Rectangle
+    from matplotlib.patheffects import withStroke
 
     kappas = sorted({r["cell"][0] / r["cell"][2] for r in rows})
     ratios = sorted({r["cell"][1] / r["cell"][0] for r in rows})
-    panels = [(what, kind) for what in PARTIAL for kind in KINDS]
-    shape = {"nrows": len(panels), "ncols": len(SHOWN)}
-    size = (3.2 * len(SHOWN), 2.8 * len(panels))
-    fig, axes = plt.subplots(**shape, figsize=size, sharex=True, sharey=True, layout="constrained")
+    columns = [(what, rho) for what in PARTIAL for rho in SHOWN]
+    fig, axes = plt.subplots(
+        len(KINDS), len(columns), figsize=(13, 7), sharex=True, sharey=True, layout="constrained"
+    )
+    outline = [withStroke(linewidth=2, foreground="black")]
     used: set[str] = set()
-    for (what, kind), line in zip(panels, axes, strict=True):
-        for rho, ax in zip(SHOWN, line, strict=True):
+    for kind, line in zip(KINDS, axes, strict=True):
+        for (what, rho), ax in zip(columns, line, strict=True):
             for row in rows:
                 L_h, L_g, mu, _ = row["cell"]
                 if kind == "measured":
@@ -253,24 +256,32 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
                 wide = 1.0 / len(best)
                 for k, name in enumerate(best):
                     corner = (x - 0.5 + k * wide, y - 0.5)
-                    ax.add_patch(Rectangle(corner, wide, 1, fc=COLOURS[name], ec="white"))
+                    ax.add_patch(Rectangle(corner, wide, 1, fc=COLOURS[name], ec="white", lw=0.5))
                 gain = found["FGM"] / min(found.values())
                 text = f"{gain:.1f}" if gain < 10 else f"{gain:.0f}"
-                ax.text(x, y, text, ha="center", va="center", fontsize=8)
+                where = {"ha": "center", "va": "center", "fontsize": 8, "color": "white"}
+                ax.text(x, y, text, path_effects=outline, **where)
             ax.set(xlim=(-0.5, len(ratios) - 0.5), ylim=(-0.5, len(kappas) - 0.5))
             ax.set_xticks(range(len(ratios)), [f"{v:g}" for v in ratios], fontsize=8)
             ax.set_yticks(range(len(kappas)), [f"{v:g}" for v in kappas], fontsize=8)
-            ax.set_title(f"{kind}, $\\rho$ = {rho:g}", fontsize=9)
             ax.spines[:].set_visible(False)
             ax.tick_params(length=0)
-        line[0].set_ylabel(f"{what}\n$L_h/\\mu$", fontsize=9)
-    for ax in axes[-1]:
-        ax.set_xlabel("$L_g/L_h$", fontsize=9)
+        line[0].set_ylabel(f"{kind}\n$L_h/\\mu$", fontsize=9)
+    for (what, rho), top, bottom in zip(columns, axes[0], axes[-1], strict=True):
+        top.set_title(f"{what}\n$\\rho$ = {rho:g}", fontsize=9)
+        bottom.set_xlabel("$L_g/L_h$", fontsize=9)
     handles = [Patch(color=COLOURS[name], label=name) for name in METHODS if name in used]
-    fig.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    fig.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
     fig.savefig(path, dpi=120)
     plt.close(fig)
     print(f"picture: {path}")
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names in a few words."""
+    if len(names) <= 2:
+        return " / ".join(names)
+    return f"{names[0]} / {names[1]} / {len(names) - 2} more"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -285,23 +296,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     cells = [(1.0, r, 1.0 / k, 200) for k in kappas for r in ratios]
     rows = sweep(cells, range(2 if args.quick else 5))
     for what, partial in PARTIAL.items():
-        print(f"\n{what}: predicted | with measured constants | measured")
-        print(f"{'L_h/mu':>8}{'L_g/L_h':>8}" + "".join(f"{f'rho = {rho:g}':>54}" for rho in SHOWN))
+        print(f"{what}: who is cheapest")
+        head = "".join(f"{kind:36}" for kind in KINDS)
+        print(f"{'L_h/mu':>8}{'L_g/L_h':>9}{'rho':>7}   {head.rstrip()}")
         agree = dict.fromkeys(KINDS[:2], 0)
         for row in rows:
             L_h, L_g, mu, _ = row["cell"]
-            line = []
             for rho in PRICES:
                 found = cheapest(median_bills(row["runs"], rho, partial))
                 guesses = [cheapest(bills(row[kind], rho, partial)) for kind in agree]
                 for kind, guess in zip(agree, guesses, strict=True):
                     agree[kind] += bool(set(found) & set(guess))
                 if rho in SHOWN:
-                    line.append(" | ".join([*map("/".join, guesses), found[0]]))
-            print(f"{L_h / mu:>8g}{L_g / L_h:>8g}" + "".join(f"{c:>54}" for c in line))
+                    names = "".join(f"{_some(who):36}" for who in (*guesses, found))
+                    print(f"{L_h / mu:>8g}{L_g / L_h:>9g}{rho:>7g}   {names.rstrip()}")
         total = len(rows) * len(PRICES)
         for kind, count in agree.items():
             print(f"{kind}: the cheapest method in {count} of {total} cells")
+        print()
     draw(rows, args.out / "map.png")
 
 

@@ -122,6 +122,10 @@ def show(rows: list[Row], figures_: Row) -> None:
         title = f"bill at price ratio {rho}, in units of one evaluation of f"
         _show_profiles(title, costs, (5, 10, 20, 50, 100, 200, 500, 1000))
     _show_families(table)
+    for name in OTHERS:
+        refused = sum(table.by[problem, name]["end_h"] == 0.0 for problem in table.names)
+        if refused:
+            print(f"{name} cannot take {refused} of the problems; they count as unsolved for it")
     _show_ratios(figures_)
     for what in ("unsolved", "climbs"):
         print(f"\n{what} by {OURS} or auto: {len(figures_[what])}")
@@ -138,7 +142,7 @@ def show(rows: list[Row], figures_: Row) -> None:
 def _show_profiles(title: str, costs: Costs, limits: tuple[int, ...]) -> None:
     factors = np.array([1.0, 1.25, 2.0, 5.0, 10.0])
     print(f"\n{title}: share of problems solved, in per cent")
-    heads = [f"{x}" for x in limits] + [f"{x:g} x best" for x in factors]
+    heads = [f"{x}" for x in limits] + [f"{x:g} best" for x in factors]
     print(f"{'within':20}" + "".join(f"{h:>10}" for h in heads))
     relative = ratios_to_best(costs)
     for name, own in costs.items():
@@ -185,49 +189,55 @@ def draw(rows: list[Row], stem: Path) -> list[Path]:
     import matplotlib.pyplot as plt
 
     table = Table(rows)
-    fig, (left, right) = plt.subplots(1, 2, figsize=(11.0, 4.2), layout="constrained")
+    fig, (left, right) = plt.subplots(1, 2, figsize=(10.0, 4.4), layout="constrained", sharey=True)
     costs = table.competitors()
     _draw_steps(left, costs, "gradients of h")
     left.set_title("data profile", fontsize=10)
-    _draw_steps(right, ratios_to_best(costs), "gradients of h / fewest of all solvers", 20.0)
+    _draw_steps(right, ratios_to_best(costs), "gradients of h / fewest of all solvers", TIMES)
     right.set_title("performance profile", fontsize=10)
-    left.legend(fontsize=8, frameon=False, loc="lower right")
+    left.set_ylabel("share of problems solved")
     first = stem.with_suffix(".png")
-    _save(fig, first, len(table.names))
-    fig, axes = plt.subplots(2, 6, figsize=(19.0, 6.4), layout="constrained", sharey=True)
+    _save(fig, left, first, len(table.names))
+    fig, axes = plt.subplots(2, len(RHOS), figsize=(16.0, 6.0), layout="constrained", sharey=True)
     for rho, (top, below) in zip(RHOS, axes.T, strict=True):
         costs = table.competitors(rho)
         units = {name: own / (rho + 1.0) for name, own in costs.items()}
         _draw_steps(top, units, "bill / (ratio + 1)")
         top.set_title(f"price ratio {rho}", fontsize=10)
-        _draw_steps(below, ratios_to_best(costs), "bill / least of all solvers", 20.0)
-    axes[0, 0].legend(fontsize=8, frameon=False, loc="lower right")
+        _draw_steps(below, ratios_to_best(costs), "bill / least of all solvers", TIMES)
+    axes[0, 0].set_ylabel("data profile:\nshare of problems solved")
+    axes[1, 0].set_ylabel("performance profile:\nshare of problems solved")
     second = stem.with_name(f"{stem.name}_bills.png")
-    _save(fig, second, len(table.names))
+    _save(fig, axes[0, 0], second, len(table.names))
     return [first, second]
 
 
-def _save(fig: Any, path: Path, count: int) -> None:
+def _save(fig: Any, ax: Any, path: Path, count: int) -> None:
+    """Write the figure with a title, and one legend below for all axes."""
     fig.suptitle(
         f"{count} random convex problems, until $|\\nabla f| \\leq 10^{{-6}}\\,|\\nabla f(x_0)|$",
         fontsize=11,
     )
-    fig.savefig(path, dpi=150)
+    handles, labels = ax.get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    fig.savefig(path, dpi=130)
 
 
 def _draw_steps(ax: Any, costs: Costs, label: str, most: float | None = None) -> None:
     """The share of problems at most at each cost, as steps."""
     known = np.concatenate([own[np.isfinite(own)] for own in costs.values()])
-    low = 1.0 if most is not None else max(1.0, float(known.min(initial=1.0)))
-    high = most or float(known.max(initial=10.0))
+    low = 1.0 if most is not None else float(known.min(initial=1e9))
+    high = float(most or known.max(initial=10.0))
     for name, own in costs.items():
         at = np.unique(np.concatenate([[low, high], own[np.isfinite(own) & (own <= high)]]))
-        width = 2.4 if name in ("auto", OURS) else 1.4
-        ax.step(at, within(own, at), where="post", lw=width, color=_COLOURS[name], label=name)
+        share = within(own, at)
+        ours = name in ("auto", OURS)
+        dashes = (0, (4, 2)) if name == "auto" else "-"  # where the two coincide, both are seen
+        style = {"lw": 2.4 if ours else 1.3, "ls": dashes, "zorder": 3 if name == "auto" else 2}
+        ax.step(at, share, where="post", color=_COLOURS[name], label=name, **style)
     ax.set_xscale("log")
     ax.set_xlim(low, high)
     ax.set_ylim(0.0, 1.01)
     ax.set_xlabel(label)
-    ax.set_ylabel("share of problems solved")
     ax.grid(alpha=0.25, lw=0.5)
     ax.spines[["top", "right"]].set_visible(False)

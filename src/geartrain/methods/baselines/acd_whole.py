@@ -63,6 +63,7 @@ class ACDWholeState(State):
         return self.grad_x
 
 
+# Paper: coordinate descent
 @dataclass(frozen=True)
 class ACDWhole:
     r"""Nesterov and Stich's accelerated coordinate descent on f = h + g (FCD, ARCD).

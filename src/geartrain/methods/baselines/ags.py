@@ -45,6 +45,7 @@ class AGSState(State):
         return None if self.start is None else self.start[0] + self.start[1]
 
 
+# Paper: AGS
 @dataclass(frozen=True)
 class AGS:
     r"""Accelerated gradient sliding: one gradient of h and T of g an iteration.

@@ -137,6 +137,7 @@ class CatalystState(State):
         return self.grad_f
 
 
+# Paper: Catalyst
 @dataclass(frozen=True)
 class Catalyst:
     r"""Catalyst over gradient descent or SVRG.

@@ -41,6 +41,7 @@ class FGMState(State):
         return self.grad_y
 
 
+# Paper: FGM
 @dataclass(frozen=True)
 class FGM:
     r"""Nesterov's fast gradient method, convex (mu = 0) and strongly convex.

@@ -47,6 +47,7 @@ class KatyushaWholeState(State):
         return self.grad_h + self.grad_g
 
 
+# Paper: Katyusha on the whole
 @dataclass(frozen=True)
 class KatyushaWhole:
     r"""Katyusha on f = (1/m) sum_k (h + g_k), with mu the strong convexity of f.

@@ -42,6 +42,7 @@ class WholeState(State):
         return self.grad_f
 
 
+# Paper: Monteiro-Svaiter
 @dataclass(frozen=True)
 class MonteiroSvaiterWhole:
     r"""Lines 3 to 5 of SAE with the envelope minimised by the inner method on all of f.

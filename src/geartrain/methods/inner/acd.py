@@ -46,6 +46,7 @@ class ACDState:
     chunk: int = 0
 
 
+# Paper: NU_ACDM
 @dataclass(frozen=True)
 class ACD:
     r"""Accelerated coordinate descent on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).

@@ -31,6 +31,7 @@ class AGMState:
     theta: float
 
 
+# Paper: AGM
 @dataclass(frozen=True)
 class AGM:
     r"""Accelerated gradient method on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).

@@ -48,6 +48,7 @@ class APPROXState:
     chunk: int = 0
 
 
+# Paper: APPROX
 @dataclass(frozen=True)
 class APPROX:
     r"""APPROX on phi(v) = g(v) + psi(v), psi(v) = <beta, v> + alpha/2 \|v\|^2.

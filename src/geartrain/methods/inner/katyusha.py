@@ -38,6 +38,7 @@ class KatyushaState:
     plain: bool = True  # prox-SVRG steps are allowed where no momentum is needed
 
 
+# Paper: Katyusha
 @dataclass(frozen=True)
 class Katyusha:
     r"""Katyusha on phi(v) = <beta, v> + alpha/2 \|v\|^2 + (1/m) sum_k g_k(v).

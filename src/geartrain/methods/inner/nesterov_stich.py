@@ -48,6 +48,7 @@ class NesterovStichState:
     chunk: int = 0
 
 
+# Paper: Nesterov-Stich
 @dataclass(frozen=True)
 class NesterovStich:
     r"""Accelerated coordinate descent on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).

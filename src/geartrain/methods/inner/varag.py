@@ -28,6 +28,7 @@ from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
 
 
+# Paper: Varag
 @dataclass(frozen=True)
 class Varag:
     r"""Varag on phi(v) = <beta, v> + alpha/2 \|v\|^2 + (1/m) sum_k g_k(v).

@@ -69,6 +69,7 @@ class _ZerothOrder:
         return _MAX_CHUNKS
 
 
+# Paper: derivative-free
 @dataclass(frozen=True)
 class CoordinateSearch(_ZerothOrder):
     r"""Accelerated coordinate search on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
@@ -119,6 +120,7 @@ class CoordinateSearch(_ZerothOrder):
         return ZerothOrderState(v, central_gradient(value, v, t), walk, A, B, state.chunk + 1)
 
 
+# Paper: derivative-free
 @dataclass(frozen=True)
 class DirectionalSearch(_ZerothOrder):
     r"""Accelerated random directional search on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).

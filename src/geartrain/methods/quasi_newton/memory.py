@@ -9,19 +9,19 @@ V          ``rows``        all these vectors, three rows per pair, oldest pair f
 G = V V'   ``gram``        their inner products, in the geometry of the problem
 =========  ==============  ==================================================================
 
-All models are matrices lam I + V'MV with a small matrix M, so that their construction needs the
+All models are matrices lam I + V'NV with a small matrix N, so that their construction needs the
 inner products G alone and no vector of length n.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from geartrain.geometry import EUCLIDEAN, Geometry
+from geartrain.geometry import Geometry
+from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.oracles.protocols import Vector
 
 
@@ -45,95 +45,39 @@ class Pair:
         return self.s, self.y_h, self.y_g
 
 
-class Span:
-    """Linear combinations of a few vectors.
-
-    Parameters
-    ----------
-    rows : sequence of arrays
-        The vectors.
-    geometry : Geometry
-        Of the inner products.
-    """
-
-    def __init__(self, rows: Sequence[Vector], geometry: Geometry) -> None:
-        self.rows, self.geometry = tuple(rows), geometry
-
-    @cached_property
-    def _block(self) -> Vector:
-        return np.stack(self.rows)
-
-    def dots(self, v: Vector) -> Vector:
-        """Inner products of all rows with v, or with each row of v."""
-        return self.geometry.primal(self._block) @ self.geometry.dual(v).T
-
-    def combine(self, c: Vector) -> Vector:
-        """The vector sum_i c_i rows_i."""
-        return c @ self._block
-
-
 @dataclass(frozen=True)
 class Memory:
     """The last pairs, oldest first, with the inner products of their vectors."""
 
     pairs: tuple[Pair, ...] = ()
-    gram: Vector = field(
-        default_factory=lambda: np.zeros((0, 0))
-    )  # (3 k, 3 k), rows s, y_h, y_g of each pair
+    gram: Vector = field(default_factory=lambda: np.zeros((0, 0)))  # V V', (3 k, 3 k)
 
     def __len__(self) -> int:
         return len(self.pairs)
 
-    @property
-    def rows(self) -> tuple[Vector, ...]:
+    @cached_property
+    def rows(self) -> Rows:
         """V."""
-        return tuple(row for pair in self.pairs for row in pair.rows)
-
-    def span(self, geometry: Geometry = EUCLIDEAN) -> Span:
-        """The rows as a `Span`."""
-        return Span(self.rows, geometry)
+        return Rows([row for pair in self.pairs for row in pair.rows])
 
     def add(self, pair: Pair, geometry: Geometry, most: int) -> Memory:
         """With one more pair, and no more than `most`."""
-        kept = self.newest(most - 1)
-        new = Span(pair.rows, geometry)
-        corner = new.dots(np.stack(pair.rows))
-        side = kept.span(geometry).dots(np.stack(pair.rows)) if kept.pairs else np.zeros((0, 3))
-        gram = np.block([[kept.gram, side], [side.T, 0.5 * (corner + corner.T)]])
-        return Memory((*kept.pairs, pair), gram)
-
-    def newest(self, k: int) -> Memory:
-        """The last k pairs."""
-        if k >= len(self.pairs):
-            return self
-        first = len(self.pairs) - max(k, 0)
-        return Memory(self.pairs[first:], self.gram[3 * first :, 3 * first :])
+        first = max(len(self) + 1 - most, 0)
+        pairs = (*self.pairs[first:], pair)
+        k = 3 * len(pairs)
+        gram = np.empty((k, k))
+        gram[:-3, :-3] = self.gram[3 * first :, 3 * first :]
+        for i, new in enumerate(pair.rows, start=k - 3):
+            if self.pairs:
+                gram[i, : k - 3] = gram[: k - 3, i] = self.rows.dots(new, geometry)[3 * first :]
+            gram[i, k - 3 :] = [geometry.dot(row, new) for row in pair.rows]
+        return Memory(pairs, gram)
 
     def with_curvature_of_g(self, i: int, y_g: Vector, ratio: float, geometry: Geometry) -> Memory:
         """Pair i with a new y_g, and its y_h scaled by `ratio`."""
         pair = replace(self.pairs[i], y_g=y_g, scale=ratio * self.pairs[i].scale)
-        pairs = (*self.pairs[:i], pair, *self.pairs[i + 1 :])
-        changed = Memory(pairs, self.gram.copy())
-        row = changed.span(geometry).dots(y_g)
-        changed.gram[3 * i + 2, :] = changed.gram[:, 3 * i + 2] = row
-        return changed
-
-    # Rows of these are coefficients in V.
-
-    def steps(self) -> Vector:
-        """Coefficients of the steps."""
-        return np.eye(3 * len(self))[0::3]
-
-    def changes_h(self) -> Vector:
-        """Coefficients of the changes of grad h, as the models take them."""
-        return np.eye(3 * len(self))[1::3] * np.array([[p.scale] for p in self.pairs])
-
-    def changes_g(self) -> Vector:
-        """Coefficients of the changes of grad g."""
-        return np.eye(3 * len(self))[2::3]
-
-    def changes_f(self) -> Vector:
-        """Coefficients of the changes of grad f, as the models take them."""
-        eye = np.eye(3 * len(self))
-        a, b = np.array([p.in_f for p in self.pairs]).T[:, :, None]
-        return a * eye[1::3] + b * eye[2::3]
+        row = self.rows.dots(y_g, geometry)
+        row[3 * i + 2] = geometry.dot(y_g, y_g)
+        gram = self.gram.copy()
+        gram[3 * i + 2, :] = gram[:, 3 * i + 2] = row
+        return Memory((*self.pairs[:i], pair, *self.pairs[i + 1 :]), gram)

@@ -10,6 +10,8 @@ model          matrix
 `plain`        of f = h + g: limited-memory BFGS, that is, L-BFGS on the sum
 =============  ==========================================================================
 
+Each is made of coefficients only: S and Y are unit vectors, their inner products are known.
+
 References
 ----------
 .. [1] W. Gao, D. Goldfarb, Block BFGS methods, SIAM J. Optim. 28 (2018).
@@ -18,11 +20,14 @@ References
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 
 from geartrain.geometry import Geometry
-from geartrain.methods.quasi_newton.low_rank import LowRank
+from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.memory import Memory
+from geartrain.methods.quasi_newton.tuning import Candidate
 from geartrain.oracles.protocols import Vector
 
 _TINY = 1e-300
@@ -32,96 +37,127 @@ _NEW, _NEW_CORRECTION = 0.1, 0.05
 _LEAST = 1e-8
 # The curvature of f along a step is taken to be at least this part of that of g.
 _FLATTEST = 0.1
+# Part of lam that the correction takes back along known steps.
+_ALONG = 0.5
 
 
-def block(memory: Memory, lam: float, geometry: Geometry) -> LowRank:
+@dataclass(frozen=True)
+class Shelf:
+    """The models of one trial point, each made when it is first asked for."""
+
+    known: Memory  # all pairs
+    fresh: Memory  # the same, with the curvature of g measured anew
+    lam: float  # curvature of h where the pairs tell nothing
+    scale: float  # that of f, before the first pair
+    geometry: Geometry
+    _made: dict[Candidate, LowRank] = field(default_factory=dict)
+
+    def __getitem__(self, candidate: Candidate) -> LowRank:
+        if candidate not in self._made:
+            self._made[candidate] = self._make(*candidate)
+        return self._made[candidate]
+
+    def _make(self, kind: str, size: int) -> LowRank:
+        memory = self.fresh if kind == "correction" else self.known
+        if not memory.pairs:
+            return LowRank(self.scale if kind.startswith("plain") else self.lam)
+        pairs = memory.pairs[-size:]
+        k, first = len(pairs), 3 * (len(memory) - len(pairs))
+        # rows of C: steps, then changes of a gradient
+        i = np.arange(k)
+        C = np.zeros(((3 if kind == "correction" else 2) * k, 3 * len(memory)))
+        C[i, first + 3 * i] = 1.0
+        if kind.startswith("plain"):
+            C[k + i, first + 3 * i + 1], C[k + i, first + 3 * i + 2] = zip(
+                *(p.in_f for p in pairs), strict=True
+            )
+        else:
+            C[k + i, first + 3 * i + 1] = [p.scale for p in pairs]
+        if kind == "correction":
+            C[2 * k + i, first + 3 * i + 2] = 1.0
+        G = C[:, first:] @ memory.gram[first:, first:] @ C[:, first:].T
+        lam = self.lam
+        if kind.startswith("plain"):
+            lam = float(G[-1, -1]) / max(float(G[k - 1, -1]), _TINY)
+        if kind == "block" or kind=="plainblock":
+            M = block(G, k, lam)
+        elif kind == "correction":
+            M = correction(G, k, _ALONG * lam)
+        else:
+            M = sequential(G, k, lam)
+        return LowRank(lam, Small(memory.rows, C, G, 0.5 * (M + M.T), self.geometry))
+
+
+def sequential(G: Vector, k: int, lam: float) -> Vector:
+    """Limited-memory BFGS from lam I; G holds the inner products of k steps and k changes."""
+    # in the order s_0, y_0, s_1, y_1, ..., so that update i changes a leading part only
+    order = np.arange(2 * k).reshape(2, k).T.ravel()
+    ordered = G[order[:, None], order]
+    M = np.zeros_like(G)
+    for i in range(0, 2 * k, 2):
+        _update(M[: i + 2, : i + 2], lam, ordered[: i + 2, : i + 2], i, i + 1)
+    back = np.argsort(order)
+    return M[back[:, None], back]
+
+
+def block(G: Vector, k: int, lam: float) -> Vector:
     """Block model of h, with one BFGS update for the newest pair."""
-    if not memory.pairs:
-        return LowRank(lam)
-    G, S, Y = memory.gram, memory.steps(), memory.changes_h()
-    C = _orthonormal(S @ G @ S.T, _NEW)  # newest first
-    Q, Z = C @ S, C @ Y
-    small = Q @ G @ Z.T
+    T = _orthonormal(G[:k, :k], _NEW)  # newest first
+    small = T @ G[:k, k:] @ T.T
     # newer steps with older changes: the newest secant equation holds
     w, U = np.linalg.eigh(np.triu(small) + np.triu(small, 1).T)
-    w = np.maximum(w, _LEAST * max(float(w[-1]), _TINY))
-    Z = U.T @ Z
-    M = (Z.T / w) @ Z - lam * Q.T @ Q
-    M = _updated(M, lam, G, S[-1], Y[-1])
-    return LowRank(lam, memory.span(geometry), G, _symmetric(M))
+    M = np.zeros_like(G)
+    M[:k, :k] = -lam * T.T @ T
+    if len(w) > 0 and w[-1] > _TINY:  # h is not flat along all of the steps
+        Z = U.T @ T
+        M[k:, k:] = (Z.T / np.maximum(w, _LEAST * w[-1])) @ Z
+    _update(M, lam, G, k - 1, 2 * k - 1)
+    return M
 
 
-def sequential(memory: Memory, lam: float, geometry: Geometry) -> LowRank:
-    """Limited-memory BFGS of h from lam I."""
-    return _bfgs(memory, memory.changes_h() if memory.pairs else None, lam, geometry)
-
-
-def plain(memory: Memory, geometry: Geometry) -> LowRank:
-    """Limited-memory BFGS of f from <y, y>/<s, y> I of the newest pair."""
-    G, Y = memory.gram, memory.changes_f()
-    y, s = Y[-1], memory.steps()[-1]
-    lam = float(y @ G @ y) / max(float(s @ G @ y), _TINY)
-    return _bfgs(memory, Y, lam, geometry)
-
-
-def correction(memory: Memory, lam: float, geometry: Geometry) -> LowRank:
-    """The block BFGS correction to H_g + lam I [1]_, plus lam I."""
-    if not memory.pairs:
-        return LowRank(lam)
-    G, S = memory.gram, memory.steps()
-    C = _orthonormal(S @ G @ S.T, _NEW_CORRECTION)
-    Q = C @ S
-    Z_h, Z_g = C @ memory.changes_h() - lam * Q, C @ memory.changes_g() + lam * Q
+def correction(G: Vector, k: int, lam: float) -> Vector:
+    """What the block BFGS update along the steps [1]_ adds to H_g + lam I to give H_f there."""
+    T = _orthonormal(G[:k, :k], _NEW_CORRECTION)
+    Q = np.hstack([T, np.zeros((len(T), 2 * k))])
+    Z_h = np.roll(Q, k, axis=1) - lam * Q
+    Z_g = np.roll(Q, 2 * k, axis=1) + lam * Q
     # combinations of the steps with Q (H_g + lam) Q' = I and Q (H_h - lam) Q' = diag(t)
-    w, U = np.linalg.eigh(_symmetric(Q @ G @ Z_g.T))
+    small_g, small_h = Q @ G @ Z_g.T, Q @ G @ Z_h.T
+    w, U = np.linalg.eigh(0.5 * (small_g + small_g.T))
     if w[-1] <= 0.0:
-        return LowRank(lam)
+        return np.zeros_like(G)
     R = U / np.sqrt(np.maximum(w, _LEAST * w[-1]))
-    t, U = np.linalg.eigh(R.T @ _symmetric(Q @ G @ Z_h.T) @ R)
+    t, U = np.linalg.eigh(R.T @ (0.5 * (small_h + small_h.T)) @ R)
     R = R @ U
     Z_h, Z_g = R.T @ Z_h, R.T @ Z_g
     along = np.maximum(1.0 + t, _FLATTEST)  # of H_f, as far as it is believed
     Z_f = Z_h + (along - t)[:, None] * Z_g
-    M = (Z_f.T / along) @ Z_f - Z_g.T @ Z_g
-    return LowRank(lam, memory.span(geometry), G, _symmetric(M))
+    return (Z_f.T / along) @ Z_f - Z_g.T @ Z_g
 
 
-def _bfgs(memory: Memory, Y: Vector | None, lam: float, geometry: Geometry) -> LowRank:
-    if Y is None:
-        return LowRank(lam)
-    G = memory.gram
-    M = np.zeros_like(G)
-    for s, y in zip(memory.steps(), Y, strict=True):
-        M = _updated(M, lam, G, s, y)
-    return LowRank(lam, memory.span(geometry), G, _symmetric(M))
-
-
-def _updated(M: Vector, lam: float, G: Vector, s: Vector, y: Vector) -> Vector:
-    """The BFGS update of lam I + V'MV with the pair s'V, y'V."""
-    Bs = lam * s + M @ (G @ s)
-    sBs, sy = float(s @ G @ Bs), float(s @ G @ y)
-    if not (sy > 0.0 and sBs > 1e-14 * sy):
-        return M
-    return M - np.outer(Bs, Bs) / sBs + np.outer(y, y) / sy
+def _update(M: Vector, lam: float, G: Vector, s: int, y: int) -> None:
+    """The BFGS update of lam I + V'MV with rows s and y of V, in place."""
+    Bs = M @ G[s]
+    Bs[s] += lam
+    sBs, sy = float(G[s] @ Bs), float(G[s, y])
+    if sy > 0.0 and sBs > 1e-14 * sy:
+        M -= np.outer(Bs / sBs, Bs)
+        M[y, y] += 1.0 / sy
 
 
 def _orthonormal(gram: Vector, new: float) -> Vector:
-    """Coefficients of orthonormal rows: Gram-Schmidt from the newest row to the oldest.
+    """Coefficients of orthonormal rows, from the newest row to the oldest.
 
     Rows of length one of which less than the part `new` is new are left out.
     """
     k = len(gram)
-    C = np.zeros((0, k))
+    T, j = np.zeros((k, k)), 0
     for i in range(k - 1, -1, -1):
-        row = np.zeros(k)
-        row[i] = 1.0
-        for _ in range(2):  # twice is enough
-            row = row - (C @ (gram @ row)) @ C
-        length = np.sqrt(max(float(row @ gram @ row), 0.0))
-        if length > new:
-            C = np.vstack([C, row / length])
-    return C
-
-
-def _symmetric(M: Vector) -> Vector:
-    return 0.5 * (M + M.T)
+        c = T[:j] @ gram[i]
+        left = float(gram[i, i] - c @ c)
+        if left > new**2:
+            size = np.sqrt(left)
+            T[j] = -(c / size) @ T[:j]
+            T[j, i] += 1.0 / size
+            j += 1
+    return T[:j]

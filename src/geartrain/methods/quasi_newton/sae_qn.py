@@ -24,7 +24,6 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.base import State
-from geartrain.methods.quasi_newton import models
 from geartrain.methods.quasi_newton.along import lowest
 from geartrain.methods.quasi_newton.certificate import Certificate
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
@@ -32,6 +31,7 @@ from geartrain.methods.quasi_newton.guard import ZETA, Guard
 from geartrain.methods.quasi_newton.inner import InnerPairs, Phi, Point, descend
 from geartrain.methods.quasi_newton.low_rank import LowRank
 from geartrain.methods.quasi_newton.memory import Memory, Pair
+from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.step import Known, Step
 from geartrain.methods.quasi_newton.trial import Proposer, Trial
 from geartrain.methods.quasi_newton.tuning import DEFAULT, Candidate, Tuning
@@ -125,6 +125,16 @@ class SAEQN:
     3. ask h at v: one call
     4. if f has fallen enough, p_+ = v; the pair (v - p, change of gradients) is learned
     5. otherwise the radius shrinks to where a fit along the step has its minimum, and 1 is repeated
+
+    Whenever the certificate A lags behind its rate, a proven accelerated step takes the place of
+    lines 1 to 5 (`geartrain.methods.quasi_newton.guard`).
+
+    Guarantee: every accepted point is lower than the one before. For convex f with an L_h-smooth h
+    and whatever the models are worth, f(p) - f* <= R^2/(2 A) from x_0 on, and an accuracy eps is
+    reached after at most const + 5.16 sqrt(L_h R^2/eps) calls of h, independently of g (for convex
+    h; the theorem is in the documentation, on the page about the theory). One gradient of h per
+    trial point, and usually one trial point per iteration; g is evaluated in inner runs, about
+    `rho` times per trial point at most where `rho` is finite.
 
     Parameters
     ----------
@@ -381,7 +391,9 @@ class SAEQN:
             # h's curvature at v, not its mean over the step
             bend = step.h.fit.curvature_at_end / step.h.rise
             bend = min(max(bend, 1.0 / t.local), t.local)
-            lam = bend * norm(step.y_h) / step.length
+            lam = t.lam * bend * norm(step.y_h) / step.length
+            if t.rayleigh:
+                lam = t.lam * bend * step.h.rise**t.rayleigh * (norm(step.y_h)*step.length)**(1-t.rayleigh) / step.length**2
             memory = memory.add(replace(pair, scale=bend), geometry, self.memory)
         elif step.f.rise > _CURVED * step.length * norm(step.y_h + step.y_g):
             # a convex h is flat along the step, as far as rounding lets see
@@ -451,18 +463,17 @@ class SAEQN:
         at_x = self._ask(problem, x)
         weight = state.guard.weight * L
 
-        def close(at: Point) -> bool:
-            return norm(at.grad_phi) <= ZETA * L * norm(at.v - x)
+        def close(at: Point, residual: float) -> bool:
+            return residual <= ZETA * L * norm(at.v - x)
 
         run = descend(
-            Phi(lambda v: self._ask_g(problem, v), x, at_x.grad_h, LowRank(weight), 0.0),
-            Point(x, at_x.g, at_x.grad_g, at_x.grad),
+            Phi(lambda v: self._ask_g(problem, v), LowRank(weight), 0.0, geometry),
+            Point(x, at_x.g, at_x.grad_g, at_x.grad_h),
             10.0 * EPS * (norm(at_x.grad_h) + norm(at_x.grad_g)),
             state.inner_pairs,
             close,
             most=10 * self.tuning.inner_limit,
             memory=self.tuning.inner_memory,
-            geometry=geometry,
         )
         at_v = self._ask(problem, run.end.v, run.end)
         certificate, at = state.certificate, y
@@ -492,31 +503,6 @@ class SAEQN:
             tries=0,
             accepted=True,
         )
-
-
-class Shelf:
-    """The models of one trial point, each made when it is first asked for."""
-
-    def __init__(
-        self, known: Memory, fresh: Memory, lam: float, scale: float, geometry: Geometry
-    ) -> None:
-        self.known, self.fresh, self.lam, self.scale = known, fresh, lam, scale
-        self.geometry = geometry
-        self._made: dict[Candidate, LowRank] = {}
-
-    def __getitem__(self, candidate: Candidate) -> LowRank:
-        if candidate not in self._made:
-            self._made[candidate] = self._make(*candidate)
-        return self._made[candidate]
-
-    def _make(self, kind: str, size: int) -> LowRank:
-        if kind == "plain":
-            known = self.known.newest(size)
-            return models.plain(known, self.geometry) if known.pairs else LowRank(self.scale)
-        if kind == "correction":
-            return models.correction(self.fresh.newest(size), self.lam, self.geometry)
-        make = models.block if kind == "block" else models.sequential
-        return make(self.known.newest(size), self.lam, self.geometry)
 
 
 def _has_values(problem: Sum) -> bool:

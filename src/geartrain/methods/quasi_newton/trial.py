@@ -56,16 +56,19 @@ class Proposer:
         dot, norm, t = self.geometry.dot, self.geometry.norm, self.tuning
         p, R, grad = self.p, self.radius, self.p.grad
         size = norm(grad)
-        start = Point(p.v, p.g, p.grad_g, grad)
+        start = Point(p.v, p.g, p.grad_g, p.grad_h)
+        residual = size
         at, pairs, calls, mu, redone = start, self.pairs, 0, 0.0, False
 
         def bent(at: Point) -> bool:
             """Whether the model bends down: g flattens on the way, and B does not."""
+            if self.convex:
+                return False
             s = at.v - p.v
             along_g = float(dot(s, at.grad_g - p.grad_g))
-            return not self.convex and float(dot(s, B(s, mu))) < -_BENT * along_g
+            return float(dot(s, at.linear - p.grad_h)) < -_BENT * along_g
 
-        def leave(at: Point) -> bool:
+        def leave(at: Point, residual: float) -> bool:
             return norm(at.v - p.v) > _LOST * R or bent(at)
 
         for _ in range(_SHIFTS):
@@ -73,26 +76,25 @@ class Proposer:
             if most <= 0:
                 break
             run = descend(
-                Phi(self.ask_g, p.v, p.grad_h, B, mu),
+                Phi(self.ask_g, B, mu, self.geometry),
                 start,
                 (t.eta if self.convex else t.eta_other) * size,
                 pairs,
                 leave,
                 most=most,
                 memory=t.inner_memory,
-                geometry=self.geometry,
             )
-            at, pairs, calls = run.end, run.pairs, calls + run.calls
+            at, residual, pairs, calls = run.end, run.residual, run.pairs, calls + run.calls
             length = norm(at.v - p.v)
             if not (self.convex or redone) and (
-                length == 0.0 or (bent(at) and length <= _LOST * R)
+                length == 0.0 or run.bent or (bent(at) and length <= _LOST * R)
             ):
                 redone, B = True, B.positive()
             elif length <= t.far * R:
                 break
             else:
                 mu = _larger(mu, size, length, R)
-        return self._within(Trial(at.v, B, pairs, at, norm(at.grad_phi), calls))
+        return self._within(Trial(at.v, B, pairs, at, residual, calls))
 
     def plain(self, B: LowRank) -> Trial:
         """Minimise the quadratic model of f itself near p."""
