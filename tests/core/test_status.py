@@ -146,7 +146,7 @@ def test_stalled_by_rounding(pair, method):
     res = gt.minimize(*pair, method=method, stop=gt.stop.Gradient(abs=1e-300), max_iter=20_000)
     assert res.status is Status.STALLED and not res.success
     # SciPy's line search compares values, which show half of the digits: nothing is proven.
-    said = "no further progress, and it is not shown" if method == "lbfgs" else "Rounding errors"
+    said = "finds no further progress" if method == "lbfgs" else "Rounding errors"
     assert said in res.message
     reached = 1e-5 if method == "lbfgs" else 1e-10
     assert np.linalg.norm((pair[0] + pair[1]).grad(res.x)) < reached

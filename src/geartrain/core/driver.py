@@ -23,7 +23,7 @@ from geartrain.core.status import ROUNDING, Status
 from geartrain.core.stopping import Rule
 from geartrain.core.values import PaidValues
 from geartrain.oracles.ledger import NonFiniteAnswer
-from geartrain.oracles.protocols import Vector
+from geartrain.oracles.protocols import Vector, answers
 from geartrain.problem import Sum
 
 if TYPE_CHECKING:  # imported when a run ends: SciPy's part of it takes a while
@@ -66,7 +66,7 @@ class Run:
         self.state: State | None = None
         self.x0: Vector | None = None
         self.best: Point | None = None
-        self._grad0 = math.nan
+        self._grad0 = self._f0 = math.nan  # |grad f| and f at x0
         self._spent = 0.0  # seconds of earlier runs and before the last pause
         self._since = math.nan  # when the clock was started, nan while it stands
         self._asked_bound = math.inf  # the bound at which the gradient was last asked for
@@ -83,7 +83,8 @@ class Run:
         self.state, self.k, self._spent = old.state, old.iteration, old.seconds
         self.calls.update(old.calls)
         self.problem.ledger.seconds.update(old.oracle_seconds)
-        self.x0, self.best, self._grad0 = old.x0, old.best, old.initial_grad_norm
+        self.x0, self.best = old.x0, old.best
+        self._grad0, self._f0 = old.initial_grad_norm, old.initial_value
         self.paid.remember(old.best.x, old.best_values)
         self._asked_bound = old.asked_bound
         self.history.rows.extend(old.rows)
@@ -234,7 +235,7 @@ class Run:
         self._grad_norm = math.nan if state.grad is None else norm(state.grad)
         self._looked_at = None
         if self.k == 0:
-            self._grad0 = self._grad_norm
+            self._set_start()
         status = None
         try:
             with self.interrupts.raising():
@@ -250,14 +251,29 @@ class Run:
             stop = bool(self.callbacks) and self._call_back()
         return Status.STOPPED if stop and status is None else status
 
+    def _set_start(self) -> None:
+        """What is known at x0; a method may start elsewhere."""
+        assert self.x0 is not None
+        known = self.paid.known(self.x0)
+        self._grad0, self._f0 = self._grad_norm, sum(known.values())
+        if len(known) < 2:
+            self._f0 = self._f if self._now.point is self.x0 else math.nan
+
     def _keep_best(self, status: Status | None) -> None:
         """The point where the rule was met; until then the best one that is finite."""
         if status is Status.CONVERGED and self._looked_at is not None:
             self.best = self._looked_at
             return
-        points = self._points()
+        assert self.best is not None and self.x0 is not None
+        points, state = self._points(), self._now
         new = points[-1] if math.isnan(points[0].f) else points[0]
-        if new.is_finite and (self.best is None or new.better_than(self.best)):
+        if state.grad is not None and new.x is state.grad_point:
+            slope = self.problem.geometry.dot(state.grad, self.x0 - new.x)
+            new = replace(new, below=bool(slope >= 0.0))
+            unsure = not new.below and self.best.x is self.x0 and math.isnan(new.f)
+        else:
+            unsure = False
+        if new.is_finite and new.better_than(self.best) and not unsure:
             self.best = new
 
     def _add_row(self) -> None:
@@ -320,6 +336,7 @@ class Run:
             oracle_seconds=dict(self.problem.ledger.seconds),
             x0=self.x0,
             initial_grad_norm=self._grad0,
+            initial_value=self._f0,
             asked_bound=self._asked_bound,
             best=self.best,
             best_values=self.paid.known(self.best.x) if unknown else {},
@@ -349,7 +366,7 @@ class Run:
         going_on = None
         if self._complete is not None:
             going_on = replace(self._going_on(), status=None)
-            detail += self._close()
+            detail += self._close(status)
         rounding = status is Status.STALLED and self._now.rounding
         p, best = self.problem, self.best
         return Result(
@@ -369,16 +386,16 @@ class Run:
             state=going_on,
         )
 
-    def _close(self) -> str:
+    def _close(self, status: Status) -> str:
         """f at the best point and the calls after the last row; what went wrong, in words."""
-        assert self.best is not None
         rows, before, detail = self.history.rows, tuple(self.calls.values()), ""
-        if math.isnan(self.best.f) and self.problem.monitor is not None:
+        if self.problem.monitor is not None:
             try:
                 with self.interrupts.raising():
-                    self.best = replace(self.best, f=self.paid.f(self.best.x))
+                    self._evaluate_best(status)
             except (Exception, KeyboardInterrupt) as error:  # nothing that was computed is lost
                 detail = f" f could not be evaluated: {error!r}."
+        assert self.best is not None
         calls, best = tuple(self.calls.values()), self.best
         if rows[-1][-len(calls) :] != before:  # of an iteration that was not completed
             unknown = (math.nan,) * 3
@@ -387,6 +404,19 @@ class Run:
             f = best.f if best.x is self._now.point else rows[-1][2]
             rows[-1] = (*rows[-1][:2], f, *rows[-1][3 : -len(calls)], *calls)
         return detail
+
+    def _evaluate_best(self, status: Status) -> None:
+        """f at the best point; x0 is the best one after a run in vain."""
+        assert self.best is not None and self.x0 is not None
+        if math.isnan(self.best.f):
+            self.best = replace(self.best, f=self.paid.f(self.best.x))
+        if status is Status.CONVERGED or self.best.below or self.best.x is self.x0:
+            return
+        oracles = (self.problem.h, self.problem.g)
+        if math.isnan(self._f0) and all("value" in answers(oracle.term) for oracle in oracles):
+            self._f0 = self.paid.f(self.x0)
+        if self._f0 < self.best.f:
+            self.best = Point(self.x0, self._f0, self._grad0)
 
     def _plan(self) -> str:
         describe = getattr(self.method, "describe", None)

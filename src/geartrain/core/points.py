@@ -41,6 +41,7 @@ class Point:
     grad_norm: float = math.nan  # |grad f(x)|
     weight: float = math.nan  # A of (c)
     rests_on: tuple[str, ...] = ()  # constants of the problem that the weight rests on
+    below: bool = False  # f(x) <= f(x0) is shown, by <grad f(x), x0 - x> >= 0 for convex f
 
     @staticmethod
     def of(state: State, f: float, grad_norm: float) -> tuple[Point, ...]:

@@ -21,6 +21,7 @@ class RunState:
     oracle_seconds: dict[str, float]
     x0: Vector
     initial_grad_norm: float
+    initial_value: float  # f(x0), or nan
     asked_bound: float  # see Run.grad_norm
     best: Point
     best_values: dict[str, float]  # of the terms at best.x, where gradients have brought them along

@@ -36,9 +36,9 @@ _SENTENCES = {
         "with geartrain.check_term."
     ),
     Status.STALLED: (
-        "The method finds no further progress, and it is not shown that rounding is the cause: a "
-        "constant may be wrong, a gradient may not match its values (see geartrain.check_term), or "
-        "f may not be convex; another method may go on from x."
+        "The method finds no further progress: a constant may be wrong, a gradient may not match "
+        "its values (see geartrain.check_term), f may not be convex, or its values may not show "
+        "smaller differences; another method may go on from x."
     ),
     Status.FAILED: "An oracle or a callback raised an error; x is the best point so far.",
     Status.INTERRUPTED: "Interrupted by the user; x is the best point so far.",
