@@ -201,7 +201,7 @@ panels[0].legend(frameon=False)
 # %%
 # The picture of the README: the bill if a gradient of h costs 100 times one of g.
 first, places = plt.subplots(
-    1, 3, figsize=(9.6, 3.0), width_ratios=(1.0, 1.0, 1.5), layout="constrained"
+    1, 3, figsize=(9.6, 3.4), width_ratios=(1.0, 1.0, 1.5), layout="constrained"
 )
 for ax, pixels, title in zip(places, (b, x), ("blurred and noisy", "restored"), strict=False):
     ax.imshow(pixels.reshape(side, side), cmap="gray", vmin=0, vmax=1)
