@@ -79,7 +79,7 @@ class Shelf:
         lam = self.lam
         if kind.startswith("plain"):
             lam = float(G[-1, -1]) / max(float(G[k - 1, -1]), _TINY)
-        if kind == "block" or kind=="plainblock":
+        if kind == "block" or kind == "plainblock":
             M = block(G, k, lam)
         elif kind == "correction":
             M = correction(G, k, _ALONG * lam)
