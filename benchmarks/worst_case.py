@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import argparse
 import math
+import warnings
 
-from PEPit import PEP, Expression, Point
-from PEPit.functions import ConvexFunction, SmoothConvexFunction
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of docstrings in PEPit, when Python first compiles it
+    from PEPit import PEP, Expression, Point
+    from PEPit.functions import ConvexFunction, SmoothConvexFunction
 
 from geartrain.methods.sc_sae import weights
 

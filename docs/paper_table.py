@@ -95,13 +95,14 @@ class Place:
 
     @property
     def shown(self) -> str:
-        """As the table shows it."""
+        """As the table shows it: a name that may be broken after every word."""
+        name = self.path
         if self.path.startswith("tests/"):
-            return f"`{self.path.removeprefix('tests/')}::{self.name}`"
-        if self.path.startswith("src/"):
-            module = self.path.removeprefix("src/").removesuffix(".py").replace("/", ".")
-            return f"`{module}.{self.name}`" if self.name else f"`{module}`"
-        return f"`{self.path}`"
+            name = f"{self.path.removeprefix('tests/')}::{self.name}"
+        elif self.path.startswith("src/"):
+            name = self.path.removeprefix("src/geartrain/").removesuffix(".py").replace("/", ".")
+            name = f"{name}.{self.name}" if self.name else name
+        return "<code>" + re.sub(r"([._/:])(?=[^._/:])", r"\1<wbr>", name) + "</code>"
 
 
 def places(path: Path) -> dict[str, list[Place]]:
@@ -154,20 +155,19 @@ def collect() -> dict[str, list[Place]]:
 
 
 def table() -> str:
-    """The table in Markdown."""
+    """The table in Markdown: a test is told below the code that it holds."""
     found = collect()
-    rows = ["| item | states | in the code | test | deviates |", "| --- " * 5 + "|"]
+    rows = ["| item | in the code, and its tests | deviates |", "| --- | --- | --- |"]
     for item, states in ITEMS.items():
         here = found.get(item, [])
         tests = [p for p in here if p.path.startswith("tests/")]
         code = [p for p in here if p not in tests]
         said = [text for p in code for text in p.deviates]
         said += [ABSENT[item]] if item in ABSENT else []
+        names = [p.shown for p in code] + [f"test: {p.shown}" for p in tests]
         cells = [
-            item,
-            states,
-            "<br>".join(dict.fromkeys(p.shown for p in code)),
-            "<br>".join(dict.fromkeys(p.shown for p in tests)),
+            f"**{item}**<br>{states}",
+            "<br>".join(dict.fromkeys(names)),
             "<br>".join(dict.fromkeys(said)),
         ]
         rows.append("| " + " | ".join(c.replace("|", r"\|") for c in cells) + " |")

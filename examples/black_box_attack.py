@@ -60,6 +60,7 @@ from scipy.fft import dctn, idctn
 
 import geartrain as gt
 from geartrain import datasets
+from geartrain.core.status import Status
 from geartrain.oracles.differences import central_partial, difference_steps
 
 Array = NDArray[Any]
@@ -233,6 +234,21 @@ class Attack:
     asked: int  # questions as the black box counted them
 
 
+@dataclass(frozen=True)
+class AtLeast:
+    """A stopping rule: ends a run after the first iteration that has used up the questions.
+
+    ``gt.stop.Calls`` would end it inside an iteration.
+    """
+
+    kind: str
+    questions: int
+
+    def check(self, look: Any) -> Status | None:
+        """The status to end with, or None to go on."""
+        return Status.BUDGET if look.calls[self.kind] >= self.questions else None
+
+
 def attack(method: Any, image: Array, label: int, budget: int, separated: bool) -> Attack:
     """Run `method` on one image."""
     g = by_values(image, label)
@@ -247,7 +263,7 @@ def attack(method: Any, image: Array, label: int, budget: int, separated: bool) 
             first = price * seen.calls[kind]
 
     box.questions = 0
-    stop = gt.stop.Calls({kind: budget // price})
+    stop = AtLeast(kind, budget // price)
     res = gt.minimize(h, term, method=method, stop=stop, callback=look)
     calls, asked = res.calls, box.questions
     questions = price * calls[kind]

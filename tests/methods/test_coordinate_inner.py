@@ -273,8 +273,9 @@ def test_no_vector_work_in_a_step(monkeypatch):
             used[0] += 1
             self.vector[j] = value
 
-    def advance(tally, T, Pz, Pu, z, u, *rest):
-        compiled.py_func(tally, T, *map(Counting, (Pz, Pu, z, u)), *rest)
+    def advance(tally, T, products, v, *rest):
+        counted = (type(pair)(*map(Counting, pair)) for pair in (products, v))
+        compiled.py_func(tally, T, *counted, *rest)
 
     compiled = kernels.advance
     monkeypatch.setattr(kernels, "partial", lambda T, *rest: kernels._PARTIAL[type(T)](T, *rest))

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from geartrain.cli import main
-from geartrain.lab import kernels
+from geartrain.lab.benches import compiled_loops as kernels
 
 pytestmark = pytest.mark.same_everywhere  # times are printed
 

@@ -243,6 +243,9 @@ class Run:
         finally:  # a rule may ask an oracle that fails; the state is good all the same
             self._keep_best(status)
             self._add_row()
+        at_x0 = self.k == 0 and self.x0 is not None and np.array_equal(state.point, self.x0)
+        if at_x0 and math.isnan(self._f0):
+            self._f0 = self._f  # the rule may have looked at it
         if status is None and state.stalled:
             status = Status.STALLED
         self._set_complete(status)

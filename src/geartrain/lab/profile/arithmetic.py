@@ -56,14 +56,14 @@ def best_of(costs: Mapping[str, Vector], *names: str) -> Vector:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a set of ratios comes to; problems that neither side solved are left out."""
+    """What the ratios come to, over the problems that the other side solved."""
 
     problems: int
-    geometric_mean: float  # an unsolved problem counts as `UNSOLVED`, one that only we solve as 1
+    geometric_mean: float  # an unsolved problem counts as `UNSOLVED`
     percentile_95: float  # the least bound of 95 in 100 ratios
     worst: float
-    unsolved: int  # by us alone
-    unsolved_by_both: int
+    unsolved: int  # of these, by us
+    alone: int  # further problems, which we solved and the other side did not
 
     def as_dict(self) -> dict[str, float]:
         """For a file."""
@@ -81,18 +81,19 @@ def figures(costs: Vector, others: Vector) -> Figures:
     Returns
     -------
     Figures
-        Over the problems that one of them solved.
+        Over the problems that the other one solved.
     """
-    known = np.isfinite(costs) | np.isfinite(others)
+    known = np.isfinite(others)
+    alone = int(np.isfinite(costs[~known]).sum())
     r = ratios(costs, others)[known]
     if r.size == 0:
-        return Figures(0, math.nan, math.nan, math.nan, 0, costs.size)
-    finite = np.where(np.isinf(r), UNSOLVED, np.where(r == 0.0, 1.0, r))
+        return Figures(0, math.nan, math.nan, math.nan, 0, alone)
+    finite = np.where(np.isinf(r), UNSOLVED, r)
     return Figures(
         problems=int(r.size),
         geometric_mean=float(np.exp(np.mean(np.log(finite)))),
         percentile_95=float(np.quantile(r, 0.95, method="inverted_cdf")),
         worst=float(r.max()),
         unsolved=int(np.isinf(r).sum()),
-        unsolved_by_both=int(costs.size - r.size),
+        alone=alone,
     )

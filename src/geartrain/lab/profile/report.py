@@ -163,8 +163,11 @@ def _show_families(table: Table) -> None:
 
 
 def _show_ratios(figures_: Row) -> None:
-    head = f"{'geo. mean':>11}{'95 %':>9}{'worst':>9}{'unsolved':>10}"
-    print(f"\nratios; an unsolved problem counts as {UNSOLVED:g} in the mean\n{'':36}{head}")
+    head = f"{'geo. mean':>11}{'95 %':>9}{'worst':>9}{'unsolved':>10}{'alone':>7}"
+    print(
+        f"\nratios, over the problems that the other side solved; an unsolved one counts as "
+        f"{UNSOLVED:g} in the mean; alone: solved by us and not by the other side\n{'':36}{head}"
+    )
     for name, own in figures_["gradients_of_h"].items():
         print(f"{f'gradients of h, {name} / L-BFGS':36}{_cells(Figures(**own))}")
     for rho, by in figures_["bills"].items():
@@ -178,7 +181,8 @@ def _show_ratios(figures_: Row) -> None:
 
 
 def _cells(of: Figures) -> str:
-    return f"{of.geometric_mean:11.3f}{of.percentile_95:9.2f}{of.worst:9.2f}{of.unsolved:10d}"
+    figures_ = f"{of.geometric_mean:11.3f}{of.percentile_95:9.2f}{of.worst:9.2f}"
+    return f"{figures_}{of.unsolved:10d}{of.alone:7d}"
 
 
 def draw(rows: list[Row], stem: Path) -> list[Path]:

@@ -97,10 +97,9 @@ class APCG:
         order = np.random.default_rng((*phi.key, state.s)).integers(m, size=math.ceil(1.0 / a))
         z, u = state.z.copy(), state.u.copy()
         Pz, Pu = (terms.term.pull_back(w / m) for w in (z, u))
-        fixed = (L, gamma, a, phi.beta, 1.0 / D, z, u, Pz, Pu)
-        A, ask = terms._A, phi.g.bulk
+        A, ask, labels = terms._A, phi.g.bulk, linear_arguments(terms)
         for part in pieces(phi.g, "component", order.size):
-            shared = (*linear_arguments(terms), order[part], *fixed)
+            shared = (*labels, order[part], L, gamma, a, phi.beta, 1.0 / D, z, u, Pz, Pu)
             if sparse.issparse(A):
                 rows = (A.data, A.indices, A.indptr)
                 ask("component", kernels.apcg_csr, *rows, *shared, terms.term.n_features)

@@ -26,7 +26,7 @@ _TINY = 1e-300
 
 def is_plain(candidate: Candidate) -> bool:
     """Whether the model is one of f, so that no inner run is needed."""
-    return candidate[0].startswith("plain")
+    return candidate[0] == "plain"
 
 
 @dataclass(frozen=True)

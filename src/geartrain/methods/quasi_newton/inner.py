@@ -180,7 +180,7 @@ def _triangular() -> Any:
 def _line_search(
     phi: Phi, at: Point, d: Vector, Bd: Vector, slope_0: float, most: int
 ) -> tuple[Point | None, float, int, bool]:
-    """A point along d where the slope is small, its t, the calls of g, and whether phi bends down."""
+    """A point along d with a small slope, its t, the calls of g, and whether phi bends down."""
     dot = phi.geometry.dot
     t, low, high = 1.0, (0.0, slope_0), None
     best: tuple[Point | None, float] = None, 0.0  # the last one that still descends

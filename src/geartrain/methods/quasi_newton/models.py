@@ -60,14 +60,14 @@ class Shelf:
     def _make(self, kind: str, size: int) -> LowRank:
         memory = self.fresh if kind == "correction" else self.known
         if not memory.pairs:
-            return LowRank(self.scale if kind.startswith("plain") else self.lam)
+            return LowRank(self.scale if kind == "plain" else self.lam)
         pairs = memory.pairs[-size:]
         k, first = len(pairs), 3 * (len(memory) - len(pairs))
         # rows of C: steps, then changes of a gradient
         i = np.arange(k)
         C = np.zeros(((3 if kind == "correction" else 2) * k, 3 * len(memory)))
         C[i, first + 3 * i] = 1.0
-        if kind.startswith("plain"):
+        if kind == "plain":
             C[k + i, first + 3 * i + 1], C[k + i, first + 3 * i + 2] = zip(
                 *(p.in_f for p in pairs), strict=True
             )
@@ -77,9 +77,9 @@ class Shelf:
             C[2 * k + i, first + 3 * i + 2] = 1.0
         G = C[:, first:] @ memory.gram[first:, first:] @ C[:, first:].T
         lam = self.lam
-        if kind.startswith("plain"):
+        if kind == "plain":
             lam = float(G[-1, -1]) / max(float(G[k - 1, -1]), _TINY)
-        if kind == "block" or kind=="plainblock":
+        if kind == "block":
             M = block(G, k, lam)
         elif kind == "correction":
             M = correction(G, k, _ALONG * lam)

@@ -391,9 +391,7 @@ class SAEQN:
             # h's curvature at v, not its mean over the step
             bend = step.h.fit.curvature_at_end / step.h.rise
             bend = min(max(bend, 1.0 / t.local), t.local)
-            lam = t.lam * bend * norm(step.y_h) / step.length
-            if t.rayleigh:
-                lam = t.lam * bend * step.h.rise**t.rayleigh * (norm(step.y_h)*step.length)**(1-t.rayleigh) / step.length**2
+            lam = bend * norm(step.y_h) / step.length
             memory = memory.add(replace(pair, scale=bend), geometry, self.memory)
         elif step.f.rise > _CURVED * step.length * norm(step.y_h + step.y_g):
             # a convex h is flat along the step, as far as rounding lets see

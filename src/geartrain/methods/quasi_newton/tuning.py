@@ -28,8 +28,6 @@ class Tuning:
     calm: float = 0.05  # change of that curvature below which it need not be measured again
     first_lam: float = 0.1  # lam over the curvature of g, at the start
     first_lam_other: float = 0.01
-    lam: float = 1.0
-    rayleigh: float = 0.0
     armijo: float = 1e-4
     rounding: float = 1e-10  # values closer than this part of f are compared by slopes
     far: float = 1.5  # trial points are at most so many trust radii away
