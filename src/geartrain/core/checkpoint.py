@@ -135,9 +135,8 @@ class Saver:
         try:
             dumps(method)
         except CheckpointError as error:
-            raise CheckpointError(
-                f"this run cannot be saved: {error}; leave out checkpoint=, and go on from res.state"
-            ) from None
+            hint = "leave out checkpoint=, and go on from res.state"
+            raise CheckpointError(f"this run cannot be saved: {error}; {hint}") from None
         try:
             dumps(rule)
             self.rule = rule

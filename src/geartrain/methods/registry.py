@@ -116,9 +116,9 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
         if inner != "auto":
             raise TypeError(
                 "inner= goes with a method given by name; a method object has its own, e.g. "
-                "gt.SAE(inner=gt.AGM())"
+                "gt.SAE(inner=gt.inner.AGM())"
             )
-    core = getattr(made, "method", made)  # inside gt.Restarted
+    core = getattr(made, "method", made)  # inside gt.methods.Restarted
     name, inside = type(core).__name__, getattr(core, "inner", None)
     if problem.geometry is not EUCLIDEAN:
         _require_any_geometry(made, problem)

@@ -69,7 +69,7 @@ class SVRG:
 
     One step = one epoch of l = 2 m component steps v_+ = (v - eta (G~ + beta))/(1 + eta kappa),
     eta = 1/(4 L), and the gradient of f at their mean. Every component step asks h for a full
-    gradient, as in `geartrain.KatyushaWhole`.
+    gradient, as in `geartrain.methods.KatyushaWhole`.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)

@@ -43,8 +43,8 @@ class LBFGSWholeState(State):
 class LBFGSWhole:
     r"""The inner method L-BFGS on f = h + g: phi with f in the place of g and no quadratic.
 
-    Algorithm: that of `geartrain.LBFGS`, [1]_. What ``method="lbfgs"`` is in a geometry, where
-    SciPy's does not work.
+    Algorithm: that of `geartrain.inner.LBFGS`, [1]_. ``method="lbfgs"`` is this one in a geometry
+    other than the Euclidean one, where SciPy's does not work.
 
     Guarantee: as for `geartrain.ScipyLBFGS`. Every evaluation is one gradient of h and one of g: no
     separation.

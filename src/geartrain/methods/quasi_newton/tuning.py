@@ -9,7 +9,7 @@ Candidate = tuple[str, int]  # kind of model, and the number of pairs it uses
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of `geartrain.SAEQN`; chosen on development problems, not on those reported."""
+    """Numbers of `geartrain.methods.SAEQN`, chosen on problems other than the reported ones."""
 
     convex_models: tuple[Candidate, ...] = (("block", 60), ("sequential", 20), ("plain", 50))
     other_models: tuple[Candidate, ...] = (("correction", 5), ("correction", 20), ("plain", 50))
