@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import signal
 import subprocess
 import sys
 
 import pytest
 
+import geartrain
 from geartrain import theory
-from geartrain.cli import main
+from geartrain.cli import _cheapest, main
 
 PLAN = ["plan", "--L-h", "1", "--L-g", "1e4", "--mu", "1e-3", "--eps", "1e-6"]
 
@@ -65,7 +68,25 @@ def test_plan_says_when_separation_does_not_pay(capsys):
     assert main([*PLAN, "--price-h", "0", "--price-g", "0"]) == 0
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["plan", "--help"]])
+def test_plan_names_ties(capsys):
+    assert _cheapest({"FGM": 3.0, "AGS": 2.0, "SAE": 2.0 * (1 + 1e-15)}) == "AGS, tied with SAE"
+    assert _cheapest({"A": 1.0, "B": 1.0, "C": 1.0}) == "A, tied with B and C"
+    assert _cheapest({"A": 1.0, "B": 1.0 + 1e-6}) == "A"
+    assert main([*PLAN, "--price-h", "0", "--price-g", "0"]) == 0
+    assert "smallest bill: FGM, tied with AGS and SAE" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"geartrain {geartrain.__version__}\n"
+
+
+COMMANDS = ("plan", "bench", "reproduce")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([c, "--help"] for c in COMMANDS)])
 def test_help(arguments, capsys):
     with pytest.raises(SystemExit) as end:
         main(arguments)
@@ -139,8 +160,42 @@ def test_ctrl_c(monkeypatch, capsys):
     assert one_line(capsys.readouterr().err) == "geartrain: interrupted\n"
 
 
-def test_as_a_process():
-    command = [sys.executable, "-m", "geartrain.cli"]
+def test_an_interrupt_that_was_swallowed_counts(monkeypatch, capsys):
+    """Code that cannot pass a KeyboardInterrupt on, or turns it into another error."""
+
+    def swallowed(**_):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return {"FGM": {"h": 1.0, "g": 1.0}, "SAE": {"h": 1.0, "g": 1.0}}
+
+    def turned(**_):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError("the solver failed") from None
+
+    before = signal.getsignal(signal.SIGINT)
+    for function in (swallowed, turned):
+        monkeypatch.setattr(theory, "compare", function)
+        assert main(PLAN) == 130
+        assert one_line(capsys.readouterr().err) == "geartrain: interrupted\n"
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_bench_shows_the_traceback_with_debug(monkeypatch, capsys):
+    def run(**_):
+        raise ValueError("no data")
+
+    monkeypatch.setattr("geartrain.lab.frontier.measure.run", run)
+    assert main(["bench", "frontier"]) == 1
+    assert one_line(capsys.readouterr().err) == "geartrain: no data\n"
+    with pytest.raises(ValueError, match="no data"):
+        main(["bench", "frontier", "--debug"])
+
+
+@pytest.mark.parametrize("module", ["geartrain", "geartrain.cli"])
+def test_as_a_process(module):
+    command = [sys.executable, "-m", module]
     good = subprocess.run([*command, *PLAN], capture_output=True, text=True, check=False)
     assert good.returncode == 0 and "smallest bill" in good.stdout and good.stderr == ""
     bad = [*command, *PLAN, "--L-h", "0"]

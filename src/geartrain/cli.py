@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from types import FrameType
 from typing import NoReturn
 
-from geartrain import theory
+from geartrain import __version__, theory
 from geartrain.oracles.validation import as_nonnegative
+
+_TIE = 1e-9  # bills that differ by less than this, relatively, are equal
 
 
 def _plan(args: argparse.Namespace) -> None:
@@ -29,13 +34,19 @@ def _plan(args: argparse.Namespace) -> None:
         kind, price_h, price_g = _prices(name, args)
         bills[name] = price_h * calls["h"] + price_g * calls["g"]
         print(f"{name:16}{calls['h']:14.4g}{calls['g']:14.4g}{bills[name]:14.4g}   {kind}")
-    best = min(bills, key=bills.__getitem__)
-    print(f"\nsmallest bill: {best}")
+    print(f"\nsmallest bill: {_cheapest(bills)}")
     if args.L_g < args.L_h:
         print("note: L_g < L_h, so the corollaries do not apply; exchange h and g")
     gain = bills["FGM"] / bills["SAE"] if bills["SAE"] > 0 else 1.0
     if gain < 1.5:
         print(f"separation gains a factor of {gain:.2g} at most over FGM: hardly worth it")
+
+
+def _cheapest(bills: dict[str, float]) -> str:
+    """The method with the smallest bill, and those whose bill is the same to rounding."""
+    least = min(bills.values())
+    first, *ties = (name for name, bill in bills.items() if bill <= least * (1.0 + _TIE))
+    return f"{first}, tied with {' and '.join(ties)}" if ties else first
 
 
 def _prices(name: str, args: argparse.Namespace) -> tuple[str, float, float]:
@@ -70,6 +81,10 @@ class _Parser(argparse.ArgumentParser):
 
 def _bench(args: argparse.Namespace) -> None:
     """Run a benchmark by name."""
+    from geartrain.lab.store import writable_file
+
+    if args.json is not None:
+        writable_file(args.json, "--json")
     import_module(f"geartrain.lab.{_BENCHES[args.name]}").run(json_file=args.json, quick=args.quick)
 
 
@@ -81,9 +96,10 @@ def _reproduce(args: argparse.Namespace) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    what = "Minimise h + g with separated oracle counts: plans of the theory."
+    what = "Minimise h + g, asking each term only as often as it needs: plans and measurements."
     parser = _Parser(prog="geartrain", description=what)
-    # On both sides of the command; the default is set once, here.
+    parser.add_argument("--version", action="version", version=f"geartrain {__version__}")
+    # --debug may stand on both sides of the command; its default is set once, here.
     debug = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     debug.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
@@ -102,11 +118,12 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--price-g", type=float, default=1.0, help="price of a gradient of g")
     plan.set_defaults(run=_plan)
 
-    bench = commands.add_parser("bench", help="measure against others, in one run")
+    about = "measure the library against others"
+    bench = commands.add_parser("bench", help=about, description=about, parents=[debug])
     names = sorted(_BENCHES)
     bench.add_argument("name", choices=names, help="what to measure")
     bench.add_argument("--json", metavar="FILE", help="write the figures to FILE as well")
-    bench.add_argument("--quick", action="store_true", help="a small part, in seconds")
+    bench.add_argument("--quick", action="store_true", help="a small part, in a minute or two")
     bench.set_defaults(run=_bench)
 
     about = "the paper's experiments (Section 5): tables, figures and a report"
@@ -119,8 +136,13 @@ def _parser() -> argparse.ArgumentParser:
         help="which experiment (default all)",
     )
     again.add_argument("--out", metavar="DIR", default="out/reproduce", help="folder for results")
-    again.add_argument("--quick", action="store_true", help="about a minute: less data, less time")
-    again.add_argument("--data", metavar="DIR", help="folder with data (default GEARTRAIN_DATA)")
+    again.add_argument("--quick", action="store_true", help="a minute or two, with less data")
+    again.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder with data (default: GEARTRAIN_DATA; without the files, data that scikit-learn "
+        "ships)",
+    )
     again.set_defaults(run=_reproduce)
     return parser
 
@@ -140,17 +162,44 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     args = _parser().parse_args(argv)
     run: Callable[[argparse.Namespace], None] = args.run
-    try:
-        run(args)
-    except KeyboardInterrupt:
+    with _noticed_interrupts() as interrupts:
+        try:
+            run(args)
+        except KeyboardInterrupt:
+            interrupts.append(True)
+        except Exception as error:
+            if args.debug:
+                raise
+            if not interrupts:
+                print(f"geartrain: {error}", file=sys.stderr)
+                return 1
+    if interrupts:
         print("geartrain: interrupted", file=sys.stderr)
         return 130
-    except Exception as error:
-        if args.debug:
-            raise
-        print(f"geartrain: {error}", file=sys.stderr)
-        return 1
     return 0
+
+
+@contextlib.contextmanager
+def _noticed_interrupts() -> Iterator[list[bool]]:
+    """A list that is not empty after Ctrl-C, even where code in between swallowed the exception.
+
+    Callbacks from compiled code and finalisers cannot pass a KeyboardInterrupt on.
+    """
+    seen: list[bool] = []
+
+    def notice(number: int, frame: FrameType | None) -> None:
+        seen.append(True)
+        signal.default_int_handler(number, frame)
+
+    try:
+        before = signal.signal(signal.SIGINT, notice)
+    except ValueError:  # not in the main thread, which alone gets signals
+        yield seen
+        return
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from geartrain import theory
 from geartrain.lab import tables
 from geartrain.lab.experiments import kernel_svm, log_density
+from geartrain.lab.report import curves, findings
 from geartrain.lab.report.findings import claims, verdict
 from geartrain.lab.runner import CALLS
+from geartrain.lab.spread import Spread, ratio
 
 SVM_FACTS = {
     "gamma": 0.1,
@@ -28,7 +34,7 @@ SVM_FACTS = {
 }
 
 
-def rows(method, points, facts, case="gamma 0.1"):
+def rows(method, points, facts, case="gamma 0.1", seed=0):
     """Rows (seconds, gap, calls) of a run."""
     return pd.DataFrame(
         [
@@ -37,6 +43,7 @@ def rows(method, points, facts, case="gamma 0.1"):
                 "case": case,
                 "data": "made up",
                 "method": method,
+                "seed": seed,
                 "settings": json.dumps({"method": method, **facts}),
                 "seconds": seconds,
                 "gap": gap,
@@ -55,7 +62,7 @@ def svm():
     fgm = [(1.0, 0.1, {"h.grad": 1, "g.grad": 1}), (9.0, 2e-3, {"h.grad": 70, "g.grad": 70})]
     return pd.concat(
         [
-            rows(kernel_svm.SAE_OURS.label, sae, SVM_FACTS),
+            rows(kernel_svm.SAE_TUNED.label, sae, SVM_FACTS),
             rows(kernel_svm.AGS.label, ags, SVM_FACTS),
             rows(kernel_svm.FGM.label, fgm, SVM_FACTS),
         ]
@@ -68,47 +75,124 @@ def test_component_calls_are_components_plus_m_for_a_gradient(svm):
     assert costs["g calls"].iloc[1] == 5.0
 
 
+def amounts(r):
+    return r.low[1], r.high[1]
+
+
 def test_ratios_and_their_bounds(svm):
     costs = tables.with_costs(svm)
-    sae, ags, fgm = kernel_svm.SAE_OURS.label, "AGS", "FGM"
+    sae, ags, fgm = tables.SAE_SVM, "AGS", "FGM"
     r = tables.ratio(costs, sae, ags, "components", 1e-3)
-    assert (r.value, r.sign, verdict(r)) == (0.125, "", "yes")
+    assert (amounts(r), str(r), verdict(r)) == ((0.125, 0.125), "0.125", "yes")
     r = tables.ratio(costs, sae, fgm, "seconds", 1e-3)  # FGM is not there after 9 s
-    assert (r.value, r.sign, verdict(r)) == (2.0 / 9.0, "<", "yes")
+    assert (amounts(r), str(r), verdict(r)) == ((0.0, 2.0 / 9.0), "< 0.222", "yes")
     r = tables.ratio(costs, fgm, sae, "seconds", 1e-3)
-    assert (r.value, r.sign, verdict(r)) == (4.5, ">", "no")
+    assert (amounts(r), str(r), verdict(r)) == ((4.5, math.inf), "> 4.5", "no")
     r = tables.ratio(costs, fgm, sae, "h.grad", 1e-5)  # neither is there
-    assert r.sign == "?" and verdict(r) == "not seen"
+    assert (str(r), verdict(r)) == ("not known", "open")
     assert tables.ratio(costs, "nobody", sae, "seconds", 1e-3) is None
+    assert verdict(None) == "open"
 
 
 def test_a_bound_on_the_wrong_side_proves_nothing(svm):
-    r = tables.ratio(svm, "FGM", "AGS", "seconds", 1.5e-3)
-    assert r.sign == ">" and r.value > 1.0 and verdict(r) == "no"
-    r = tables.ratio(svm, "AGS", "FGM", "seconds", 1e-3)
-    assert (r.sign, verdict(r)) == ("<", "yes")
+    assert verdict(tables.ratio(svm, "FGM", "AGS", "seconds", 1.5e-3)) == "no"
+    assert verdict(tables.ratio(svm, "AGS", "FGM", "seconds", 1e-3)) == "yes"
     slow = svm.assign(seconds=svm.seconds.where(svm.method != "AGS", 20.0))
-    assert verdict(tables.ratio(slow, "AGS", "FGM", "seconds", 1e-3)) == "not seen"
+    assert verdict(tables.ratio(slow, "AGS", "FGM", "seconds", 1e-3)) == "open"
+
+
+def test_quartiles_of_five_runs_are_the_second_and_the_fourth():
+    s = Spread.of((v, v) for v in (5.0, 1.0, 4.0, 2.0, 3.0))
+    assert (s.median, s.quartiles, str(s)) == (3.0, (2.0, 4.0), "3 [2, 4]")
+    assert str(Spread.of([(1234.5, 1234.5)])) == "1,234"  # one run has no spread
+
+
+def test_runs_that_did_not_get_there_are_never_given_a_number():
+    inf = math.inf
+    late = Spread.of([(1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (9.0, inf), (9.0, inf)])
+    assert (late.median, late.quartiles, str(late)) == (3.0, (2.0, inf), "3 [2, ∞]")
+    most = Spread.of([(1.0, 1.0), (2.0, 2.0), (9.0, inf), (9.0, inf), (9.0, inf)])
+    assert math.isnan(most.median) and str(most) == "> 9"
+
+
+def test_ratio_of_two_samples_is_over_all_pairs():
+    ours, theirs = [(v, v) for v in (1.0, 2.0, 3.0, 4.0, 5.0)], [(2.0, 2.0), (2.0, 2.0), (4.0, 4.0)]
+    pairs = sorted(a / b for a, _ in ours for b, _ in theirs)
+    r = ratio(ours, theirs)
+    assert r.runs == 15 and r.median == np.median(pairs)
+    low, high = r.quartiles
+    assert low <= np.quantile(pairs, 0.25) <= np.quantile(pairs, 0.75) <= high
+    cut = ratio(ours, [(2.0, math.inf)])  # theirs takes more than 2
+    assert cut.high[1] == 1.5 and str(cut) == "< 1.5"
+
+
+@given(
+    st.lists(st.floats(0.1, 1e3), min_size=1, max_size=7),
+    st.lists(st.floats(0.1, 1e3), min_size=1, max_size=7),
+    st.floats(0.1, 1e3),
+)
+def test_a_budget_only_widens_what_is_known(a, b, budget):
+    """Runs cut off at a budget: the quartiles of the whole runs lie within the bounds."""
+
+    def cut(values):
+        return [(v, v) if v <= budget else (budget, math.inf) for v in values]
+
+    whole, bounded = (ratio(f(a), f(b)) for f in (lambda v: [(x, x) for x in v], cut))
+    for j in range(3):
+        assert bounded.low[j] <= whole.low[j] * (1 + 1e-12)
+        assert bounded.high[j] >= whole.high[j] * (1 - 1e-12)
+
+
+def test_curves_are_medians_and_quartiles_of_first_passages():
+    runs = [
+        rows("SAE (tuned)", [(t, gap, {}) for t, gap in points], SVM_FACTS, seed=seed)
+        for seed, points in enumerate(
+            [
+                [(1.0, 1.0), (2.0, 0.1)],
+                [(1.0, 1.0), (3.0, 0.1)],
+                [(1.0, 1.0), (4.0, 0.01)],  # past the level at once
+                [(1.0, 1.0), (4.5, 0.5), (5.0, 2.0), (6.0, 0.1)],  # f goes up in between
+                [(1.0, 1.0), (7.0, 0.6)],  # never there
+            ]
+        )
+    ]
+    (curve,) = curves.convergence(pd.concat(runs), "seconds")
+    at = np.argmin(abs(np.log(curve.y / 0.1)))
+    assert curve.y[at] == pytest.approx(0.1)
+    assert (curve.low[at], curve.x[at], curve.high[at]) == (3.0, 4.0, 6.0)
+    assert curve.x[0] == 1.0 and (np.diff(curve.x) >= 0.0).all() and (np.diff(curve.y) < 0.0).all()
+    assert curve.y[-1] >= 0.1 * (1 - 1e-9)  # the median run goes no further
+    (single,) = curves.convergence(runs[0], "seconds")
+    assert single.low is None and single.high is None
 
 
 def test_lines_say_the_ratios_that_are_asked_for(svm):
     assert tables.lines(svm, None) == [
-        "kernel SVM: SAE / AGS, component gradients to 1e-3: 0.125",
-        "kernel SVM: SAE / AGS, h-gradients to 1e-3: 1.5",
-        "kernel SVM: SAE / AGS, seconds to 1e-3: 0.25",
+        "kernel SVM, component gradients of g to 1e-3: SAE (tuned) / AGS = 0.125",
+        "kernel SVM, gradients of h to 1e-3: SAE (tuned) / AGS = 1.5",
+        "kernel SVM, seconds to 1e-3: SAE (tuned) / AGS = 0.25",
     ]
     held = {c.claim: c.holds for c in claims(svm, None)}
-    assert held["5.1: SAE takes less time than AGS"] == "yes"
-    assert held["Theory: SAE asks h no more often than AGS"] == "no"
+    assert held["Section 5.1: SAE takes less time than AGS, to 1e-3"] == "yes"
+    assert held["SAE asks for no more gradients of h than AGS, to 1e-3"] == "no"
+
+
+def test_titles_follow_the_figures(svm):
+    assert findings.svm_counts(svm).title == "SAE asks for fewer summands of g than AGS"
+    slow = svm.assign(**{"g.component": 100 * svm["g.component"]})
+    assert findings.svm_counts(slow).title == "SAE asks for more summands of g than AGS"
+    equal = svm.assign(**{"g.component": 8 * svm["g.component"]})
+    assert findings.svm_counts(equal).title == "SAE asks for about as many summands of g as AGS"
+    assert "SAE is faster than AGS" in findings.svm_seconds(svm).title
 
 
 def test_table_1_sets_bounds_beside_counts(svm):
     table = tables.table_1(svm).set_index("row")
     bound = theory.calls("finite-sum", L_h=2.0, L_g=60.0, eps=1e-3, R=3.0, m=100)
-    assert table.loc["SAE", "grad h predicted"] == f"{bound['h']:,.0f}"
-    assert table.loc["SAE", "grad g_k predicted"] == f"{bound['g']:.1e}"
-    assert table.loc["SAE", "grad h measured"] == "6"
-    assert table.loc["FGM", "grad g_k measured"] == "> 7,000"
+    assert table.loc["SAE", "∇h predicted"] == f"{bound['h']:,.0f}"
+    assert table.loc["SAE", "∇g_k predicted"] == f"{bound['g']:,.0f}"
+    assert table.loc["SAE", "∇h measured"] == "6"
+    assert table.loc["FGM", "∇g_k measured"] == "> 7,000"
     operations = 6 * 101**2 + 500 * 101
     assert table.loc["SAE", "operations, measured"] == f"{operations:.1e}"
 
@@ -124,7 +208,7 @@ def test_table_2_counts_partial_derivatives():
         "L_g_bar": 2.0,
         "R": 1.0,
     }
-    entries = (log_density.SAE_OURS, log_density.FCD, log_density.FGM)
+    entries = (log_density.R_SAE, log_density.FCD, log_density.FGM)
     calls = (
         {"h.grad": 9, "g.coord": 70, "g.grad": 3},
         {"h.grad": 2, "g.grad": 2, "h.coord": 300, "g.coord": 300},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from report_browser import start
 from report_run import reproduce, small
 
 
@@ -20,3 +21,10 @@ def report(tmp_path_factory, data):
     with pytest.MonkeyPatch.context() as patch:
         small(patch)
         return reproduce(tmp_path_factory.mktemp("out"), data)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    driver = start(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()

@@ -1,116 +1,98 @@
-"""The page in a real browser: Debian's chromium, headless.
-
-Needs chromium and chromedriver. As root on a machine with apt-get they are installed if they are
-missing; where that is not possible the tests say so and are left out.
-"""
+"""The page in a real browser: no error, no request, text that can be read, figures that react."""
 
 from __future__ import annotations
 
 import io
 import json
-import os
-import shutil
-import subprocess
 import time
 
 import numpy as np
 import pytest
 from matplotlib import image
 
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--enable-unsafe-swiftshader",
-)
+from report_browser import show
 
-
-def chromium():
-    """Paths of browser and driver; a sentence where they cannot be had."""
-    for attempt in range(2):
-        browser = shutil.which("chromium") or shutil.which("chromium-browser")
-        driver = shutil.which("chromedriver")
-        if browser and driver:
-            return browser, driver
-        if attempt or os.geteuid() != 0 or not shutil.which("apt-get"):
-            break
-        install = ["apt-get", "install", "-y", "-q", "chromium", "chromium-driver"]
-        subprocess.run(["apt-get", "update", "-q"], capture_output=True, timeout=120, check=False)
-        subprocess.run(install, capture_output=True, timeout=300, check=False)
-    return "no chromium with chromedriver here, and apt-get could not install them"
+SPACE = """
+return [...document.querySelectorAll('.plot')].find(f => f._fullLayout.scene);
+"""
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    selenium = pytest.importorskip("selenium", reason="the browser tests need selenium")
-    found = chromium()
-    if isinstance(found, str):
-        pytest.skip(found)
-    from selenium.webdriver.chrome.service import Service
-
-    options = selenium.webdriver.ChromeOptions()
-    options.binary_location = found[0]
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = selenium.webdriver.Chrome(options=options, service=Service(found[1]))
-    yield driver
-    driver.quit()
+def wide(browser, report):
+    """The page, opened at 1280 pixels."""
+    show(browser, report.page, 1280)
+    return browser
 
 
-def show(browser, page, width):
-    """Open the page at a width and wait until all figures are drawn."""
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get(page.as_uri())
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if browser.execute_script(DRAWN):
-            return
-        time.sleep(0.2)
-    raise AssertionError("figures were not drawn in a minute")
+def test_nothing_is_missing_in_this_browser(wide):
+    assert "WebGL is not supported" not in wide.find_element("css selector", "main").text
 
 
-DRAWN = """
-const figures = [...document.querySelectorAll('.plotly-graph-div')];
-return figures.length > 0 && figures.every(f =>
-    f.querySelector('.scatterlayer path, .barlayer path') ||
-    (f._fullLayout && f._fullLayout.scene && f._fullLayout.scene._scene &&
-     f._fullLayout.scene._scene.glplot));
-"""
-SPACE = """
-return [...document.querySelectorAll('.plotly-graph-div')].find(f => f._fullLayout.scene);
-"""
-
-
-@pytest.mark.parametrize("width", [390, 1400])
-def test_page_opens_without_an_error_and_fits(browser, report, width):
-    browser.get_log("browser")
-    show(browser, report.page, width)
-    errors = [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
-    assert errors == []
-    assert "WebGL is not supported" not in browser.page_source.split("</head>")[1]
-    root = "document.documentElement"
-    assert browser.execute_script(f"return {root}.scrollWidth <= {root}.clientWidth")
-    # Text can be read: nothing of the prose is smaller than 12 pixels, no figure is squeezed.
-    sizes = "[...document.querySelectorAll('p, li, td, figcaption, small')]"
-    smallest = browser.execute_script(
-        f"return Math.min(...{sizes}.map(e => parseFloat(getComputedStyle(e).fontSize)))"
+def test_the_story_is_on_the_first_screen(wide):
+    """Headline, three texts and the beginning of the picture, before anything else."""
+    tops = wide.execute_script(
+        "return ['h1', '.story section:nth-child(3)', '.opening .plot']"
+        ".map(s => document.querySelector(s).getBoundingClientRect().top)"
     )
-    assert smallest >= 12
-    widths = browser.execute_script(
-        "return [...document.querySelectorAll('.plotly-graph-div')].map(f => f.clientWidth)"
+    assert tops == sorted(tops) and tops[-1] < 700
+    assert len(wide.find_elements("css selector", ".story section")) == 3
+
+
+def test_a_legend_serves_all_figures_beside_each_other(wide):
+    group = wide.execute_script(
+        "return [...document.querySelectorAll('.group')]"
+        ".find(g => g.querySelectorAll('.plot').length > 1 && g.querySelector('[data-name=FGM]'))"
     )
-    assert min(widths) >= min(340, width - 50)
-    plots = browser.execute_script(
-        "return [...document.querySelectorAll('.plotly-graph-div')]"
-        ".filter(f => f._fullLayout.yaxis).map(f => f._fullLayout._size.h)"
+    shown = (
+        "return [...arguments[0].querySelectorAll('.plot')].map(p => p.data"
+        ".filter(t => t.meta === 'FGM' && t.visible !== false).length)"
     )
-    assert min(plots) >= 120
+    before = wide.execute_script(shown, group)
+    assert len(before) > 1 and min(before) > 0
+    key = group.find_element("css selector", "[data-name=FGM]")
+    wide.execute_script("arguments[0].click()", key)
+    assert wide.execute_script(shown, group) == [0] * len(before)
+    wide.execute_script("arguments[0].click()", key)
+    assert wide.execute_script(shown, group) == before
+
+
+def test_a_method_has_one_colour_in_all_figures(wide):
+    pairs = wide.execute_script(
+        "return [...document.querySelectorAll('.plot')].flatMap(p => p.data)"
+        ".filter(t => t.mode === 'lines' && t.line.width > 0 && t.name)"
+        ".map(t => [t.name, t.line.color])"
+    )
+    colours = {}
+    for name, colour in pairs:
+        colours.setdefault(name, set()).add(colour)
+    assert {"SAE (tuned)", "AGS", "FGM", "FCD", "L-BFGS", "SAE-QN"} <= set(colours)
+    assert all(len(c) == 1 for c in colours.values())
+
+
+def test_space_is_drawn_and_turns_with_a_drag(wide):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    figure = wide.execute_script(SPACE)
+    assert figure is not None
+    wide.execute_script("arguments[0].scrollIntoView({block: 'center'})", figure)
+    time.sleep(1.0)
+    before = picture(figure)
+    colours = np.unique((before[..., :3] * 255).astype(int) @ (65536, 256, 1))
+    assert len(colours) > 50
+    eye = "return arguments[0]._fullLayout.scene._scene.getCamera().eye"
+    start = wide.execute_script(eye, figure)
+    canvas = figure.find_element("css selector", "canvas")
+    ActionChains(wide).move_to_element(canvas).click_and_hold().move_by_offset(120, 40).pause(
+        0.3
+    ).release().perform()
+    time.sleep(1.0)
+    end = wide.execute_script(eye, figure)
+    assert sum((start[c] - end[c]) ** 2 for c in "xyz") > 1e-3
+    assert (np.abs(picture(figure) - before) > 0.1).any(axis=-1).mean() > 0.002
+
+
+def picture(element):
+    return image.imread(io.BytesIO(element.screenshot_as_png), format="png")
 
 
 def test_page_asks_no_host(browser, report):
@@ -123,30 +105,3 @@ def test_page_asks_no_host(browser, report):
             asked.append(message["params"]["request"]["url"])
     assert report.page.as_uri() in asked
     assert [u for u in asked if not u.startswith(("file:", "data:", "blob:"))] == []
-
-
-def test_space_is_drawn_and_turns_with_a_drag(browser, report):
-    from selenium.webdriver.common.action_chains import ActionChains
-
-    show(browser, report.page, 1400)
-    figure = browser.execute_script(SPACE)
-    assert figure is not None
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", figure)
-    time.sleep(1.0)
-    before = picture(figure)
-    colours = np.unique((before[..., :3] * 255).astype(int) @ (65536, 256, 1))
-    assert len(colours) > 50
-    eye = "return arguments[0]._fullLayout.scene._scene.getCamera().eye"
-    start = browser.execute_script(eye, figure)
-    canvas = figure.find_element("css selector", "canvas")
-    ActionChains(browser).move_to_element(canvas).click_and_hold().move_by_offset(120, 40).pause(
-        0.3
-    ).release().perform()
-    time.sleep(1.0)
-    end = browser.execute_script(eye, figure)
-    assert sum((start[c] - end[c]) ** 2 for c in "xyz") > 1e-3
-    assert (np.abs(picture(figure) - before) > 0.1).any(axis=-1).mean() > 0.002
-
-
-def picture(element):
-    return image.imread(io.BytesIO(element.screenshot_as_png), format="png")

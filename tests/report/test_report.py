@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import numpy as np
+import pandas
 import pytest
 from matplotlib import image
 
 import geartrain as gt
 from geartrain.cli import main
-from geartrain.lab.experiments import kernel_svm, log_density
+from geartrain.lab import runner
+from geartrain.lab.experiments import densities, kernel_svm, log_density
 from geartrain.lab.report import figures
-from geartrain.lab.report.interactive import _spread
+from geartrain.lab.report.interactive import spread_out
+from geartrain.lab.report.page import prose
 from report_run import reproduce, small
 
 FIGURES = ("kernel_svm", "kernel_svm_gamma", "log_density_time", "log_density_calls", "densities")
@@ -26,21 +30,55 @@ def test_every_figure_is_there_and_drawn(report):
         assert "<svg" in (report.folder / "figures" / f"{name}.svg").read_text()[:1000]
 
 
-def test_every_run_has_its_two_files(report):
+def test_every_curve_has_its_two_files_with_all_seeds(report):
     files = {p.stem for p in (report.folder / "tables").glob("*.csv")}
     assert files == {p.stem for p in (report.folder / "tables").glob("*.parquet")}
-    runs = len(kernel_svm.ENTRIES) + 2 * len(kernel_svm.GAMMA_ENTRIES) + len(log_density.ENTRIES)
-    assert len(files) == runs + 2  # the spectra and one density
+    entries = (*kernel_svm.ENTRIES, *2 * kernel_svm.GAMMA_ENTRIES, *log_density.ENTRIES)
+    assert len(files) == len(entries) + 2  # the spectra and one density
+    for entry in kernel_svm.ENTRIES:
+        name = runner._file_name("kernel-svm", "gamma 0.1", entry.label)
+        table = pandas.read_parquet(report.folder / "tables" / f"{name}.parquet")
+        assert tuple(dict.fromkeys(table.seed)) == entry.seeds
+        assert len(entry.seeds) == (5 if entry.randomised else 1)
 
 
-def test_page_names_its_data_and_what_was_left_out(report):
-    text = re.sub(r"<script.*?</script>", "", report.page.read_text(), flags=re.S)
-    captions = re.findall(r"<figcaption>(.*?)</figcaption>", text)
-    assert len(captions) == text.count("plotly-graph-div") == 15
-    assert all(re.search("digits|synthetic|text8", c) for c in captions)
-    assert "gas sensor data were not found" in text
-    for name in ("text8 words", "old faithful"):
-        assert f"The density of {name} is left out" in text
+def page_text(report):
+    """What a reader sees, without markup."""
+    text = re.sub(r"<(script|style).*?</\1>", "", report.page.read_text(), flags=re.S)
+    return html.unescape(re.sub(r"<[^>]+>", "", text.replace("</p>", "\n")))
+
+
+def test_missing_data_is_one_line(report):
+    text = page_text(report)
+    (line,) = [part for part in text.splitlines() if "not found" in part]
+    assert line.count("not found") == 2  # the gas sensors, and the data sets of the densities
+    assert "digits" in line and "text8 words, Old Faithful" in line
+    assert "synthetic" in line and len(line) < 350
+
+
+def test_what_the_paper_does_not_state_is_told_at_the_figures(report):
+    text = page_text(report)
+    told = text.index("6,200 rows")
+    assert "states no lambda, mu or gamma" in text[told : told + 200]
+    assert "lambda = 0.01, mu = 0.1, gamma = 0.1" in text[told : told + 400]
+    assert told < text.index("In seconds")  # with the first figure, not in the settings
+
+
+def test_every_curve_says_what_it_is_and_which_constant_it_has(report):
+    text = page_text(report)
+    settings = text[text.index("What each curve is") :]
+    for entry in (*kernel_svm.ENTRIES, *log_density.ENTRIES):
+        assert prose(entry.meaning).replace("<sub>", "").replace("</sub>", "") in settings
+        assert entry.L_h in settings
+    assert "They do not all have the same Lh" in text
+    assert "same constants" not in text.split("What each curve is")[0]
+
+
+def test_order_of_the_page(report):
+    text = page_text(report)
+    parts = ("How often", "What was minimised", "The ratios that matter", "SAE asks for", "Tables")
+    places = [text.index(part) for part in (*parts, "Settings", "Python ")]
+    assert places == sorted(places)
 
 
 def test_page_loads_nothing(report):
@@ -51,20 +89,31 @@ def test_page_loads_nothing(report):
 def test_ratios_and_path_are_printed_last(report):
     lines = report.printed.splitlines()
     assert lines[-1] == f"report: {report.page.resolve()}"
-    assert [line.split(":")[0] for line in lines[:-1]] == ["kernel SVM"] * 3 + ["log-density"] * 4
-    for words in ("component gradients to 1e-3", "h-gradients to 1e-3", "seconds to 1e-3"):
-        assert f"SAE / AGS, {words}" in report.printed
-    assert "f - f*" in report.told and "left" in report.told
+    assert [line.split(",")[0] for line in lines[:-1]] == ["kernel SVM"] * 3 + ["log-density"] * 4
+    for words in ("component gradients of g", "gradients of h", "seconds"):
+        assert f"kernel SVM, {words} to 1e-3: SAE (tuned) / AGS = " in report.printed
+    assert "f - f*" in report.told and "[71/71]" in report.told
+
+
+def test_prose_is_escaped_and_typeset():
+    assert prose("a < b & **3 [2, 4] times**") == (
+        'a &lt; b &amp; <strong>3 <span class="quartiles">[2, 4]</span> times</strong>'
+    )
+    assert prose("f* to 1e-3, 2.5e-07 and 1e+04 with L_h") == (
+        "f* to 10<sup>&minus;3</sup>, 2.5&#8239;&times;&#8239;10<sup>&minus;7</sup> and "
+        "10<sup>4</sup> with L<sub>h</sub>"
+    )
 
 
 def test_second_run_draws_from_the_tables_alone(report, data, monkeypatch):
     before = report.page.read_text()
     small(monkeypatch)
 
-    def minimize(*args, **kwargs):
+    def again(*args, **kwargs):
         raise AssertionError("a run was made again")
 
-    monkeypatch.setattr(gt, "minimize", minimize)
+    for module in (runner, densities):
+        monkeypatch.setattr(module, "run_whole", again)
     monkeypatch.setattr(figures, "_save", lambda *args: [])  # the slow part, seen above
     report.page.unlink()
     again = reproduce(report.folder, data)
@@ -78,8 +127,28 @@ def test_bad_folder_is_one_line(capsys):
     assert capsys.readouterr().err == "geartrain: --data /no/such/folder is not a folder\n"
 
 
+def test_an_output_that_cannot_be_written_is_found_before_the_measurement(
+    tmp_path, capsys, monkeypatch
+):
+    def measured(*args, **kwargs):
+        raise AssertionError("it was measured")
+
+    monkeypatch.setattr(gt, "minimize", measured)
+    monkeypatch.setattr(kernel_svm, "stages", measured)
+    file = tmp_path / "file"
+    file.write_text("")
+    for out, told in (("", "--out is empty"), (str(file), "cannot be written")):
+        assert main(["reproduce", "--quick", "--out", out]) == 1
+        err = capsys.readouterr().err
+        assert told in err and err.count("\n") == 1
+    for path, told in (("", "--json must be the path of a file"), (f"{file}/x.json", "cannot be")):
+        assert main(["bench", "frontier", "--quick", "--json", path]) == 1
+        err = capsys.readouterr().err
+        assert told in err and err.count("\n") == 1
+
+
 @pytest.mark.parametrize("size", [1, 2, 700, 40_000])
 def test_spread_has_both_ends_and_few_points(size):
-    kept = _spread(size, 600)
+    kept = spread_out(size, 600)
     assert kept[0] == 0 and kept[-1] == size - 1
     assert len(kept) <= 601 and kept == sorted(set(kept))

@@ -1,7 +1,8 @@
-"""A run: (problem, method, seed, budget) -> a tidy table.
+"""A run: (problem, method, seed, budget) -> a table.
 
-A table has one row for every look at f: experiment, case, data, method, seed, settings as JSON,
-version, machine, status, iter, seconds, f, gap = f - f*, and one column for each kind of call.
+A table has one row per look at f: experiment, case, data, method, seed, settings as JSON, version,
+machine, status, iter, seconds, f, gap = f - f*, and one column per kind of call. The runs of a
+randomised method with several seeds are in one table.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ import numpy as np
 import geartrain as gt
 from geartrain.core.status import Status
 from geartrain.core.stopping import Look
+from geartrain.lab.interrupts import run_whole
 from geartrain.lab.status_line import StatusLine
 from geartrain.lab.store import Store, config_hash, machine, pandas
 from geartrain.oracles.ledger import KINDS
 
-# f is looked at in the first iterations, then whenever their number has grown by this share. Not by
-# the clock, so that the calls to reach a target are the same in every run.
+# f is looked at in the first iterations, and then whenever their number has grown by this factor.
+# The clock plays no part, so that the calls to reach a target are the same in every run.
 _FIRST_LOOKS = 40
-_LOOK_AGAIN = 1.02
+_LOOK_AGAIN = 1.005
 
 CALLS = tuple(f"{term}.{kind}" for term in ("h", "g") for kind in KINDS)
+SEEDS = (0, 1, 2, 3, 4)  # of a randomised method; quartiles of five runs are two of the runs
 
 
 @dataclass(frozen=True)
@@ -38,14 +41,14 @@ class Case:
     Parameters
     ----------
     experiment, name : str
-        "kernel-svm" and the like; the case within it.
+        "kernel-svm" or the like, and the case within it.
     data : str
-        For captions.
+        The data in words, for captions.
     h, g : terms
     f_star : float
-        From a reference solve.
+        From a reference solver.
     facts : mapping
-        Constants and sizes: L_h, L_g, R, ... and how exact f_star is.
+        Constants and sizes: L_h, L_g, R, ... and the error of f_star.
     """
 
     experiment: str
@@ -59,7 +62,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Probe:
-    """A constant that was measured by asking h: its calls and seconds belong to the run."""
+    """An L_h that was found by asking h: the calls and seconds for it belong to the run."""
 
     L_h: float
     calls: int
@@ -68,23 +71,38 @@ class Probe:
 
 @dataclass(frozen=True)
 class Entry:
-    """A curve: a name for the legend and the method for a case.
+    """A curve: its name in legends and tables, and the method for a case.
 
     Parameters
     ----------
     label : str
+        Short name, the same in every figure.
+    meaning : str
+        One sentence that says what exactly was run.
     make : callable
         Case -> method.
+    randomised : bool
+        Whether the method draws random numbers and is run with every seed.
+    L_h : str
+        Where the method's L_h is from, in words.
     probe : callable, optional
-        Case -> `Probe`: an L_h to use instead of the case's.
+        Case -> `Probe`: an L_h to use instead of the constant of the term.
     limit : float, optional
-        Seconds, instead of the stage's.
+        Seconds per run, instead of the limit of the stage.
     """
 
     label: str
+    meaning: str
     make: Callable[[Case], Any]
+    randomised: bool = False
+    L_h: str = "bound of the term"
     probe: Callable[[Case], Probe] | None = None
     limit: float | None = None
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Seeds that it is run with."""
+        return SEEDS if self.randomised else SEEDS[:1]
 
 
 @dataclass(frozen=True)
@@ -99,20 +117,18 @@ class Stage:
     target : float
         Runs end at f - f* <= target.
     limit : float
-        Seconds of a run.
-    seed : int
+        Seconds per run.
     """
 
     build: Callable[[], Case]
     entries: Sequence[Entry]
     target: float
     limit: float
-    seed: int = 0
 
     @property
-    def seconds(self) -> float:
-        """Time that the stage takes at most."""
-        return sum(self.limit if e.limit is None else e.limit for e in self.entries)
+    def runs(self) -> int:
+        """Number of the runs."""
+        return sum(len(entry.seeds) for entry in self.entries)
 
 
 @dataclass
@@ -122,12 +138,12 @@ class TargetOrTime:
     f_star: float
     target: float
     limit: float
-    progress: StatusLine | None = None
+    status: StatusLine | None = None
     k: int = field(default=0, init=False)  # iterations seen
     last: int = field(default=0, init=False)  # of them, at the last look
 
     def check(self, look: Look) -> Status | None:
-        """The status to end with; the same schedule of looks for every method."""
+        """The status to end with; the schedule of looks is the same for every method."""
         over = look.seconds >= self.limit
         self.k += 1
         due = self.k <= _FIRST_LOOKS or self.k >= _LOOK_AGAIN * self.last
@@ -135,24 +151,24 @@ class TargetOrTime:
             return None
         self.last = self.k
         gap = look.f() - self.f_star
-        if self.progress is not None:
-            self.progress.show(gap, look.seconds)
+        if self.status is not None:
+            self.status.show(gap, look.seconds)
         if gap <= self.target:
             return Status.CONVERGED
         return Status.BUDGET if over else None
 
 
-def run_stage(stage: Stage, store: Store, progress: StatusLine) -> Any:
-    """All runs of a stage, one table; runs whose table is there are not made again."""
+def run_stage(stage: Stage, store: Store, status: StatusLine) -> Any:
+    """All runs of a stage in one table; runs whose table is in the store are not made again."""
     case = stage.build()
     return pandas().concat(
-        [run_entry(case, entry, stage, store, progress) for entry in stage.entries],
+        [run_entry(case, entry, stage, store, status) for entry in stage.entries],
         ignore_index=True,
     )
 
 
-def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, progress: StatusLine) -> Any:
-    """One run and its table, from the store where it is there."""
+def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, status: StatusLine) -> Any:
+    """The runs of one curve in a table, which is stored after every run."""
     limit = stage.limit if entry.limit is None else entry.limit
     method = entry.make(case)
     settings = {"method": repr(method), "target": stage.target, "limit": limit, **case.facts}
@@ -162,38 +178,55 @@ def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, progress: St
             "case": [case.experiment, case.name, case.data, case.f_star],
             "label": entry.label,
             "probe": entry.probe is not None,
-            "seed": stage.seed,
             "version": gt.__version__,
         }
     )
     name = _file_name(case.experiment, case.name, entry.label)
-    label = f"{case.experiment} {case.name}: {entry.label}"
-    progress.begin(label, limit)
-    known = store.get(name, config)
-    if known is not None:
-        progress.end(float(known.gap.min()), float(known.seconds.max()), word="  (kept)")
-        return known
+    table = store.get(name, config)
+    for seed in entry.seeds:
+        told = f", seed {seed}" if entry.randomised else ""
+        status.begin(f"{case.experiment} {case.name}: {entry.label}{told}")
+        known = None if table is None else table[table.seed == seed]
+        if known is not None and not known.empty:
+            status.end(float(known.gap.min()), float(known.seconds.max()), word="  (kept)")
+            continue
+        rule = TargetOrTime(case.f_star, stage.target, limit, status)
+        run = _run(case, entry, method, seed, settings, rule)
+        status.end(float(run.gap.min()), float(run.seconds.max()))
+        rows = run if table is None else pandas().concat([table, run], ignore_index=True)
+        table = store.put(name, config, rows)
+    return table
+
+
+def _run(
+    case: Case, entry: Entry, method: Any, seed: int, settings: dict[str, Any], rule: TargetOrTime
+) -> Any:
+    """One run and its rows."""
     warm_up(case, method)
     probe = Probe(case.facts["L_h"], 0, 0.0) if entry.probe is None else entry.probe(case)
-    settings["L_h used"] = probe.L_h
     res = run_whole(
         case.h,
         case.g,
         method=method,
-        stop=TargetOrTime(case.f_star, stage.target, limit, progress),
+        stop=rule,
         L_h=probe.L_h,
         L_g=case.facts["L_g"],
-        seed=stage.seed,
+        seed=seed,
         max_iter=10**9,
     )
-    settings["load average"] = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0
-    table = _tidy(case, entry, stage, settings, probe, res)
-    progress.end(float(table.gap.min()), float(table.seconds.max()))
-    return store.put(name, config, table)
+    told = {
+        **settings,
+        "meaning": entry.meaning,
+        "randomised": entry.randomised,
+        "L_h used": probe.L_h,
+        "L_h from": entry.L_h,
+        "load average": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0,
+    }
+    return _rows(case, entry, seed, told, probe, res)
 
 
-def _tidy(
-    case: Case, entry: Entry, stage: Stage, settings: dict[str, Any], probe: Probe, res: Any
+def _rows(
+    case: Case, entry: Entry, seed: int, settings: dict[str, Any], probe: Probe, res: Any
 ) -> Any:
     history = res.history.to_pandas()
     seen = history[np.isfinite(history.f)]
@@ -203,7 +236,7 @@ def _tidy(
             "case": case.name,
             "data": case.data,
             "method": entry.label,
-            "seed": stage.seed,
+            "seed": seed,
             "settings": json.dumps(settings),
             "version": gt.__version__,
             "machine": machine(),
@@ -226,20 +259,12 @@ def warm_up(case: Case, method: Any) -> None:
     run_whole(case.h, case.g, method=method, L_h=L_h, L_g=L_g, max_iter=1)
 
 
-def run_whole(*args: Any, **kwargs: Any) -> Any:
-    """`geartrain.minimize`, except that Ctrl-C raises: half a run makes no table."""
-    res = gt.minimize(*args, **kwargs)
-    if res.status == Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    return res
-
-
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """The answer, and the seconds that it took."""
+    """The answer of a call, and the seconds that it took."""
     start = perf_counter()
     answer = call()
     return answer, perf_counter() - start
 
 
 def _file_name(*parts: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", "-".join(parts).lower())
+    return re.sub(r"[^a-z0-9.]+", "-", "-".join(parts).lower()).strip("-")

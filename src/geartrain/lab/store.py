@@ -1,4 +1,4 @@
-"""Tables on disk: one for a run, as CSV and Parquet, written whole or not at all."""
+"""Tables on disk: one per curve, as CSV and Parquet, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,13 @@ def pandas() -> Any:
 
 
 def config_hash(config: dict[str, Any]) -> str:
-    """A short name of everything that a table depends on."""
+    """A short hash of everything that a table depends on."""
     text = json.dumps(config, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def data_hash(*arrays: Any) -> str:
-    """A short name of the data themselves."""
+    """A short hash of the data themselves."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -37,7 +38,7 @@ def data_hash(*arrays: Any) -> str:
 
 
 def machine() -> str:
-    """What ran the experiment, in one line."""
+    """Processor, system and versions, in one line."""
     model = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -50,18 +51,42 @@ def machine() -> str:
     )
 
 
+def writable_folder(path: str | Path, option: str) -> Path:
+    """A folder that exists and takes files; a sentence that names the option if it cannot be."""
+    if not str(path).strip():
+        raise ValueError(f"{option} is empty; give the path of a folder")
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(f"{option} {folder} cannot be written: {error.strerror or error}") from error
+    return folder
+
+
+def writable_file(path: str | Path, option: str) -> Path:
+    """A path at which a file can be written; a sentence that names the option if it cannot be."""
+    file = Path(path)
+    if not str(path).strip() or file.is_dir():
+        raise ValueError(f"{option} must be the path of a file, got {str(path)!r}")
+    writable_folder(file.parent, option)
+    if file.exists() and not os.access(file, os.W_OK):
+        raise OSError(f"{option} {file} cannot be written: it is read-only")
+    return file
+
+
 class Store:
     """A folder of tables, each with the hash of its configuration in the column ``config``.
 
     Parameters
     ----------
     folder : path
-        Made if it is not there.
+        Made if it does not exist.
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder = writable_folder(folder, "the folder of tables")
 
     def get(self, name: str, config: str) -> Any | None:
         """The table of that name if it was made with this configuration, else None."""
@@ -76,7 +101,7 @@ class Store:
         return table if made_with == {config} else None
 
     def put(self, name: str, config: str, table: Any) -> Any:
-        """Write both files, the Parquet last: `get` reads that one."""
+        """Write both files, the Parquet file last, since `get` reads that one."""
         table = table.assign(config=config)
         self._replace(f"{name}.csv", lambda path: table.to_csv(path, index=False))
         self._replace(f"{name}.parquet", lambda path: table.to_parquet(path, index=False))

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from geartrain import theory
+from geartrain.lab import spread
 from geartrain.lab.experiments import kernel_svm, log_density
+from geartrain.lab.spread import Spread
 from geartrain.lab.store import pandas
 from geartrain.oracles.ledger import in_gradients
 
 SVM_EPS, DENSITY_EPS = 1e-3, 1e-6
+Interval = tuple[float, float]
 
 
 def facts(table: Any) -> dict[str, Any]:
-    """Settings of the first run, which all runs of a case share but for the method."""
+    """Settings of the first run; the runs of a case share all but those of the method."""
     return json.loads(table.settings.iloc[0])
 
 
 def with_costs(table: Any) -> Any:
-    """Add what the figures have on their axes.
+    """The table with the columns that figures have on their axes.
 
-    ``components``: gradients of summands of g, a full gradient being m of them. ``h calls`` and
-    ``g calls``: gradients, n partial derivatives being one and m summands being one.
+    ``h calls`` and ``g calls`` are in gradients: n partial derivatives or m gradients of summands
+    are one gradient. ``components`` are gradients of summands of g, a full gradient being m.
     """
     sizes = facts(table)
     m, n = sizes.get("m", 1), sizes["n"]
@@ -37,103 +40,81 @@ def with_costs(table: Any) -> Any:
     )
 
 
-@dataclass(frozen=True)
-class Amount:
-    """How much of something a run took; a lower bound where it did not get there."""
+def to_reach(table: Any, method: str, column: str, eps: float) -> list[Interval]:
+    """Amounts of `column` that the runs of `method` took to f - f* <= eps, one per seed.
 
-    value: float
-    reached: bool = True
-
-    def __str__(self) -> str:
-        sign = "" if self.reached else "> "
-        return f"{sign}{self.value:,.0f}" if self.value >= 100 else f"{sign}{self.value:.3g}"
-
-
-def to_reach(table: Any, method: str, column: str, eps: float) -> Amount | None:
-    """Amount of `column` that `method` took to f - f* <= eps; None if it was not run."""
-    run = table[table.method == method]
-    if run.empty:
-        return None
-    there = run[run.gap <= eps]
-    if there.empty:
-        return Amount(float(run[column].iloc[-1]), reached=False)
-    return Amount(float(there[column].iloc[0]))
+    A run that did not get there has the interval from its last amount to infinity.
+    """
+    out = []
+    runs = table[table.method == method]
+    for _, run in runs.groupby("seed", sort=True):
+        there = run[run.gap <= eps]
+        if there.empty:
+            out.append((float(run[column].iloc[-1]), math.inf))
+        else:
+            amount = float(there[column].iloc[0])
+            out.append((amount, amount))
+    return out
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """One method's amount divided by another's, with the sign that the bounds leave."""
-
-    ours: str
-    theirs: str
-    of: str
-    eps: float
-    value: float
-    sign: str  # "", "<" or ">"; "?" where neither got there
-
-    def __str__(self) -> str:
-        if self.sign == "?":
-            return "not known (neither got there in its time)"
-        return f"{self.sign + ' ' if self.sign else ''}{self.value:.3g}"
+def amount(table: Any, method: str, column: str, eps: float) -> Spread | None:
+    """Median and quartiles of `to_reach`; None if the method was not run."""
+    reached = to_reach(table, method, column, eps)
+    return Spread.of(reached) if reached else None
 
 
-def ratio(table: Any, ours: str, theirs: str, column: str, eps: float) -> Ratio | None:
-    """`column` of `ours` over that of `theirs`, to f - f* <= eps."""
+def ratio(table: Any, ours: str, theirs: str, column: str, eps: float) -> Spread | None:
+    """`column` of `ours` over that of `theirs`, to f - f* <= eps; None if one was not run."""
     a, b = (to_reach(table, name, column, eps) for name in (ours, theirs))
-    if a is None or b is None:
-        return None
-    sign = {(True, True): "", (True, False): "<", (False, True): ">", (False, False): "?"}
-    value = a.value / b.value if b.value > 0.0 else math.inf
-    return Ratio(ours, theirs, column, eps, value, sign[a.reached, b.reached])
+    return spread.ratio(a, b) if a and b else None
 
 
-SAE_SVM, SAE_DENSITY = kernel_svm.SAE_OURS.label, log_density.SAE_OURS.label
-
-SVM_RATIOS = {"components": "component gradients", "h.grad": "h-gradients", "seconds": "seconds"}
+SAE_SVM, SAE_DENSITY = kernel_svm.SAE_TUNED.label, log_density.R_SAE.label
+SVM_COUNTS = {"components": "component gradients of g", "h.grad": "gradients of h"}
+COUNTS = {"h calls": "gradients of h", "g calls": "gradients of g"}
 
 
 def lines(svm: Any | None, density: Any | None) -> list[str]:
-    """The one-line ratios."""
+    """The ratios that the command prints: medians with quartiles in brackets."""
     out = []
     if svm is not None:
         main = with_costs(main_case(svm))
-        for column, words in SVM_RATIOS.items():
-            r = ratio(main, SAE_SVM, kernel_svm.AGS.label, column, SVM_EPS)
-            out.append(f"kernel SVM: SAE / AGS, {words} to 1e-3: {r}")
+        ours, theirs = SAE_SVM, kernel_svm.AGS.label
+        for column, words in {**SVM_COUNTS, "seconds": "seconds"}.items():
+            r = ratio(main, ours, theirs, column, SVM_EPS)
+            out.append(f"kernel SVM, {words} to 1e-3: {ours} / {theirs} = {r}")
     if density is not None:
-        for other in (
-            log_density.FCD,
-            log_density.FCD_RESTARTED,
-            log_density.FGM,
-            log_density.FGM_RESTARTED,
-        ):
-            r = ratio(density, SAE_DENSITY, other.label, "seconds", DENSITY_EPS)
-            out.append(f"log-density: SAE / {other.label}, seconds to 1e-6: {r}")
+        costs = with_costs(density)
+        for other in (log_density.FCD_RESTARTED, log_density.FGM_RESTARTED):
+            for column, words in (("h calls", "gradients of h"), ("seconds", "seconds")):
+                r = ratio(costs, SAE_DENSITY, other.label, column, DENSITY_EPS)
+                out.append(f"log-density, {words} to 1e-6: {SAE_DENSITY} / {other.label} = {r}")
     return out
 
 
 def main_case(svm: Any) -> Any:
-    """The runs of the main figure: the first gamma."""
+    """The runs of the main figure: those with the first gamma."""
     return svm[svm.case == f"gamma {kernel_svm.GAMMAS[0]:g}"]
 
 
-def summary(table: Any, eps: float, columns: dict[str, str]) -> Any:
-    """Amounts of every method to reach eps."""
+def summary(table: Any, eps: float, columns: Mapping[str, str]) -> Any:
+    """Amounts of every method to reach eps, and how far its runs got."""
     rows = []
     for method in dict.fromkeys(table.method):
-        row: dict[str, Any] = {"method": method}
+        run = table[table.method == method]
+        row: dict[str, Any] = {"method": method, "runs": run.seed.nunique()}
         for column, title in columns.items():
-            row[title] = str(to_reach(table, method, column, eps))
-        row["smallest f - f*"] = f"{table[table.method == method].gap.min():.1e}"
+            row[title] = str(amount(table, method, column, eps))
+        row["smallest f - f*"] = f"{run.gap.min():.1e}"
         rows.append(row)
     return pandas().DataFrame(rows)
 
 
 def table_1(svm: Any) -> Any:
-    """Table 1 for the instance: predicted and measured, to 1e-3.
+    """Table 1 of the paper for the instance: predicted and measured, to 1e-3.
 
-    Predictions are the bounds with constant 1; operations as in the table, with s nonzeros in a
-    row of the (dense) kernel: n^2 a gradient of h, s a component gradient.
+    Predictions are the bounds with constant 1. Operations are counted as in the table, with s
+    nonzeros in a row of the (dense) kernel: n^2 per gradient of h, s per component gradient.
     """
     main = with_costs(main_case(svm))
     c = facts(main)
@@ -155,10 +136,10 @@ def table_1(svm: Any) -> Any:
 
 
 def table_2(density: Any) -> Any:
-    """Table 2 for the instance: predicted and measured, to 1e-6.
+    """Table 2 of the paper for the instance: predicted and measured, to 1e-6.
 
-    Operations as in the table: p s for a gradient of h and n^2 for one of g; a step of FCD p + n,
-    a partial derivative of g alone n.
+    Operations are counted as in the table: p s per gradient of h and n^2 per gradient of g, p + n
+    per step of FCD, n per partial derivative of g alone.
     """
     c = facts(density)
     eps, R, n, p, s = DENSITY_EPS, c["R"], c["n"], c["p"], c["s"]
@@ -180,7 +161,7 @@ def table_2(density: Any) -> Any:
         rows.append(_row(name, label, (h, g), asked, printed[name], prices))
     frame = pandas().DataFrame(rows)
     frame.columns = [
-        t.replace("grad g_k", "partial derivatives of g").replace("grad h", "calls of h")
+        t.replace("∇g_k", "partial derivatives of g").replace("∇h", "calls of h")
         for t in frame.columns
     ]
     return frame
@@ -190,22 +171,26 @@ def _row(
     name: str,
     label: str,
     predicted: tuple[float, float],
-    asked: list[Amount | None],
+    asked: list[list[Interval]],
     operations: float,
     prices: tuple[float, float],
 ) -> dict[str, str]:
-    spent = "-"
-    if all(a is not None for a in asked):
-        total = sum(price * a.value for price, a in zip(prices, asked, strict=True) if a)
-        sign = "" if all(a.reached for a in asked if a) else "> "
-        spent = f"{sign}{total:.1e}"
+    spent = [
+        tuple(prices[0] * h + prices[1] * g for h, g in zip(*both, strict=True))
+        for both in zip(*asked, strict=True)
+    ]
+    h, g = (str(Spread.of(amounts)) if amounts else "-" for amounts in asked)
     return {
         "row": name,
         "measured with": label,
-        "grad h predicted": f"{predicted[0]:,.0f}",
-        "grad h measured": str(asked[0]),
-        "grad g_k predicted": f"{predicted[1]:.1e}",
-        "grad g_k measured": str(asked[1]),
-        "operations, table": f"{operations:.1e}",
-        "operations, measured": spent,
+        "∇h predicted": f"{predicted[0]:,.0f}",
+        "∇h measured": h,
+        "∇g_k predicted": f"{predicted[1]:,.0f}",
+        "∇g_k measured": g,
+        "operations, as printed": f"{operations:.1e}",
+        "operations, measured": _scientific(Spread.of(spent)) if spent else "-",
     }
+
+
+def _scientific(s: Spread) -> str:
+    return f"{'' if s.low[1] == s.high[1] else '> '}{s.low[1]:.1e}"

@@ -30,9 +30,9 @@ from geartrain.core.stopping import Calls, Value, any_of
 from geartrain.distributed.gossip import Gossip
 from geartrain.distributed.gossip_demo import local_term
 from geartrain.distributed.shards import Group, Reading
+from geartrain.lab.interrupts import run_whole
 from geartrain.lab.problems import with_unit_rows
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
-from geartrain.minimize import minimize
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import make_loss
 from geartrain.oracles.quadratic import Quadratic
@@ -188,7 +188,7 @@ def _rounds(client: Any, quick: bool) -> list[dict[str, Any]]:
         for l2 in penalties:
             f = LinearModel(X, y, l2=l2)
             nothing = Quadratic(sparse.csr_array((f.n, f.n)))
-            f_star = minimize(f, nothing, method=ScipyLBFGS(memory=30), tol=1e-10).fun
+            f_star = run_whole(f, nothing, method=ScipyLBFGS(memory=30), tol=1e-10).fun
             target = f_star + ACCURACY * (f.value(np.zeros(f.n)) - f_star)
             known: dict[str, Any] = {}
             for shards in (8,) if quick else (8, 32):
@@ -231,7 +231,7 @@ def _ours(
 def _timed(name: str, h: Any, g: Any, target: float, **options: Any) -> dict[str, Any]:
     stop = any_of(Value(target), Calls({"h.grad": 2000}))
     start = perf_counter()
-    res = minimize(h, g, stop=stop, **options)
+    res = run_whole(h, g, stop=stop, **options)
     seconds = perf_counter() - start
     reached = res.success and res.fun <= target
     rounds, columns = res.calls["h.grad"], res.calls["h.product"]

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import geartrain as gt
-from geartrain.lab.problems.counts import Observed, old_faithful, text8_characters, text8_words
-from geartrain.lab.runner import run_whole
+from geartrain.lab.interrupts import run_whole
+from geartrain.lab.problems.counts import (
+    Observed,
+    breast_cancer,
+    old_faithful,
+    text8_characters,
+    text8_words,
+)
 from geartrain.lab.store import Store, config_hash, data_hash, machine, pandas
 from geartrain.oracles.protocols import Vector
 
 EXPERIMENT = "densities"
 TOL = 1e-5
-SOURCES: tuple[Callable[[str | Path | None], Observed], ...] = (
-    text8_characters,
-    text8_words,
-    old_faithful,
-)
+SOURCES: dict[str, Callable[[str | Path | None], Observed]] = {
+    "text8 characters": text8_characters,
+    "text8 words": text8_words,
+    "Old Faithful": old_faithful,
+}
 METHODS = {"L-BFGS": gt.ScipyLBFGS, "SAE-QN": gt.SAEQN}  # the density is that of the last one
 
 
@@ -34,17 +41,20 @@ def fit(observed: Observed) -> tuple[Vector, dict[str, Any]]:
 
 
 def tables(folder: str | Path | None, store: Store) -> tuple[Any, list[str]]:
-    """Table of observed and fitted densities, and a sentence for each set that is missing."""
-    frames, missing = [], []
-    for source in SOURCES:
+    """Table of observed and fitted densities, and the names of the data sets that are missing.
+
+    If all of them are missing, a data set that scikit-learn ships takes their place.
+    """
+    found, missing = [], []
+    for name, source in SOURCES.items():
         try:
-            observed = source(folder)
-        except FileNotFoundError as error:
-            missing.append(
-                f"The density of {source.__name__.replace('_', ' ')} is left out: {error}."
-            )
-            continue
-        frames.append(_table(observed, store))
+            found.append(source(folder))
+        except FileNotFoundError:
+            missing.append(name)
+    if not found:
+        with contextlib.suppress(ImportError):
+            found.append(breast_cancer())
+    frames = [_table(observed, store) for observed in found]
     return (pandas().concat(frames, ignore_index=True) if frames else None), missing
 
 
@@ -66,6 +76,7 @@ def _table(observed: Observed, store: Store) -> Any:
             "experiment": EXPERIMENT,
             "case": observed.name,
             "data": observed.caption,
+            "axis": observed.axis,
             "settings": json.dumps({**settings, "calls": asked}),
             "version": gt.__version__,
             "machine": machine(),

@@ -26,9 +26,9 @@ from geartrain.core.status import Status
 from geartrain.lab.frontier import report as frontier_report
 from geartrain.lab.frontier.rivals import FIRST, OTHERS, RHOS, Budget, OverBudget, Rival, free
 from geartrain.lab.frontier.suite import Problem, suite
+from geartrain.lab.interrupts import run_whole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
-from geartrain.minimize import minimize
 from geartrain.oracles.ledger import KINDS
 from geartrain.oracles.protocols import MissingOracle
 from geartrain.problem import MissingConstant
@@ -49,7 +49,7 @@ def reference(problem: Problem, h: Any, g: Any) -> tuple[float, float]:
     if problem.f_star is not None:
         return problem.f_star(h, g), start
     rule = stop.any_of(stop.Gradient(rel=1e-10), stop.Seconds(2.0 * SECONDS))
-    ends = [minimize(h, g, x0, method=m, stop=rule) for m in (SAEQN(), ScipyLBFGS(50))]
+    ends = [run_whole(h, g, x0, method=m, stop=rule) for m in (SAEQN(), ScipyLBFGS(50))]
     return min(e.fun for e in ends), start
 
 
@@ -64,7 +64,7 @@ def trace(
     rule = stop.any_of(goal, budget)
     x0 = np.zeros(h.n)
     try:
-        res = minimize(h, g, x0, method=method, stop=rule, seed=SEED, **options)
+        res = run_whole(h, g, x0, method=method, stop=rule, seed=SEED, **options)
     except OverBudget as error:
         res = error.partial_result  # type: ignore[attr-defined]
     seen = res.history

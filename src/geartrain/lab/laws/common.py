@@ -11,6 +11,7 @@ import numpy as np
 
 import geartrain as gt
 from geartrain.datasets import KnownProblem
+from geartrain.lab.interrupts import run_whole
 from geartrain.oracles.protocols import Vector
 
 Row = tuple[Any, ...]
@@ -19,7 +20,7 @@ Row = tuple[Any, ...]
 def calls_to(problem: KnownProblem, eps: float, method: Any, **options: Any) -> dict[str, int]:
     """Calls of a run until f - f* <= eps; a run that does not get there is an error."""
     stop = gt.stop.Value(problem.f_star + eps)
-    res = gt.minimize(problem.h, problem.g, method=method, stop=stop, **options)
+    res = run_whole(problem.h, problem.g, method=method, stop=stop, **options)
     if not res.success:
         raise RuntimeError(f"{method} did not reach f - f* <= {eps:g}: {res.message}")
     return res.calls

@@ -25,7 +25,7 @@ from geartrain.oracles.protocols import Vector
 BINS = 60
 TOP_WORDS = 500
 LONGEST_WORD = 15
-SMOOTHNESS = 30.0  # weight of squared second differences in the prior of Old Faithful
+SMOOTHNESS = 30.0  # weight of squared second differences in the prior of a histogram
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Observed:
 
     name: str
     caption: str
+    axis: str  # title of the horizontal axis
     points: Sequence[str]
     position: Vector  # of the points on a horizontal axis
     counts: Any
@@ -53,13 +54,15 @@ class Observed:
 
 
 def text8_characters(folder: str | Path | None) -> Observed:
-    """One parameter for every character, standard normal prior."""
+    """One parameter per character, with a standard normal prior."""
     points, counts = load_counts("text8_char_counts.tsv", folder)
     n = len(points)
     caption = f"text8, {n} characters, {counts.sum():,} of them"
     A, G2 = sparse.eye_array(n, format="csr"), sparse.eye_array(n, format="csr")
     names = [p.strip("'").replace(" ", "blank") for p in points]
-    return Observed("text8 characters", caption, names, np.arange(1.0, n + 1), counts, A, G2)
+    return Observed(
+        "text8 characters", caption, "character", names, np.arange(1.0, n + 1), counts, A, G2
+    )
 
 
 def text8_words(folder: str | Path | None) -> Observed:
@@ -86,16 +89,32 @@ def text8_words(folder: str | Path | None) -> Observed:
     A = sparse.csr_array((values, (rows, columns)), shape=(len(points), n))
     caption = f"text8, {len(points):,} words by spelling ({n} features), {counts.sum():,} of them"
     position = np.arange(1.0, len(points) + 1)
-    return Observed("text8 words", caption, points, position, counts, A, sparse.eye_array(n))
+    return Observed(
+        "text8 words", caption, "rank of the word", points, position, counts, A, sparse.eye_array(n)
+    )
 
 
 def old_faithful(folder: str | Path | None) -> Observed:
     """Durations of eruptions in 60 bins; the prior is on second differences."""
     durations = load_old_faithful(folder).X[:, 0]
-    counts, edges = np.histogram(durations, bins=BINS, range=(1.3, 5.4))
+    return _histogram("Old Faithful", "eruptions", "minutes", durations, (1.3, 5.4))
+
+
+def breast_cancer() -> Observed:
+    """Mean radii of tumours, a table that scikit-learn ships, in 60 bins; the same prior."""
+    from sklearn.datasets import load_breast_cancer
+
+    radii = load_breast_cancer().data[:, 0]
+    return _histogram("breast cancer", "tumours", "mean radius", radii, (6.0, 30.0))
+
+
+def _histogram(
+    name: str, things: str, axis: str, values: Vector, span: tuple[float, float]
+) -> Observed:
+    counts, edges = np.histogram(values, bins=BINS, range=span)
     middle = 0.5 * (edges[:-1] + edges[1:])
     second = np.diff(np.eye(BINS), n=2, axis=0)
     G2 = SMOOTHNESS * (second.T @ second) + 1e-3 * np.eye(BINS)
-    caption = f"Old Faithful, {counts.sum()} eruptions, {BINS} bins"
-    names = [f"{t:.2f}" for t in middle]
-    return Observed("Old Faithful", caption, names, middle, counts, np.eye(BINS), G2)
+    caption = f"{name}, {counts.sum()} {things}, {BINS} bins"
+    points = [f"{t:.2f}" for t in middle]
+    return Observed(name, caption, axis, points, middle, counts, np.eye(BINS), G2)

@@ -25,10 +25,10 @@ import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
 from geartrain.geometry.rkhs import RKHS
+from geartrain.lab.interrupts import run_whole
 from geartrain.lab.problems.svm import kernel_svm
 from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
 from geartrain.methods.inner.lbfgs import LBFGS
-from geartrain.minimize import minimize
 from geartrain.oracles.protocols import Vector
 
 _MEMORY = 40  # pairs of L-BFGS
@@ -72,7 +72,7 @@ def solve(
     method, space = LBFGSWhole(LBFGS(memory=_MEMORY)), RKHS(K, intercept=True)
     state = None
     for accuracy in _ACCURACIES:
-        result = minimize(
+        result = run_whole(
             h, g, method=method, geometry=space, tol=accuracy, max_iter=max_iter, state=state
         )
         state = result.state

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from geartrain.lab.report import curves
-from geartrain.lab.report.curves import SVM_AXES, Curve
-from geartrain.lab.report.style import PALETTE, colour, dashed
+from geartrain.lab.report.curves import Curve
+from geartrain.lab.report.style import OBSERVED, PALETTE, colour, dashed
+from geartrain.lab.tables import COUNTS, DENSITY_EPS, SVM_COUNTS, with_costs
 
 GAP = "f - f*"
 
@@ -39,9 +40,14 @@ def _save(figure: Any, folder: Path, name: str) -> list[Path]:
 
 
 def _draw(axes: Any, lines: list[Curve], x: str, y: str, *, log: str = "xy") -> None:
-    for line in lines:
-        style = "--" if dashed(line.method) else "-"
-        axes.plot(line.x, line.y, style, color=colour(line.method), lw=1.6, label=line.method)
+    for c in lines:
+        style = "--" if dashed(c.method) else "-"
+        axes.plot(c.x, c.y, style, color=colour(c.method), lw=1.6, label=c.method)
+        if c.low is not None:
+            known = np.isfinite(c.high)
+            axes.fill_betweenx(
+                c.y[known], c.low[known], c.high[known], color=colour(c.method), alpha=0.2, lw=0
+            )
     if "x" in log:
         axes.set_xscale("log")
     if "y" in log:
@@ -57,10 +63,11 @@ def _legend(figure: Any, axes: Any, columns: int) -> None:
 
 
 def svm_convergence(table: Any, folder: Path) -> list[Path]:
-    """F - f* against component gradients, gradients of h, seconds."""
+    """f - f* against component gradients, gradients of h, seconds."""
     figure, axes = _new(1, 3, (13.0, 4.6))
-    costs = curves.with_costs(table)
-    for ax, (column, title) in zip(axes[0], SVM_AXES.items(), strict=True):
+    costs = with_costs(table)
+    axis_titles = {**SVM_COUNTS, "seconds": "seconds"}
+    for ax, (column, title) in zip(axes[0], axis_titles.items(), strict=True):
         _draw(ax, curves.convergence(costs, column), title, GAP)
     figure.suptitle(f"Kernel SVM: {table.data.iloc[0]}, {table.case.iloc[0]}")
     _legend(figure, axes[0][0], 4)
@@ -73,36 +80,40 @@ def svm_gamma(svm: Any, spectra: Any, folder: Path) -> list[Path]:
     first = axes[0][0]
     for line, paint in zip(curves.spectrum(spectra), PALETTE, strict=False):
         first.loglog(line.x, line.y, color=paint, lw=1.6, label=line.method)
-    first.set_xlabel("index")
+    first.set_xlabel("index of the eigenvalue")
     first.set_ylabel("eigenvalue of K/m")
     first.grid(alpha=0.3)
     first.legend(frameon=False)
-    for ax, column in zip(axes[0][1:], ("components", "h.grad"), strict=True):
-        _draw(ax, curves.by_gamma(svm, column), "gamma", f"{SVM_AXES[column]} to 1e-3")
-        for line in ax.get_lines():
-            line.set_marker("o")
+    for ax, (column, words) in zip(axes[0][1:], SVM_COUNTS.items(), strict=True):
+        for c in curves.by_gamma(svm, column):
+            style = "o--" if dashed(c.method) else "o-"
+            ax.loglog(c.x, c.y, style, color=colour(c.method), lw=1.6, label=c.method)
+            if c.low is not None:
+                ax.fill_between(c.x, c.low, c.high, color=colour(c.method), alpha=0.2, lw=0)
+        ax.set_xlabel("gamma")
+        ax.set_ylabel(f"{words} to 1e-3")
+        ax.grid(alpha=0.3)
     figure.suptitle(f"Kernel SVM for several gamma: {svm.data.iloc[0]}")
     _legend(figure, axes[0][1], 5)
     return _save(figure, folder, "kernel_svm_gamma")
 
 
 def density_time(table: Any, folder: Path) -> list[Path]:
-    """F against seconds, whole and from 0.5 s on, and f - f*."""
-    figure, axes = _new(1, 3, (13.0, 4.8))
-    for ax, start in zip(axes[0], (0.0, 0.5), strict=False):
-        lines = curves.convergence(table, "seconds", "f", start=start, positive=False)
-        words = "seconds" if start == 0.0 else "seconds, from 0.5 s on"
-        _draw(ax, lines, words, "f", log="")
-        ax.ticklabel_format(axis="y", useOffset=False)
-        ax.set_xlim(left=start)
-    late = [y for line in lines for y in line.y]
-    if late:
-        low = min(late)
-        axes[0][1].set_ylim(low - 0.02 * (np.quantile(late, 0.9) - low), np.quantile(late, 0.9))
-    _draw(axes[0][2], curves.convergence(table, "seconds"), "seconds", GAP)
+    """f - f* against seconds: from the start, and from 0.5 s on as in the paper."""
+    figure, axes = _new(1, 2, (11.0, 4.8))
+    lines = curves.convergence(table, "seconds")
+    _draw(axes[0][0], lines, "seconds", GAP)
+    late = [_from(c, 0.5) for c in lines]
+    _draw(axes[0][1], [c for c in late if len(c.x)], "seconds, from 0.5 s on", GAP, log="y")
     figure.suptitle(f"Log-density: {table.data.iloc[0]}")
     _legend(figure, axes[0][0], 5)
     return _save(figure, folder, "log_density_time")
+
+
+def _from(c: Curve, start: float) -> Curve:
+    kept = c.x >= start
+    low, high = (None if q is None else q[kept] for q in (c.low, c.high))
+    return Curve(c.method, c.x[kept], c.y[kept], low, high)
 
 
 def density_calls(table: Any, folder: Path) -> list[Path]:
@@ -114,22 +125,21 @@ def density_calls(table: Any, folder: Path) -> list[Path]:
         ax.remove()
     space = figure.add_subplot(grid[:, 0], projection="3d")
     space.set_box_aspect((1.0, 1.0, 1.0), zoom=0.92)
-    lines = curves.in_space(table)
-    for line in lines:
+    for line in curves.in_space(table):
         style = "--" if dashed(line.method) else "-"
         logs = [np.log10(v) for v in (line.x, line.y, line.z)]
         space.plot(*logs, style, color=colour(line.method), label=line.method)
-    for name, words in (("x", "calls of grad h"), ("y", "calls of grad g"), ("z", GAP)):
+    for name, words in (("x", "gradients of h"), ("y", "gradients of g"), ("z", GAP)):
         getattr(space, f"set_{name}label")(f"log10 {words}")
     space.view_init(22, -58)
-    for j, (column, words) in enumerate((("h calls", "grad h"), ("g calls", "grad g"))):
-        _draw(axes[0, j + 1], curves.clipped(table, column), f"calls of {words}", GAP, log="y")
-        axes[0, j + 1].set_title("the paper's three, clipped as there", fontsize=10)
-        flat = [Curve(c.method, (c.x, c.y)[j], c.z) for c in lines]
-        _draw(axes[1, j + 1], flat, f"calls of {words}", GAP)
-        axes[1, j + 1].set_title("all methods, not clipped", fontsize=10)
+    costs = with_costs(table)
+    for j, (column, words) in enumerate(COUNTS.items(), 1):
+        _draw(axes[0, j], curves.clipped(table, column), words, GAP, log="y")
+        axes[0, j].set_title("the paper's three, clipped as there", fontsize=10)
+        _draw(axes[1, j], curves.convergence(costs, column, DENSITY_EPS), words, GAP)
+        axes[1, j].set_title("all methods, not clipped", fontsize=10)
     figure.suptitle(
-        f"Log-density: {table.data.iloc[0]}; n partial derivatives are one call, "
+        f"Log-density: {table.data.iloc[0]}; n partial derivatives are one gradient, "
         "curves end at f - f* = 1e-6"
     )
     _legend(figure, axes[1, 1], 5)
@@ -142,21 +152,19 @@ def densities(table: Any, folder: Path) -> list[Path]:
     figure, axes = _new(1, len(cases), (4.6 * len(cases), 4.4))
     for ax, case in zip(axes[0], cases, strict=True):
         part = table[table.case == case]
-        numeric = case == "Old Faithful"
+        axis = part.axis.iloc[0]
         if len(part) > 100:
             few = {"rasterized": True}  # tens of thousands of points would make a huge SVG
             ax.loglog(part.position, part.fitted, ".", c=PALETTE[0], ms=1, label="fitted", **few)
-            ax.loglog(part.position, part.observed, ".", c="#999999", ms=4, label="observed", **few)
-            ax.set_xlabel("rank")
+            ax.loglog(part.position, part.observed, ".", c=OBSERVED, ms=4, label="observed", **few)
         else:
             width = 0.9 * (part.position.iloc[1] - part.position.iloc[0])
             ax.bar(part.position, part.observed, width, color="#cccccc", label="observed")
-            style = "-" if numeric else "o"
+            style = "o" if axis == "character" else "-"
             ax.plot(part.position, part.fitted, style, color=PALETTE[0], label="fitted")
-            if numeric:
-                ax.set_xlabel("minutes")
-            else:
+            if axis == "character":
                 ax.set_xticks(part.position, [p[:1] if p != "blank" else "_" for p in part.point])
+        ax.set_xlabel(axis)
         ax.set_ylabel("probability")
         ax.set_title(part.data.iloc[0], fontsize=8)
         ax.legend(frameon=False)

@@ -1,113 +1,164 @@
-"""One self-contained page: figures by plotly with its script inside, tables, and a short text."""
+"""One self-contained page: text, figures with plotly's script inside, tables."""
 
 from __future__ import annotations
 
 import html
+import json
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-_CONFIG = {"responsive": True, "displaylogo": False, "showSendToCloud": False}
-
-_STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.55 system-ui, sans-serif; color: #1b1b1b; background: #fff; margin: 0; }
-main { max-width: 1360px; margin: 0 auto; padding: 0 16px 48px; }
-h1 { font-size: 1.7rem; line-height: 1.25; } h2 { font-size: 1.3rem; margin-top: 2.2rem; }
-p, li { max-width: 46rem; }
-.grid { display: grid; gap: 12px;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); }
-figure { min-width: 0; margin: .5rem 0; } figcaption { text-align: center; font-weight: 600; }
-.data, small { color: #555; font-size: .9rem; font-weight: 400; } small { font-size: .78rem; }
-.table { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd; text-align: left; }
-td { font-variant-numeric: tabular-nums; }
-td.yes { color: #00674b; font-weight: 600; } td.no { color: #b03a00; font-weight: 600; }
-code { overflow-wrap: anywhere; }
-"""
+from geartrain.lab.report.interactive import Group, Key
 
 
 @dataclass
 class Page:
     """A page that is put together part by part.
 
+    Text may hold ``**emphasis**`` for the numbers that matter; everything else is escaped.
+
     Parameters
     ----------
     title : str
+        Title of the document.
     """
 
     title: str
     _parts: list[str] = field(default_factory=list)
-    _figures: int = 0
+    _figures: dict[str, str] = field(default_factory=dict)  # id -> JSON
 
-    def heading(self, text: str) -> None:
-        """A section begins."""
-        self._parts.append(f"<h2>{html.escape(text)}</h2>")
-
-    def text(self, sentence: str, kind: str = "") -> None:
-        """A paragraph."""
-        mark = f' class="{kind}"' if kind else ""
-        self._parts.append(f"<p{mark}>{html.escape(sentence)}</p>")
-
-    def lines(self, items: Sequence[str]) -> None:
-        """A list."""
-        body = "".join(f"<li>{html.escape(item)}</li>" for item in items)
-        self._parts.append(f"<ul>{body}</ul>")
-
-    def figures(self, figures: Sequence[Any], data: str | Sequence[str]) -> None:
-        """Figures beside each other where there is room, each with the data it shows."""
-        shown = [data] * len(figures) if isinstance(data, str) else data
-        body = "".join(self._draw(f, words) for f, words in zip(figures, shown, strict=True))
-        self._parts.append(f'<div class="grid">{body}</div>')
-
-    def table(self, frame: Any) -> None:
-        """A table that scrolls by itself where the screen is narrow."""
-        head = "".join(f"<th>{html.escape(str(c))}</th>" for c in frame.columns)
-        rows = "".join(f"<tr>{_cells(row)}</tr>" for row in frame.itertuples(index=False))
+    def opening(self, kicker: str, story: Mapping[str, str], group: Group, data: str) -> None:
+        """The story: a headline, a sentence per subject, one picture, and the data it is about."""
+        told = "".join(
+            f"<section><h2>{prose(subject)}</h2><p>{prose(sentence)}</p></section>"
+            for subject, sentence in story.items()
+        )
         self._parts.append(
-            f'<div class="table"><table><thead><tr>{head}</tr></thead>'
+            f'<header class="opening"><p class="kicker">{prose(kicker)}</p>'
+            f"<h1>{prose(self.title)}</h1>"
+            f'<div class="story">{told}</div>{self._group(group)}'
+            f'<p class="data">{prose(data)}</p></header>'
+        )
+
+    def heading(self, text: str, introduction: str = "") -> None:
+        """A section begins."""
+        below = f"<p>{prose(introduction)}</p>" if introduction else ""
+        self._parts.append(f'<div class="chapter"><h2>{prose(text)}</h2>{below}</div>')
+
+    def finding(self, title: str, paragraphs: Sequence[str], group: Group, note: str = "") -> None:
+        """A finding with its figures beside it."""
+        told = "".join(f"<p>{prose(p)}</p>" for p in paragraphs)
+        small = f'<p class="data">{prose(note)}</p>' if note else ""
+        wide = " wide" if len(group.panels) > 1 else ""
+        self._parts.append(
+            f'<section class="finding{wide}"><div class="told"><h3>{prose(title)}</h3>{told}{small}'
+            f"</div>{self._group(group)}</section>"
+        )
+
+    def text(self, sentence: str) -> None:
+        """A paragraph."""
+        self._parts.append(f"<p>{prose(sentence)}</p>")
+
+    def subheading(self, text: str) -> None:
+        """A heading within a section."""
+        self._parts.append(f"<h3>{prose(text)}</h3>")
+
+    def table(self, frame: Any, code: Sequence[str] = ()) -> None:
+        """A table that scrolls inside its box where the screen is narrow; some columns are code."""
+        head = "".join(f"<th>{prose(str(c))}</th>" for c in frame.columns)
+        literal = {list(frame.columns).index(name) for name in code}
+        rows = "".join(f"<tr>{_cells(row, literal)}</tr>" for row in frame.itertuples(index=False))
+        self._parts.append(
+            f'<div class="table" tabindex="0"><table><thead><tr>{head}</tr></thead>'
             f"<tbody>{rows}</tbody></table></div>"
         )
 
-    def _draw(self, figure: Any, data: str) -> str:
-        self._figures += 1
-        drawn = figure.to_html(
-            full_html=False,
-            include_plotlyjs=False,
-            include_mathjax=False,
-            config=_CONFIG,
-            div_id=f"figure-{self._figures}",
-            default_width="100%",
+    def _group(self, group: Group) -> str:
+        keys = "".join(map(_key, group.keys))
+        # A figure without a curve, because no run got far enough, is left out.
+        drawn = [p for p in group.panels if p.figure.data]
+        figures = "".join(self._figure(p.title, p.figure) for p in drawn)
+        return (
+            f'<div class="group"><div class="legend" role="group" aria-label="Legend">{keys}</div>'
+            f'<div class="panels">{figures}</div></div>'
         )
-        title = html.escape(figure.layout.meta["title"])
-        caption = f"<figcaption>{title}<br><small>{html.escape(data)}</small></figcaption>"
-        return f"<figure>{caption}{drawn}</figure>"
+
+    def _figure(self, title: str, figure: Any) -> str:
+        name = f"figure-{len(self._figures) + 1}"
+        self._figures[name] = figure.to_json()
+        return (
+            f"<figure><figcaption>{prose(title)}</figcaption>"
+            f'<div class="plot" id="{name}" style="height:{figure.layout.height}px"></div></figure>'
+        )
 
     def write(self, path: Path) -> None:
-        """The file, with plotly's script in it."""
+        """Write the file, with plotly's script in it; it needs no network."""
         from plotly.offline import get_plotlyjs
 
+        here = resources.files("geartrain.lab.report")
+        style, script = ((here / name).read_text("utf-8") for name in ("page.css", "page.js"))
+        figures = ",".join(f"{json.dumps(name)}:{data}" for name, data in self._figures.items())
+        figures = figures.replace("</", "<\\/")
         title = html.escape(self.title)
         document = (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            '<meta name="color-scheme" content="light dark">'
             '<link rel="icon" href="data:,">'
-            f"<title>{title}</title><style>{_STYLE}</style>"
-            f"<script>{get_plotlyjs()}</script></head>"
-            f"<body><main><h1>{title}</h1>{''.join(self._parts)}</main></body></html>\n"
+            f"<title>{title}</title><style>{style}</style></head>"
+            f"<body><main>{''.join(self._parts)}</main>"
+            "<noscript><p>The figures are drawn by a script; the folder "
+            "<code>figures</code> beside this page has them as pictures.</p></noscript>"
+            f"<script>{get_plotlyjs()}</script>"
+            f"<script>const FIGURES = {{{figures}}};\n{script}</script></body></html>\n"
         )
         unfinished = path.with_name(f".part-{path.name}")
         unfinished.write_text(document, encoding="utf-8")
         os.replace(unfinished, path)
 
 
-def _cells(row: Sequence[Any]) -> str:
+def prose(text: str) -> str:
+    """Escaped text: ``**...**`` is emphasised, 1e-3 a power of ten, L_h has an index.
+
+    Quartiles in brackets stay on one line.
+    """
+    out = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(text, quote=False))
+    out = re.sub(r"\b([Lg])_(h|g|k)\b", r"\1<sub>\2</sub>", out)
+    out = re.sub(r"(\[[^\]]+, [^\]]+\])", r'<span class="quartiles">\1</span>', out)
+    return re.sub(r"\b(\d(?:\.\d+)?)e([+-])0*(\d+)\b", _power, out)
+
+
+def _power(number: re.Match[str]) -> str:
+    mantissa, sign, exponent = number.groups()
+    factor = "" if mantissa == "1" else f"{mantissa}&#8239;&times;&#8239;"
+    return f"{factor}10<sup>{'&minus;' if sign == '-' else ''}{exponent}</sup>"
+
+
+def _key(key: Key) -> str:
+    marks = {
+        "line": '<line x1="1" y1="6" x2="25" y2="6"/>',
+        "dash": '<line x1="1" y1="6" x2="25" y2="6" stroke-dasharray="6 4"/>',
+        "dot": '<circle cx="13" cy="6" r="5" fill="currentColor" stroke="none"/>',
+        "bar": '<rect x="5" y="1" width="16" height="10" fill="currentColor" stroke="none"/>',
+    }
+    name = html.escape(key.name)
+    meaning = f' title="{html.escape(key.meaning)}"' if key.meaning else ""
+    return (
+        f'<button type="button" aria-pressed="true" data-name="{name}"{meaning}>'
+        f'<svg width="26" height="12" style="color:{key.colour}" aria-hidden="true">'
+        f"{marks[key.mark]}</svg>{name}</button>"
+    )
+
+
+def _cells(row: Sequence[Any], code: set[int]) -> str:
     out = []
-    for value in row:
-        text = html.escape(str(value))
-        mark = f' class="{text}"' if text in ("yes", "no") else ""
-        out.append(f"<td{mark}>{text}</td>")
+    for j, value in enumerate(row):
+        text = str(value)
+        mark = f' class="{text}"' if text in ("yes", "no", "open") else ""
+        shown = f"<code>{html.escape(text)}</code>" if j in code else prose(text)
+        out.append(f"<td{mark}>{shown}</td>")
     return "".join(out)
