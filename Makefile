@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test bench tables docs lint clean
+.PHONY: demo test test-elsewhere test-oldest test-pythons bench tables docs lint clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "geartrain needs Python 3.11 or newer; set PYTHON=")'
@@ -19,8 +19,32 @@ $(VENV)/.%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.all
 	$(BIN)/geartrain reproduce all --quick --out out/demo
 
+PYTEST_OPTIONS := -n 2 --dist loadfile
+
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+
+# The tests whose outcome may depend on rounding, with the kernels of other processors.
+test-elsewhere: $(VENV)/.test
+	$(BIN)/python .ci/elsewhere.py $(PYTEST_OPTIONS) -m 'not long and not same_everywhere'
+
+# The oldest versions that pyproject.toml allows. They may use what newer packages deprecate.
+OLDEST := .venv-oldest
+test-oldest: $(OLDEST)/.test
+	$(OLDEST)/bin/python -m pytest $(PYTEST_OPTIONS) -W ignore::DeprecationWarning -W ignore::FutureWarning
+
+$(OLDEST)/.test: pyproject.toml .ci/oldest.py
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(PYTHON) .ci/oldest.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --quiet --no-compile --constraint $(OLDEST)/constraints.txt --editable '.[test]'
+	@touch $@
+
+# Newer versions of Python, where there are any.
+test-pythons:
+	@for python in python3.12 python3.13; do \
+		if $$python -c '' 2>/dev/null; then $(MAKE) test PYTHON=$$python VENV=.venv-$$python || exit 1; \
+		else echo "no $$python here: left out"; fi; \
+	done
 
 bench: $(VENV)/.all
 	$(BIN)/python benchmarks/separation_law.py --quick --out out/bench
@@ -28,7 +52,7 @@ bench: $(VENV)/.all
 	$(BIN)/geartrain bench frontier --quick --json out/bench/frontier.json
 
 # The tables and pictures of the documentation; QUICK=1 for small ones.
-tables: $(VENV)/.all
+tables: $(VENV)/.all $(VENV)/.test
 	$(BIN)/python benchmarks/tables.py $(if $(QUICK),--quick)
 
 docs: $(VENV)/.docs
@@ -41,4 +65,4 @@ lint: $(VENV)/.lint
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) out
+	rm -rf .venv .venv-* out

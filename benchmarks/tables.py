@@ -30,9 +30,20 @@ COMMANDS = {
     "kernels": "geartrain bench kernels",
     "estimators": "geartrain bench estimators",
     "distributed": "geartrain bench distributed",
+    "theory_factors": "python benchmarks/theory_factors.py",
+    "predicted_winner": "python benchmarks/predicted_winner.py",
+    "map": "python -m geartrain.lab.experiments.map --out out/tables",
+    "worst_case": "python benchmarks/worst_case.py",
+    "inner_rules": "python benchmarks/inner_rules.py",
+    "finite_sum_methods": "python benchmarks/finite_sum_methods.py",
+    "gradient_sliding_law": "python benchmarks/gradient_sliding_law.py",
 }
 # Pictures that a command draws besides, and where the documentation looks for them.
-PICTURES = {"separation_law": "separation_law.png", "frontier": "frontier.png"}
+PICTURES = {
+    "separation_law": "separation_law.png",
+    "frontier": "frontier.png",
+    "map": "map.png",
+}
 
 
 def measure(name: str, quick: bool) -> None:

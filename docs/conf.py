@@ -6,7 +6,10 @@ from pathlib import Path
 from geartrain import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
+import citations
 import method_pages
+import paper_table
+import question_table
 
 project = "geartrain"
 author = "the geartrain developers"
@@ -16,7 +19,7 @@ release = version = __version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # the script is copied into the pages: formulas need no network
     "myst_parser",
     "numpydoc",
 ]
@@ -28,7 +31,6 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
 # The gallery: the scripts of examples/, run here.
-sys.path.insert(0, str(Path(__file__).parent))  # gallery_arguments
 extensions.append("sphinx_gallery.gen_gallery")
 source_suffix[".rst"] = "restructuredtext"
 sphinx_gallery_conf = {
@@ -45,12 +47,29 @@ sphinx_gallery_conf = {
 }
 
 nitpicky = False
-exclude_patterns = ["_build", "benchmarks"]
+exclude_patterns = ["_build", "benchmarks", "generated"]
 html_theme = "pydata_sphinx_theme"
 html_title = "geartrain"
-html_theme_options = {"navigation_with_keys": False, "show_toc_level": 2}
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "show_nav_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_static_path = ["static"]
+html_css_files = ["pages.css"]
+html_sidebars = {page: [] for page in ("index", "benchmarks")}  # nothing to navigate there
+
+
+def _write_generated(app):
+    """Write the pages and tables that are made from the code, before Sphinx looks for pages."""
+    source = Path(app.srcdir)
+    method_pages.write(source / "methods")
+    question_table.write(source / "generated")
+    paper_table.write(source / "generated" / "paper.txt")
 
 
 def setup(app):
-    """Write the pages of the methods before Sphinx looks for pages."""
-    app.connect("builder-inited", lambda app: method_pages.write(Path(app.srcdir) / "methods"))
+    """Connect what writes pages and what rewrites citations."""
+    app.connect("builder-inited", _write_generated)
+    app.connect("autodoc-process-docstring", citations.process, priority=400)  # before numpydoc

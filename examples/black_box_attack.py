@@ -45,6 +45,7 @@ Run it by ``python examples/black_box_attack.py``; ``--help`` lists the options.
 # -------
 from __future__ import annotations
 
+# Paper: adversarial attack
 import argparse
 import warnings
 from collections.abc import Callable
@@ -59,6 +60,7 @@ from scipy.fft import dctn, idctn
 
 import geartrain as gt
 from geartrain import datasets
+from geartrain.core.status import Status
 from geartrain.oracles.differences import central_partial, difference_steps
 
 Array = NDArray[Any]
@@ -209,7 +211,7 @@ def by_values(image: Array, label: int) -> Any:
 def by_partials(g: Any) -> Any:
     """The same for the method on the whole: partial derivatives by the same differences."""
     step = difference_steps(g, g.value, np.zeros(n), g.L)  # stated noise: nothing is asked
-    return gt.Term(coord=lambda x, i: central_partial(g.value, x.copy(), i, step[i]), **G)
+    return gt.Term(coord=lambda x, i: central_partial(g.value, x.copy(), i, float(step[i])), **G)
 
 
 # %%
@@ -232,6 +234,21 @@ class Attack:
     asked: int  # questions as the black box counted them
 
 
+@dataclass(frozen=True)
+class AtLeast:
+    """A stopping rule: ends a run after the first iteration that has used up the questions.
+
+    ``gt.stop.Calls`` would end it inside an iteration.
+    """
+
+    kind: str
+    questions: int
+
+    def check(self, look: Any) -> Status | None:
+        """The status to end with, or None to go on."""
+        return Status.BUDGET if look.calls[self.kind] >= self.questions else None
+
+
 def attack(method: Any, image: Array, label: int, budget: int, separated: bool) -> Attack:
     """Run `method` on one image."""
     g = by_values(image, label)
@@ -246,7 +263,7 @@ def attack(method: Any, image: Array, label: int, budget: int, separated: bool) 
             first = price * seen.calls[kind]
 
     box.questions = 0
-    stop = gt.stop.Calls({kind: budget // price})
+    stop = AtLeast(kind, budget // price)
     res = gt.minimize(h, term, method=method, stop=stop, callback=look)
     calls, asked = res.calls, box.questions
     questions = price * calls[kind]

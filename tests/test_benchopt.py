@@ -10,6 +10,8 @@ from pathlib import Path
 import pandas
 import pytest
 
+pytestmark = pytest.mark.same_everywhere  # solvers agree to 1e-3, far above rounding
+
 HERE = Path(__file__).parent.parent / "benchmarks" / "benchopt"
 PROBLEMS = ("Kernel SVM[m=40,lam=0.1]", "Sharded logistic[shards=4,rows=60,n=10,l2=1e-3]")
 
@@ -18,8 +20,9 @@ PROBLEMS = ("Kernel SVM[m=40,lam=0.1]", "Sharded logistic[shards=4,rows=60,n=10,
 def table(tmp_path_factory):
     folder = tmp_path_factory.mktemp("benchopt") / "benchmark"
     shutil.copytree(HERE, folder, ignore=shutil.ignore_patterns("outputs", "__*"))
-    command = [sys.executable, "-m", "benchopt", "run", str(folder), "-n", "60", "-r", "1"]
-    command += ["--timeout", "2", "--no-plot", "--no-display", "--output", "table"]
+    command = [sys.executable, "-m", "benchopt", "run", str(folder), "-n", "14", "-r", "1"]
+    # No limit of time: a busy machine gives the same rows.
+    command += ["--no-timeout", "--no-plot", "--no-display", "--output", "table"]
     for problem in PROBLEMS:
         command += ["-d", problem]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
@@ -41,7 +44,6 @@ def test_solvers_agree_and_their_calls_grow(table):
         best = problem["objective_value"].min()
         for name, curve in problem.groupby("solver_name"):
             end = curve.iloc[-1]
-            # Two seconds each: a busy machine must not matter.
             assert end["objective_value"] - best <= 1e-3 * abs(best), name
             for column in ("objective_h_grad", "objective_g_grad"):
                 assert curve[column].is_monotonic_increasing and end[column] > 0, name

@@ -14,6 +14,8 @@ import geartrain
 from geartrain import theory
 from geartrain.cli import _cheapest, main
 
+pytestmark = pytest.mark.same_everywhere  # figures of the theory, compared to three digits
+
 PLAN = ["plan", "--L-h", "1", "--L-g", "1e4", "--mu", "1e-3", "--eps", "1e-6"]
 
 
@@ -45,6 +47,18 @@ def test_plan_prints_the_theory(capsys):
     assert f"smallest bill: {min(bills, key=bills.get)}" in out
     assert "strongly convex f = h + g: L_h = 1, L_g = 10000, mu = 0.001, eps = 1e-06, R = 3" in out
     assert "Corollaries 1-3" in out and "partial derivatives of g" in out
+
+
+def test_plan_takes_a_constant_for_each_oracle(capsys):
+    constants = {"L_g_bar": 50.0, "L_h_bar": 0.5, "L_g_mean": 300.0}
+    options = [
+        word for name, v in constants.items() for word in (f"--{name.replace('_', '-')}", str(v))
+    ]
+    assert main([*PLAN, "--n", "50", "--m", "200", *options]) == 0
+    table = rows(capsys.readouterr().out)
+    expected = theory.compare(L_h=1, L_g=1e4, mu=1e-3, eps=1e-6, n=50, m=200, **constants)
+    for name, calls in expected.items():
+        assert table[name][:2] == pytest.approx((calls["h"], calls["g"]), rel=1e-3)
 
 
 def test_plan_without_mu_n_and_m(capsys):

@@ -20,7 +20,17 @@ import geartrain as gt
 from geartrain.methods.registry import INNER, METHODS
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(
+            page
+            for room in ("guide", "howto", "reference")
+            for page in (ROOT / "docs" / room).glob("*.md")
+        ),
+    ]
+)
 
 
 def load(name):
@@ -30,7 +40,8 @@ def load(name):
     return module
 
 
-method_pages, check_links = load("method_pages"), load("check_links")
+method_pages, check_links, citations = map(load, ("method_pages", "check_links", "citations"))
+readme_example = load("readme_example")
 BY_PAGE = method_pages.pages()
 
 
@@ -44,7 +55,7 @@ WITH_BLOCKS = [page for page in PAGES if plain_blocks(page)]
 
 
 def test_only_the_page_of_clusters_has_blocks_without_output():
-    assert [page.name for page in WITH_BLOCKS] == ["distributed.md"]
+    assert [page.name for page in WITH_BLOCKS] == ["cluster.md"]
 
 
 # Before the blocks of the page: a cluster of this process for the one that they name.
@@ -70,14 +81,14 @@ def test_the_page_of_clusters_runs(tmp_path):
     np.save(tmp_path / "parts.npy", np.concatenate([A, y[..., None]], axis=2))
     for k in range(3):
         dump_svmlight_file(A[k], y[k], str(tmp_path / f"part{k}.libsvm"), zero_based=False)
-    first, lost, gossip = plain_blocks(ROOT / "docs" / "distributed.md")
+    first, lost, gossip = plain_blocks(ROOT / "docs" / "howto" / "cluster.md")
     local, over_mpi = gossip.split("from mpi4py")
     # The cluster is not lost here: the second block finds a run that has ended.
     check = "assert res.success, res.message\n"
     text = [LOCAL, first, check, "new_client = client\n", lost, check, local, check]
     text += ["client.close()\n"]
     command = [sys.executable, "-c", "\n".join(text)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     # Ranks are the matter of tests/distributed; here the call is held against the signature.
     nodes = ast.walk(ast.parse("from mpi4py" + over_mpi))
@@ -119,6 +130,22 @@ def test_a_list_of_all_pages_is_written(tmp_path):
     assert set(re.findall(r"^methods/(.*)$", listed, re.MULTILINE)) == found
 
 
+def test_what_the_readme_prints_is_of_the_order_of_a_run(tmp_path, monkeypatch):
+    """The words to the letter, the numbers within a factor of two: counts change with rounding."""
+    shown = readme_example.PRINTED.search((ROOT / "README.md").read_text())
+    copy = tmp_path / "README.md"
+    copy.write_text((ROOT / "README.md").read_text())
+    monkeypatch.setattr(readme_example, "README", copy)
+    readme_example.write()
+    made = readme_example.PRINTED.search(copy.read_text())
+    number = re.compile(r"\d+(?:\.\d+)?")
+    assert number.sub("#", made["bill"]) == number.sub("#", shown["bill"])
+    for one, other in zip(*(number.findall(m[0]) for m in (shown, made)), strict=True):
+        assert 0.5 <= float(one) / float(other) <= 2.0, (
+            f"{other}, not {one}: run docs/readme_example.py"
+        )
+
+
 def test_broken_links_are_found(tmp_path):
     (tmp_path / "_static").mkdir()
     (tmp_path / "_static" / "a.css").write_text("")
@@ -146,3 +173,27 @@ def test_tables_of_the_benchmarks_are_there():
     for name in named:
         text = (ROOT / "docs" / "benchmarks" / f"{name}.txt").read_text()
         assert text.startswith("$ ") and len(text.splitlines()) > 5
+
+
+def test_citations_are_names_and_years():
+    lines = inspect.getdoc(gt.methods.SAE).splitlines()
+    citations.cite(lines)
+    text = "\n".join(lines)
+    assert not re.search(r"\[\d+\]", text)
+    assert "Ivanova et al. (2022)" in text
+    assert citations.label("R. Monteiro, B. Svaiter, A title, J. 23 (2013).") == (
+        "Monteiro and Svaiter (2013)"
+    )
+    assert citations.label("Yu. Nesterov, Lectures (2018).") == "Nesterov (2018)"
+    with pytest.raises(ValueError, match="authors and a year"):
+        citations.label("Some book")
+
+
+@pytest.mark.parametrize("name", BY_PAGE)
+def test_every_reference_can_be_cited(name):
+    for cls in BY_PAGE[name][1]:
+        lines = inspect.getdoc(cls).splitlines()
+        citations.cite(lines)
+        assert not re.search(r"\[\d+\]_", "\n".join(lines)), (
+            f"{cls.__name__} cites an unknown number"
+        )

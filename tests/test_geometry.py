@@ -117,7 +117,7 @@ def test_a_difference_stays_non_convex():
 
 
 @pytest.mark.parametrize(
-    "method", ["auto", "lbfgs", "fgm", "sae", "r-sae", "sc-sae", "afb", "gmco", "ms"]
+    "method", ["auto", "lbfgs", "fgm", "sae", "r-sae", "sc-sae", "afb", "gmco", "ms", "sae-qn"]
 )
 def test_minimize_gives_the_plain_point(method):
     """A singular K, an intercept, a start that is not zero."""
@@ -171,7 +171,6 @@ def test_the_certificate_is_that_of_the_geometry():
     ("method", "inner", "who"),
     [
         (gt.ScipyLBFGS(), "auto", "ScipyLBFGS"),
-        ("sae-qn", "auto", "SAEQN"),
         ("acd", "auto", "ACDWhole"),
         ("katyusha", "auto", "KatyushaWhole"),
         ("catalyst", "auto", "Catalyst"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 
@@ -10,14 +9,11 @@ import pytest
 
 import geartrain as gt
 from geartrain import theory
-from geartrain.methods.r_sae import period
 
-FUNCTIONS = [
-    (name, fn)
-    for name, fn in inspect.getmembers(theory, inspect.isfunction)
-    if fn.__module__ == theory.__name__ and not name.startswith("_")
-]
-SOURCE = re.compile(r"(Theorem|Corollary|Corollaries|Lemma|Eq\.|Table|Section|Step)\s*\(?\d")
+FUNCTIONS = [(n, fn) for n in theory.__all__ if callable(fn := getattr(theory, n))]
+SOURCE = re.compile(
+    r"(Theorem|Corollary|Corollaries|Lemma|Eq\.|equation|Assumption|Table|Section)\s*\(?\d"
+)
 
 
 @pytest.mark.parametrize(("name", "fn"), FUNCTIONS)
@@ -29,83 +25,31 @@ def close(ours, by_hand):
     assert ours == pytest.approx(by_hand, rel=1e-13)
 
 
-# Step 3 of the proof ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("L", "R", "eps"), [(1.0, 1.0, 1e-6), (7.0, 3.0, 1e-2), (1e4, 0.1, 1e-3)])
-def test_outer_iterations_convex(L, R, eps):
-    N = theory.outer_iterations(L, eps=eps, R=R)
-    # f(y^N) - f* <= 2 L R^2/N^2, equation (25), is eps
-    close(2 * L * R**2 / N**2, eps)
-
-
-@pytest.mark.parametrize(("L", "mu", "R", "eps"), [(1, 1e-2, 1, 1e-8), (5, 0.5, 10, 1e-3)])
-def test_outer_iterations_strongly_convex(L, mu, R, eps):
-    N = theory.outer_iterations(L, eps=eps, R=R, mu=mu)
-    stages = N / math.sqrt(8 * L / mu)
-    close(mu * R**2 / 2**stages, eps)  # after t restarts mu R^2/2^{t+1}
-    assert period(L, mu) == math.ceil(math.sqrt(8 * L / mu))
-    # A stage of N_0 iterations halves the squared distance: (mu/2) d^2 <= (2 L/N_0^2) d_0^2.
-    assert 4 * L / (mu * period(L, mu) ** 2) <= 0.5
-
-
-def test_outer_iterations_never_vanish():
-    assert theory.outer_iterations(1.0, eps=1e9) == 1.0
-    close(theory.outer_iterations(1.0, eps=1e9, mu=0.5), 4.0)
-
-
-# Lemma 2 and equation (22) ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("L", "L_h", "L_f"), [(1, 1, 100), (0.5, 2, 7), (3, 1, 1)])
-def test_middle_steps_and_inner_accuracy_solve_their_inequality(L, L_h, L_f):
-    # (L_h/2) exp(-K L/(4 L_h)) d^2 and (4 L_h/L) eps~ are each half of
-    # L^3 d^2/(2 (3L + 2L_f)^2), the sufficient condition before (22).
-    K, d = theory.middle_steps(L, L_h, L_f), 1.7
-    half = L**3 * d**2 / (4 * (3 * L + 2 * L_f) ** 2)
-    close(0.5 * L_h * math.exp(-K * L / (4 * L_h)) * d**2, half)
-    close(4 * L_h / L * theory.inner_accuracy(L, L_h, L_f, d), half)
-
-
-def test_middle_steps_at_L_h_depend_on_L_f_by_a_logarithm_only():
-    few, many = (theory.middle_steps(1.0, 1.0, L_f) for L_f in (1e2, 1e6))
-    close(many - few, 8 * math.log((3 + 2e6) / (3 + 2e2)))
-    close(theory.middle_steps(1, 1, 1), 4 * math.log(50))
-
-
-# Equation (6) -------------------------------------------------------------------------------
-
-
-def test_inner_calls():
-    tau, L, L_h, mu, eps, R, delta = 300.0, 2.0, 3.0, 1e-3, 1e-5, 4.0, 0.1
-    lead = tau / math.sqrt(L + L_h)
-    convex = lead * math.log(L_h * R / (delta * math.sqrt(eps * L)))
-    assert theory.inner_calls(tau, L=L, L_h=L_h, eps=eps, R=R, delta=delta) == math.ceil(convex)
-    strong = lead * math.log(L_h / (delta * math.sqrt(mu * L)))
-    assert theory.inner_calls(tau, L=L, L_h=L_h, mu=mu, delta=delta) == math.ceil(strong)
-    twice = theory.inner_calls(tau, L=L, L_h=L_h, mu=mu, delta=delta, C_0=2.0, C_1=5.0)
-    assert twice == math.ceil(2 * (strong + lead * math.log(5)))
-    assert theory.inner_calls(1e-3, L=1, L_h=1, mu=1) == 1
-    with pytest.raises(ValueError, match="inner_calls needs eps where mu = 0"):
-        theory.inner_calls(1.0, L=1, L_h=1)
-
-
 # Theorem 1 ----------------------------------------------------------------------------------
 
 T1 = {"L_h": 2.0, "tau_g": 50.0, "kappa_g": 7.0, "eps": 1e-5, "R": 3.0, "delta": 0.1}
 
 
-@pytest.mark.parametrize("L", [0.5, 2.0, 8.0])
-def test_theorem_1(L):
+# Paper: Theorem 1
+@pytest.mark.parametrize(("L", "K"), [(0.5, 4), (2.0, 1), (8.0, 1), (50.0, 1)])
+def test_theorem_1(L, K):
+    """K = L_h/L, and at least the one middle step that is always taken."""
     convex = theory.theorem_1(**T1, L=L)
     T = math.sqrt(L * 9 / 1e-5)
-    close(convex["h"], T * (1 + 2 / L))
+    close(convex["h"], T * (1 + K))
     log = math.log(3 / (0.1 * math.sqrt(1e-5)))
-    close(convex["g"], T * (7 + 2 / L * 50 / math.sqrt(L + 2) * log))
+    close(convex["g"], T * (7 + K * 50 / math.sqrt(L + 2) * log))
     strong = theory.theorem_1(**T1, L=L, mu=0.01)
     T = math.sqrt(L / 0.01) * math.log(0.01 * 9 / 1e-5)
-    close(strong["h"], T * (1 + 2 / L))
-    close(strong["g"], T * (7 + 2 / L * 50 / math.sqrt(L + 2) * math.log(10)))
+    close(strong["h"], T * (1 + K))
+    close(strong["g"], T * (7 + K * 50 / math.sqrt(L + 2) * math.log(10)))
+
+
+def test_a_large_L_costs_calls_of_g():
+    """L = 25 L_h: as many middle steps as at L = L_h, so more calls of g, not fewer."""
+    few, many = (theory.calls("full", L_h=1, L_g=1e4, mu=1e-3, eps=1e-6, L=L)["g"] for L in (1, 25))
+    close(many, math.sqrt(25e3) * math.log(1e3) * (1 + 100 / math.sqrt(26) * math.log(20)))
+    assert many > 1.3 * few
 
 
 def test_theorem_1_takes_L_h_by_default_which_is_best_for_g():
@@ -119,10 +63,18 @@ def test_theorem_1_takes_L_h_by_default_which_is_best_for_g():
 
 # Corollaries --------------------------------------------------------------------------------
 
-SETTINGS = [("full", {}), ("coordinate", {"n": 30}), ("finite-sum", {"m": 400})]
+SETTINGS = [
+    ("full", {}),
+    ("coordinate", {"n": 30}),
+    ("finite-sum", {"m": 400}),
+    ("values", {"n": 30}),
+]
 C = {"L_h": 2.0, "L_g": 5e3, "eps": 1e-5, "R": 3.0}
 
 
+# Paper: Corollary 1
+# Paper: Corollary 2
+# Paper: Corollary 3
 @pytest.mark.parametrize("mu", [0.0, 0.01])
 def test_corollaries(mu):
     log = math.log(mu * 9 / 1e-5) if mu else 0.0
@@ -142,8 +94,8 @@ def test_corollaries(mu):
 
 @pytest.mark.parametrize(("setting", "size"), SETTINGS)
 def test_calls_with_L_are_theorem_1(setting, size):
-    kappa = {"full": 1, "coordinate": 30, "finite-sum": 400}[setting]
-    tau = {"full": 1, "coordinate": 30, "finite-sum": 20}[setting] * math.sqrt(5e3)
+    kappa = {"full": 1, "coordinate": 30, "finite-sum": 400, "values": 60}[setting]
+    tau = {"full": 1, "coordinate": 30, "finite-sum": 20, "values": 60}[setting] * math.sqrt(5e3)
     ours = theory.calls(setting, **C, mu=0.01, L=3.0, **size)
     by_hand = theory.theorem_1(L_h=2.0, tau_g=tau, kappa_g=kappa, eps=1e-5, R=3.0, mu=0.01, L=3.0)
     assert ours == by_hand
@@ -181,6 +133,14 @@ def test_monotonicity(setting, size, mu):
         assert calls(mu=10 * mu)["h"] < base["h"]
 
 
+@pytest.mark.parametrize("mu", [0.0, 0.01])
+def test_values_are_corollary_2_with_L_g(mu):
+    """The remark after Corollary 2; a derivative is made of two values."""
+    ours = theory.calls("values", **C, mu=mu, n=30, delta=0.1)
+    partials = theory.calls("coordinate", **C, mu=mu, n=30, delta=0.1)
+    assert ours == {"h": partials["h"], "g": 2 * partials["g"]}
+
+
 def test_full_gradients_as_a_limit_of_the_other_settings():
     full = theory.calls("full", **C)
     close(theory.calls("finite-sum", **C, m=1)["g"], full["g"])
@@ -190,11 +150,12 @@ def test_full_gradients_as_a_limit_of_the_other_settings():
 # Side by side -------------------------------------------------------------------------------
 
 
+# Paper: Section 2
 @pytest.mark.parametrize("mu", [0.0, 0.01])
 def test_compare(mu):
-    rows = theory.compare(**C, mu=mu, n=30, m=400)
+    rows = theory.compare(**C, mu=mu, n=30, m=400, delta=0.1)
     rate = math.log(mu * 9 / 1e-5) / math.sqrt(mu) if mu else math.sqrt(9 / 1e-5)
-    both = math.sqrt(5002) * rate
+    both, sure = math.sqrt(5002) * rate, math.log(10)
     assert set(rows) == {
         "FGM",
         "AGS",
@@ -204,17 +165,67 @@ def test_compare(mu):
         "Katyusha",
         "SAE finite-sum",
     }
-    for name, factor in (("FGM", 1), ("ACD", 30), ("Katyusha", 20)):
+    for name, factor in (("FGM", 1), ("ACD", 30 * sure), ("Katyusha", 20 * sure)):
         close(rows[name]["h"], factor * both)
         close(rows[name]["g"], factor * both)
     assert rows["SAE"] == rows["AGS"] == theory.calls("full", **C, mu=mu)
-    assert rows["SAE coordinate"] == theory.calls("coordinate", **C, mu=mu, n=30)
-    assert rows["SAE finite-sum"] == theory.calls("finite-sum", **C, mu=mu, m=400)
+    coordinate = theory.calls("coordinate", **C, mu=mu, n=30, delta=0.1)
+    assert rows["SAE coordinate"] == pytest.approx(coordinate, rel=1e-13)
+    close(rows["SAE finite-sum"]["g"], math.sqrt(400 * 5e3) * rate * sure)
     assert set(theory.compare(**C, mu=mu)) == {"FGM", "AGS", "SAE"}
     for name in ("SAE", "SAE coordinate", "SAE finite-sum"):
         assert rows[name]["h"] < rows["FGM"]["h"]
 
 
+RANDOM = {"ACD", "SAE coordinate", "Katyusha", "SAE finite-sum"}
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.01])
+def test_every_randomised_row_of_compare_has_the_same_probability(mu):
+    one, other = (theory.compare(**C, mu=mu, n=30, m=400, delta=d) for d in (1e-2, 1e-4))
+    for name in one:
+        close(other[name]["g"], (2 if name in RANDOM else 1) * one[name]["g"])
+
+
+def test_every_constant_of_compare_moves_the_rows_that_it_belongs_to():
+    def rows(**constants):
+        return theory.compare(**C, mu=0.01, n=30, m=400, **constants)
+
+    base = rows(L_g_bar=50.0, L_h_bar=1.0, L_g_hat=9e4)
+    for name, value, moved in (
+        ("L_g_bar", 200.0, {"ACD", "SAE coordinate"}),
+        ("L_h_bar", 1.5, {"ACD"}),
+        ("L_g_hat", 36e4, {"Katyusha", "SAE finite-sum"}),
+        ("L_g_mean", 6e3, {"Katyusha", "SAE finite-sum"}),
+    ):
+        other = rows(**({"L_g_bar": 50.0, "L_h_bar": 1.0, "L_g_hat": 9e4} | {name: value}))
+        assert {key for key in base if base[key] != other[key]} == moved
+    close(rows(L_g_hat=36e4)["SAE finite-sum"]["g"], 2 * base["SAE finite-sum"]["g"])
+    close(rows(L_g_bar=200.0)["SAE coordinate"]["g"], 2 * base["SAE coordinate"]["g"])
+    assert rows(L_g_mean=6e3) == rows(L_g_mean=6e3, L_g_hat=9e4)
+    with pytest.raises(ValueError, match="L_g_bar must be positive, got -1"):
+        rows(L_g_bar=-1.0)
+
+
+def test_factors_of_compare():
+    plain = theory.compare(**C, n=30, m=400)
+    assert set(theory.MEASURED) == set(plain)
+    scaled = theory.compare(**C, n=30, m=400, factors=theory.MEASURED)
+    for name, (c_h, c_g) in theory.MEASURED.items():
+        close(scaled[name]["h"], c_h * plain[name]["h"])
+        close(scaled[name]["g"], c_g * plain[name]["g"])
+
+
+def test_compare_beyond_the_assumptions_of_the_corollaries():
+    """m L_h > L_g-hat: one gradient of g per iteration, m calls, is more than sqrt(m L_g-hat)."""
+    rate = math.log(1e3) / math.sqrt(1e-3)
+    rows = theory.compare(L_h=1.0, L_g=0.5, mu=1e-3, eps=1e-6, m=10**4, L_g_hat=2.0, delta=0.9)
+    close(rows["SAE finite-sum"]["g"], 1e4 * rate)
+    close(rows["SAE"]["g"], rate)
+
+
+# Paper: Table 1
+# Paper: Table 2
 def test_tables():
     m, n, s, top, eps, R, p = 1000, 40, 6, 2.5, 1e-3, 3.0, 5000
     one = theory.table_1(m=m, n=n, s=s, lambda_max=top, eps=eps, R=R)
@@ -237,7 +248,7 @@ def test_tables():
 @pytest.mark.parametrize(
     ("setting", "changes", "message"),
     [
-        ("half", {}, "unknown setting 'half'; choose one of full, coordinate, finite-sum"),
+        ("half", {}, "unknown setting 'half'; choose one of full, coordinate, finite-sum, values"),
         ("full", {"L_h": 0}, "L_h must be positive, got 0"),
         ("full", {"L_g": -1}, "L_g must be positive, got -1"),
         ("full", {"eps": 0}, "eps must be positive, got 0"),
@@ -249,6 +260,7 @@ def test_tables():
         ("full", {"L": 0.0}, "L must be positive, got 0"),
         ("coordinate", {}, "setting 'coordinate' needs n="),
         ("finite-sum", {}, "setting 'finite-sum' needs m="),
+        ("values", {}, "setting 'values' needs n="),
         ("coordinate", {"n": 0}, "n must be at least 1, got 0"),
         ("finite-sum", {"m": -3}, "m must be at least 1, got -3"),
     ],

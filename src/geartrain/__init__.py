@@ -3,16 +3,18 @@
 from importlib import import_module
 from typing import Any
 
-from geartrain import callbacks, theory
+from geartrain import callbacks, geometry, methods, theory
 from geartrain.core import stopping as stop
 from geartrain.geometry import Diagonal, LowRankPlusDiagonal, Preconditioned
 from geartrain.geometry.rkhs import RKHS
+from geartrain.methods import inner
 from geartrain.methods.aeg import AEG
 from geartrain.methods.afb import AFB
 from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
 from geartrain.methods.baselines.catalyst import Catalyst
 from geartrain.methods.baselines.fgm import FGM
+from geartrain.methods.baselines.gradient_sliding import GradientSliding
 from geartrain.methods.baselines.katyusha_whole import KatyushaWhole
 from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
 from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
@@ -20,14 +22,18 @@ from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner.acd import ACD
 from geartrain.methods.inner.agm import AGM
+from geartrain.methods.inner.apcg import APCG
 from geartrain.methods.inner.approx import APPROX
 from geartrain.methods.inner.exact import Exact
 from geartrain.methods.inner.katyusha import Katyusha
 from geartrain.methods.inner.l_katyusha import LKatyusha
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.nesterov_stich import NesterovStich
+from geartrain.methods.inner.rpdg import RPDG
+from geartrain.methods.inner.spdc import SPDC
 from geartrain.methods.inner.varag import Varag
 from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
+from geartrain.methods.inner_rule import PaperRule
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
 from geartrain.methods.r_sae import RSAE
@@ -47,15 +53,18 @@ __all__ = [
     "AFB",
     "AGM",
     "AGS",
+    "APCG",
     "APPROX",
     "FGM",
     "GMCO",
     "LBFGS",
     "RKHS",
+    "RPDG",
     "RSAE",
     "SAE",
     "SAEQN",
     "SCSAE",
+    "SPDC",
     "ACDWhole",
     "Catalyst",
     "CoordinateSearch",
@@ -63,6 +72,7 @@ __all__ = [
     "DirectionalSearch",
     "Exact",
     "FixedPeriod",
+    "GradientSliding",
     "GradientTest",
     "Katyusha",
     "KatyushaWhole",
@@ -73,6 +83,7 @@ __all__ = [
     "LowRankPlusDiagonal",
     "MonteiroSvaiterWhole",
     "NesterovStich",
+    "PaperRule",
     "Preconditioned",
     "Quadratic",
     "Restarted",
@@ -84,6 +95,9 @@ __all__ = [
     "check_term",
     "from_jax",
     "from_torch",
+    "geometry",
+    "inner",
+    "methods",
     "minimize",
     "resume",
     "stop",

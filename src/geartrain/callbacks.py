@@ -128,6 +128,8 @@ class _Log(ABC):
     the file cannot be written, there is one warning, and the run goes on.
     """
 
+    inside_iterations = False  # one line per iteration
+
     def __init__(self, path: Any) -> None:
         self.path = Path(path)
         self._file: TextIO | None = None
@@ -261,6 +263,8 @@ class TensorBoard:
     folder : str or path
         Where TensorBoard looks (its ``--logdir``).
     """
+
+    inside_iterations = False
 
     def __init__(self, folder: Any) -> None:
         self._writer = _summary_writer()(str(folder))

@@ -22,7 +22,16 @@ def _plan(args: argparse.Namespace) -> None:
     as_nonnegative(args.price_h, "--price-h")
     as_nonnegative(args.price_g, "--price-g")
     rows = theory.compare(
-        L_h=args.L_h, L_g=args.L_g, mu=args.mu, eps=args.eps, R=args.R, n=args.n, m=args.m
+        L_h=args.L_h,
+        L_g=args.L_g,
+        mu=args.mu,
+        eps=args.eps,
+        R=args.R,
+        n=args.n,
+        m=args.m,
+        L_g_bar=args.L_g_bar,
+        L_h_bar=args.L_h_bar,
+        L_g_mean=args.L_g_mean,
     )
     case = "strongly convex" if args.mu > 0 else "convex"
     print(f"{case} f = h + g: L_h = {args.L_h:g}, L_g = {args.L_g:g}, mu = {args.mu:g}, ", end="")
@@ -69,6 +78,7 @@ _BENCHES = {
     "estimators": "benches.kernel_svc",
     "frontier": "frontier.measure",
     "kernels": "benches.compiled_loops",
+    "profile": "profile.measure",
 }
 
 
@@ -114,6 +124,12 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--R", type=float, default=1.0, help="distance to the solution (default 1)")
     plan.add_argument("--n", type=int, help="dimension, for coordinate methods")
     plan.add_argument("--m", type=int, help="number of summands of g, for finite-sum methods")
+    of = "mean of sqrt(L_i) over the coordinates, squared"
+    plan.add_argument("--L-g-bar", dest="L_g_bar", type=float, help=f"of g: {of} (default L_g)")
+    plan.add_argument("--L-h-bar", dest="L_h_bar", type=float, help=f"of h: {of} (default L_h)")
+    plan.add_argument(
+        "--L-g-mean", dest="L_g_mean", type=float, help="mean smoothness of a summand (default L_g)"
+    )
     plan.add_argument("--price-h", type=float, default=1.0, help="price of a gradient of h")
     plan.add_argument("--price-g", type=float, default=1.0, help="price of a gradient of g")
     plan.set_defaults(run=_plan)

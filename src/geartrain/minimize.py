@@ -9,24 +9,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geartrain.callbacks import Checkpoint, Progress
-from geartrain.core.checkpoint import CheckpointError, Saver, read
-from geartrain.core.driver import Callback, Run
+from geartrain.core.calling_back import Callback
+from geartrain.core.checkpoint import CheckpointError, Saved, Saver, read
+from geartrain.core.driver import Run
 from geartrain.core.fingerprint import differences, fingerprint
+from geartrain.core.interrupts import Interrupts
 from geartrain.core.run_state import RunState
 from geartrain.core.stopping import Gradient, Rule
 from geartrain.core.witness import changed, listen
 from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
+from geartrain.methods.base import AnyMethod, InnerMethod
+from geartrain.methods.choice import Prices
 from geartrain.methods.registry import make_method
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Vector, answers
 from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector, as_whole
-from geartrain.planner import exchanged, make_plan
+from geartrain.planner import make_auto
 from geartrain.problem import Constant, Sum
 
 if TYPE_CHECKING:
     from geartrain.core.result import Result
 
 DEFAULT_MAX_ITER = 100_000
+# The smoothness constant in use for a linear term, over that of the other term.
+_LINEAR = 1e-3
 
 
 def minimize(
@@ -34,8 +40,8 @@ def minimize(
     g: Any,
     x0: Any = None,
     *,
-    method: Any = "auto",
-    inner: Any = "auto",
+    method: str | AnyMethod = "auto",
+    inner: str | InnerMethod = "auto",
     stop: Rule | None = None,
     tol: float = 1e-6,
     max_iter: int | None = None,
@@ -107,60 +113,32 @@ def minimize(
     >>> res.success, res.calls["h.grad"] < 120
     (True, True)
     """
-    for name, term in (("h", h), ("g", g)):
-        _check_term(name, term)
-    space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
-    x_start = space.enter(_starting_point(x0, h, g, state, space))
-    plain = h, g
-    h, g = space.term(h, "h"), space.term(g, "g")
-    ledger = Ledger()
-    asked = Oracle(h, "h", ledger, x_start.size), Oracle(g, "g", ledger, x_start.size)
-    problem = Sum(
-        *asked,
-        _constant("L_h", L_h, h),
-        _constant("L_g", L_g, g),
-        _strong_convexity(mu, h, g),
-        seed=as_whole(seed, "seed") if state is None else state.seed,
-        geometry=space,
-    )
-    _check_constants(problem)
-    watch = None
-    if state is not None:
-        chosen, plan = state.method, "continued"
-        problem = exchanged(problem) if state.exchanged else problem
-        watch = None if state.watch is None else replace(state.watch, problem=problem)
-    elif isinstance(method, str) and method == "auto":
-        watch = make_plan(problem, inner, prices)
-        problem, chosen, plan = watch.problem, watch.method, watch.why
-    else:
-        chosen = make_method(method, inner, problem)
-        plan = f"{method!r} as asked for" if isinstance(method, str) else "given as an object"
-    rule = Gradient(rel=as_positive(tol, "tol")) if stop is None else _rule(stop)
-    most = _iterations(max_iter, state)
-    callbacks = [*_callbacks(callback), *([Progress(rule)] if progress else [])]
-    places = [c for c in callbacks if isinstance(c, Checkpoint)]
-    places += [] if checkpoint is None else [Checkpoint.of(checkpoint)]
-    if len(places) > 1:
-        raise TypeError("give one checkpoint, not several")
-    saver = None
-    if places:
-        given = {"L_h": L_h, "L_g": L_g, "mu": mu}
-        given = {k: None if v is None else float(v) for k, v in given.items()}
-        known = fingerprint(*plain, space)
-        heard = listen(asked, plain, space, places[0].heard)
-        saver = Saver(places[0], chosen, rule, most, given, known, heard)
-    run = Run(
-        problem,
-        chosen,
-        rule,
-        max_iter=most,
-        callbacks=[c for c in callbacks if not isinstance(c, Checkpoint)],
-        plan=plan,
-        watch=watch,
-        resume=state,
-        checkpoint=saver,
-    )
-    return run.go(x_start)
+    with Interrupts() as interrupts:  # Ctrl-C gives a result, whenever it is pressed
+        space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
+        terms = _terms(h, g)
+        x_start = space.enter(_starting_point(x0, terms, state, space))
+        problem = _problem(terms, space, x_start.size, L_h, L_g, mu)
+        problem = replace(problem, seed=as_whole(seed, "seed") if state is None else state.seed)
+        chosen, plan = _method(method, inner, prices, problem, state)
+        rule = Gradient(rel=as_positive(tol, "tol")) if stop is None else _rule(stop)
+        most = _iterations(max_iter, state)
+        callbacks, place = _callbacks(callback, progress, checkpoint, rule)
+        saver = None
+        if place is not None:
+            given = {"L_h": L_h, "L_g": L_g, "mu": mu}
+            saver = _saver(place, problem, terms, chosen, rule, most, given)
+        run = Run(
+            problem,
+            chosen,
+            rule,
+            max_iter=most,
+            callbacks=callbacks,
+            plan=plan,
+            resume=state,
+            checkpoint=saver,
+            interrupts=interrupts,
+        )
+        return run.go(x_start)
 
 
 def resume(
@@ -224,17 +202,8 @@ def resume(
     (False, True, True)
     """
     saved = read(path)
-    for name, term in (("h", h), ("g", g)):
-        _check_term(name, term)
     space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
-    if differ := differences(saved.fingerprint, fingerprint(h, g, space)):
-        raise CheckpointError(f"{path} is a run on another problem: {differ}")
-    for name, term in (("h", h), ("g", g)) if check else ():
-        if name in saved.heard and (how := changed(space.term(term, name), saved.heard[name])):
-            raise CheckpointError(
-                f"{path} is a run on another problem: {name} = {term!r} is not what it was, {how}; "
-                "check=False goes on all the same"
-            )
+    _check_same_problem(path, saved, _terms(h, g), space, check)
     if saved.rule is None and stop is None and tol is None:
         raise CheckpointError(f"{path}: the stopping rule was your own; give it again as stop=")
     state = saved.run
@@ -257,18 +226,23 @@ def resume(
     )
 
 
-def _check_term(name: str, term: Any) -> None:
-    if not answers(term):
-        hint = " (wrap functions as gt.Term(value_and_grad=...))" if callable(term) else ""
-        raise TypeError(
-            f"{name} must be a term that answers value, grad, ...; got {type(term).__name__}{hint}"
-        )
+Terms = tuple[Any, Any]  # h and g as the user gave them
 
 
-def _starting_point(x0: Any, h: Any, g: Any, state: RunState | None, space: Geometry) -> Vector:
-    sizes = {
-        name: n for name, t in (("h", h), ("g", g)) if (n := getattr(t, "n", None)) is not None
-    }
+def _terms(h: Any, g: Any) -> Terms:
+    for name, term in (("h", h), ("g", g)):
+        if not answers(term):
+            hint = " (wrap functions as gt.Term(value_and_grad=...))" if callable(term) else ""
+            raise TypeError(
+                f"{name} must be a term that answers value, grad, ...; got "
+                f"{type(term).__name__}{hint}"
+            )
+    return h, g
+
+
+def _starting_point(x0: Any, terms: Terms, state: RunState | None, space: Geometry) -> Vector:
+    named = zip(("h", "g"), terms, strict=True)
+    sizes = {name: n for name, t in named if (n := getattr(t, "n", None)) is not None}
     if len(set(sizes.values())) > 1:
         raise ValueError(f"h has dimension {sizes['h']} but g has {sizes['g']}")
     n = next(iter(sizes.values()), None)
@@ -277,7 +251,7 @@ def _starting_point(x0: Any, h: Any, g: Any, state: RunState | None, space: Geom
             raise TypeError(f"state must be res.state of an earlier run, got {state!r:.60}")
         if x0 is not None:
             raise TypeError("give x0 or state, not both")
-        x0 = space.leave(state.best_x)
+        x0 = space.leave(state.best.x)
     if x0 is None:
         if n is None:
             raise ValueError("x0 is needed: neither h nor g knows its dimension")
@@ -285,14 +259,63 @@ def _starting_point(x0: Any, h: Any, g: Any, state: RunState | None, space: Geom
     return as_vector(x0, "x0", n)
 
 
+def _problem(
+    terms: Terms,
+    space: Geometry,
+    n: int,
+    L_h: float | None,
+    L_g: float | None,
+    mu: float | None,
+) -> Sum:
+    """f in its geometry, with counted oracles and the constants that are known."""
+    h, g = space.term(terms[0], "h"), space.term(terms[1], "g")
+    ledger = Ledger()
+    for_h, for_g = _constant("L_h", L_h, h), _constant("L_g", L_g, g)
+    problem = Sum(
+        Oracle(h, "h", ledger, n),
+        Oracle(g, "g", ledger, n),
+        _positive(for_h, for_g),
+        _positive(for_g, for_h),
+        _strong_convexity(mu, h, g),
+        geometry=space,
+    )
+    _check_constants(problem)
+    return problem
+
+
+def _method(
+    method: str | AnyMethod,
+    inner: str | InnerMethod,
+    prices: Mapping[str, float] | None,
+    problem: Sum,
+    state: RunState | None,
+) -> tuple[AnyMethod, str]:
+    """The method, and the words for ``res.plan`` where the method has none of its own."""
+    known = Prices.checked(prices, problem.ledger)
+    if state is not None:
+        return state.method, "continued"
+    if isinstance(method, str) and method == "auto":
+        return make_auto(problem, inner, known), ""
+    made = make_method(method, inner, problem)
+    return made, f"{method!r} as asked for" if isinstance(method, str) else "given as an object"
+
+
 def _constant(name: str, given: float | None, term: Any) -> Constant:
     if given is not None:
         return Constant(as_positive(given, name), "given")
     own = getattr(term, "L", None)
-    if own is None:
-        return Constant(None, "unknown")
-    # The zero function has L = 0; any positive number serves.
-    return Constant(max(float(own), float(np.finfo(np.float64).tiny)), "term")
+    return Constant(None, "unknown") if own is None else Constant(float(own), "term")
+
+
+def _positive(L: Constant, other: Constant) -> Constant:
+    """For a linear term, whose L is 0, a number that the methods can divide by.
+
+    Every positive number is a smoothness constant of it; one far below that of the other term
+    asks for few of its gradients.
+    """
+    if L.value != 0.0:
+        return L
+    return Constant(_LINEAR * (other.value or 1.0 / _LINEAR), L.source)
 
 
 def _strong_convexity(given: float | None, h: Any, g: Any) -> Constant:
@@ -315,7 +338,7 @@ def _check_constants(problem: Sum) -> None:
 
 def _rule(stop: Any) -> Rule:
     if not callable(getattr(stop, "check", None)):
-        raise TypeError(f"stop must be a rule from geartrain.core.stopping, got {stop!r}")
+        raise TypeError(f"stop must be a rule such as gt.stop.Gradient(rel=1e-6), got {stop!r}")
     return stop
 
 
@@ -326,11 +349,54 @@ def _iterations(max_iter: int | None, state: RunState | None) -> int:
     return done + as_whole(max_iter, "max_iter")
 
 
-def _callbacks(callback: Any) -> Sequence[Any]:
-    if callback is None:
-        return ()
-    if callable(callback) or isinstance(callback, Checkpoint):
-        return [callback]
-    if not isinstance(callback, Iterable):
-        raise TypeError(f"callback must be callable or a list of callables, got {callback!r}")
-    return list(callback)
+def _callbacks(
+    given: Callback | Checkpoint | Sequence[Callback | Checkpoint] | None,
+    progress: bool,
+    checkpoint: Any,
+    rule: Rule,
+) -> tuple[list[Callback], Checkpoint | None]:
+    """The callbacks, and the checkpoint that may be among them."""
+    if given is None:
+        listed: list[Any] = []
+    elif callable(given) or isinstance(given, Checkpoint):
+        listed = [given]
+    elif isinstance(given, Iterable):
+        listed = list(given)
+    else:
+        raise TypeError(f"callback must be callable or a list of callables, got {given!r}")
+    places = [c for c in listed if isinstance(c, Checkpoint)]
+    places += [] if checkpoint is None else [Checkpoint.of(checkpoint)]
+    if len(places) > 1:
+        raise TypeError("give one checkpoint, not several")
+    callbacks = [c for c in listed if not isinstance(c, Checkpoint)]
+    return [*callbacks, *([Progress(rule)] if progress else [])], places[0] if places else None
+
+
+def _saver(
+    place: Checkpoint,
+    problem: Sum,
+    terms: Terms,
+    method: AnyMethod,
+    rule: Rule,
+    max_iter: int,
+    given: dict[str, float | None],
+) -> Saver:
+    space = problem.geometry
+    constants = {k: None if v is None else float(v) for k, v in given.items()}
+    heard = listen((problem.h, problem.g), terms, space, place.heard)
+    known = fingerprint(*terms, space)
+    return Saver(place, method, rule, max_iter, constants, known, heard)
+
+
+def _check_same_problem(
+    path: Any, saved: Saved, terms: Terms, space: Geometry, check: bool
+) -> None:
+    """Raise a `CheckpointError` unless the terms are those of the saved run."""
+    if differ := differences(saved.fingerprint, fingerprint(*terms, space)):
+        raise CheckpointError(f"{path} is a run on another problem: {differ}")
+    for name, term in zip(("h", "g"), terms, strict=True) if check else ():
+        if name in saved.heard and (how := changed(space.term(term, name), saved.heard[name])):
+            raise CheckpointError(
+                f"{path} is a run on another problem: {name} = {term!r} does not answer as before, "
+                f"{how}; check=False goes on all the same"
+            )

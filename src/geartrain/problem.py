@@ -20,7 +20,7 @@ import numpy as np
 from geartrain.geometry import EUCLIDEAN, Geometry
 from geartrain.geometry import norm as norm
 from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.oracles.protocols import Vector, can
+from geartrain.oracles.protocols import Asked, Vector
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -46,6 +46,7 @@ class Constant:
         return self.value
 
 
+# Paper: equation (1)
 @dataclass(frozen=True)
 class Sum:
     """f = h + g with counted oracles and the constants in use.
@@ -92,18 +93,14 @@ class Sum:
 
     @cached_property
     def monitor(self) -> Callable[[Vector], float] | None:
-        """F as a plain function, uncounted; None if a term gives no values."""
-        parts = []
-        for term in (self.h.term, self.g.term):
-            if not can(term, "value"):
-                return None
-            parts.append(
-                term.value if hasattr(term, "value") else lambda x, t=term: t.value_and_grad(x)[0]
-            )
-        h, g = parts
-        return lambda x: float(h(x)) + float(g(x))
+        """f as a plain function, uncounted; None if a term gives no values."""
+        h, g = Asked(self.h.term), Asked(self.g.term)
+        if not (hasattr(h, "value") and hasattr(g, "value")):
+            return None
+        return lambda x: float(h.value(x)) + float(g.value(x))
 
 
+# Paper: equation (5)
 @dataclass(frozen=True)
 class Envelope:
     """F_{L,x}(y) = f(y) + L/2 |y - x|^2."""
@@ -118,6 +115,7 @@ class Envelope:
         return grad_f + self.L * (y - self.x)
 
 
+# Paper: equation (2)
 @dataclass(frozen=True)
 class Model:
     """phi(v) = <beta, v> + alpha/2 |v|^2 + g(v) with alpha > 0."""

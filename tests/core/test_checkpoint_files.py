@@ -256,3 +256,41 @@ def test_what_is_stored_is_the_run(pair, tmp_path):
     expected = replace(res.state, seconds=stored.seconds, oracle_seconds=stored.oracle_seconds)
     identical(stored.rows[-1][1:], expected.rows[-1][1:])
     assert dumps(replace(stored, rows=())) == dumps(replace(expected, rows=()))
+
+
+@pytest.mark.filterwarnings("error")
+def test_under_w_error_a_failing_checkpoint_does_not_end_the_run(pair, tmp_path):
+    res = gt.minimize(*pair, method="sae", checkpoint=tmp_path / "no" / "run.gtck", tol=1e-3)
+    assert res.success
+    told = [note for _, note in res.history.notes]
+    assert len(told) == 1 and "could not be written, the run goes on without" in told[0]
+
+
+def test_two_runs_on_one_path_are_told_and_never_share_a_file(pair, tmp_path, monkeypatch):
+    """One run starts another one on its own checkpoint; every file that is read is whole."""
+    path = tmp_path / "run.gtck"
+    place = gt.callbacks.Checkpoint(path, every=0)
+    monkeypatch.setattr(module, "_SPARE", 0.0)
+    temporary = []
+    real = os.replace
+    monkeypatch.setattr(os, "replace", lambda a, b: (temporary.append(a), real(a, b)))
+    inside = []
+
+    def callback(intermediate_result):
+        assert read(path).run.iteration >= 0
+        if intermediate_result.nit == 2:
+            inside.append(gt.minimize(*pair, method="fgm", max_iter=3, checkpoint=place))
+
+    with pytest.warns(RuntimeWarning, match="another run writes to .*run.gtck, too") as told:
+        res = gt.minimize(*pair, method="sae", max_iter=5, checkpoint=place, callback=callback)
+    assert len(told) == 1 and len(inside) == 1
+    assert any("another run" in note for _, note in res.history.notes)
+    assert len(set(temporary)) == len(temporary) and list(tmp_path.iterdir()) == [path]
+
+
+def test_one_run_after_the_other_is_nothing_to_tell(pair, tmp_path):
+    path = tmp_path / "run.gtck"
+    gt.minimize(*pair, method="sae", max_iter=2, checkpoint=path)
+    gt.minimize(*pair, method="sae", max_iter=2, checkpoint=path)
+    res = gt.resume(path, *pair, max_iter=2)
+    assert res.history.notes == []

@@ -11,6 +11,16 @@ from geartrain.core.status import Status
 from geartrain.methods.registry import INNER, METHODS
 from runs import NEVER, failing_after, same, sums
 
+
+class Points(list):
+    """Best points, one per iteration."""
+
+    inside_iterations = False
+
+    def __call__(self, x):
+        self.append(x)
+
+
 STEPPED = sorted(set(METHODS) - {"lbfgs"})
 
 
@@ -18,11 +28,10 @@ STEPPED = sorted(set(METHODS) - {"lbfgs"})
 def test_resume_is_the_uninterrupted_run(tmp_path, method):
     h, g = sums()
     path = tmp_path / "run.gtck"
-    points: list[np.ndarray] = []
-    whole = gt.minimize(h, g, method=method, stop=NEVER, max_iter=9, seed=3, callback=points.append)
+    points, resumed = Points(), Points()
+    whole = gt.minimize(h, g, method=method, stop=NEVER, max_iter=9, seed=3, callback=points)
     gt.minimize(h, g, method=method, stop=NEVER, max_iter=4, seed=3, checkpoint=path)
-    resumed: list[np.ndarray] = []
-    second = gt.resume(path, h, g, max_iter=5, callback=resumed.append)
+    second = gt.resume(path, h, g, max_iter=5, callback=resumed)
     same(whole, second)
     np.testing.assert_array_equal(points[5:], resumed)
     assert second.plan.startswith("continued")

@@ -38,6 +38,14 @@ def breaking(term, calls, action, fused=False):
     return gt.Term(value=term.value, grad=grad, n=term.n, L=term.L, mu=term.mu)
 
 
+def rows_are_complete(res):
+    """A row per iteration, and one for the calls of an iteration that was not completed."""
+    history = res.history
+    assert list(history["iter"][: res.nit + 1]) == list(range(res.nit + 1))
+    assert len(history.rows) <= res.nit + 2
+    assert {key: history[key][-1] for key in res.calls} == res.calls
+
+
 def interrupt(_answer):
     raise KeyboardInterrupt
 
@@ -99,7 +107,7 @@ def test_interrupted_in_an_oracle(pair, method, fused):
     assert res.status is Status.INTERRUPTED and not res.success
     assert "Interrupted by the user; x is the best point so far." in res.message
     assert np.isfinite(res.x).all() and res.calls["h.grad"] == 6
-    assert len(res.history.rows) == res.nit + 1
+    rows_are_complete(res)
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -115,7 +123,8 @@ def test_non_finite_in_the_middle(pair, method, role, fused):
     assert res.status is Status.NON_FINITE and not res.success
     assert f"({role}.grad answered with NaN or infinity)" in res.message
     assert "check_term" in res.message
-    assert np.isfinite(res.x).all() and len(res.history.rows) == res.nit + 1
+    assert np.isfinite(res.x).all()
+    rows_are_complete(res)
 
 
 def test_non_finite_at_the_start():
@@ -136,8 +145,9 @@ def test_a_value_that_is_nan_ends_a_run_that_looks_at_it():
 def test_stalled_by_rounding(pair, method):
     res = gt.minimize(*pair, method=method, stop=gt.stop.Gradient(abs=1e-300), max_iter=20_000)
     assert res.status is Status.STALLED and not res.success
-    assert "Rounding errors prevent further progress" in res.message
-    # A line search on values sees half of the digits.
+    # SciPy's line search compares values, which show half of the digits: nothing is proven.
+    said = "finds no further progress" if method == "lbfgs" else "Rounding errors"
+    assert said in res.message
     reached = 1e-5 if method == "lbfgs" else 1e-10
     assert np.linalg.norm((pair[0] + pair[1]).grad(res.x)) < reached
 
@@ -312,7 +322,8 @@ def test_callback_forms(pair):
     assert len(points) == 10 and len(seen) == 5
     np.testing.assert_array_equal(points[0], points[1])
     last = seen[-1]
-    assert last.nit == 4 and last.calls == res.calls and last.seconds > 0
+    assert last.nit == 4 and last.seconds > 0
+    assert {k: v for k, v in res.calls.items() if "value" not in k}.items() <= last.calls.items()
     assert last.grad_norm == res.grad_norm
     np.testing.assert_array_equal(last.x, res.x)
 

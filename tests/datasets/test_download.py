@@ -1,12 +1,15 @@
 """The download: nested archives, verification, cache; served from a local file."""
 
 import io
+import tracemalloc
 import zipfile
 
 import numpy as np
 import pytest
 
 from geartrain import datasets
+
+pytestmark = pytest.mark.same_everywhere  # files
 
 
 def metadata(banana=33):
@@ -42,7 +45,7 @@ def test_fetched_once_and_loaded(tmp_path):
     table = datasets.load_gas_sensors(folder)
     assert table.X.shape == (69, 11)
     assert (table.y == 1).sum() == 33
-    assert "one row a second" in table.source
+    assert "one row per second" in table.source
     again = datasets.fetch_gas_sensors(tmp_path / "cache", url="file:///nowhere.zip")
     assert again == folder
 
@@ -59,6 +62,94 @@ def test_wrong_content_is_not_kept(tmp_path, meta, table, message):
     with pytest.raises(ValueError, match=message):
         datasets.fetch_gas_sensors(tmp_path / "cache", url=url)
     assert not (tmp_path / "cache").exists()
+
+
+def zipped(*entries, method=zipfile.ZIP_DEFLATED):
+    """An archive with these names and contents."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as bundle:
+        for name, content in entries:
+            bundle.writestr(name, content)
+    return out.getvalue()
+
+
+def refused(tmp_path, content, message):
+    """The download ends in one sentence and leaves nothing."""
+    path = tmp_path / "served.zip"
+    path.write_bytes(content)
+    with pytest.raises((ValueError, OSError), match=message) as caught:
+        datasets.fetch_gas_sensors(tmp_path / "far" / "cache", url=path.as_uri())
+    assert path.as_uri() in str(caught.value) and "\n" not in str(caught.value)
+    assert not (tmp_path / "far").exists()
+
+
+def test_empty_corrupt_nested_and_huge_archives(tmp_path, monkeypatch):
+    good = [("HT_Sensor_metadata.dat", metadata()), ("HT_Sensor_dataset.dat", data())]
+    refused(tmp_path, b"", "zip archive that can be read")
+    refused(tmp_path, zipped(), "holds no HT_Sensor_dataset.dat")
+    damaged = bytearray(zipped(*good))
+    middle = damaged.index(b"HT_Sensor_metadata") + 60
+    damaged[middle : middle + 20] = bytes(20)
+    refused(tmp_path, bytes(damaged), "zip archive that can be read")
+    refused(tmp_path, zipped(*good)[:-30], "zip archive that can be read")
+    refused(tmp_path, zipped(("data.zip", zipped(("data.zip", zipped(*good))))), "too deeply")
+    empty = [good[0], ("HT_Sensor_dataset.dat", "")]
+    refused(tmp_path, zipped(*empty), "0 columns, not 12")
+    refused(tmp_path, zipped((good[0][0], b"\xff\n" * 300), good[1]), "lists the inductions")
+    monkeypatch.setattr("geartrain.datasets.download.LARGEST_CONTENT", 1_000_000)
+    bomb = zipped(good[0], ("HT_Sensor_dataset.dat", bytes(50_000_000)))
+    assert len(bomb) < 100_000
+    tracemalloc.start()
+    refused(tmp_path, bomb, "more than 1 MB")
+    refused(tmp_path, zipped(("a.zip", bomb), ("b.zip", bomb)), "more than 1 MB")
+    assert tracemalloc.get_traced_memory()[1] < 10e6
+    tracemalloc.stop()
+    monkeypatch.setattr("geartrain.datasets.download.LARGEST_ARCHIVE", 100)
+    refused(tmp_path, zipped(*good), "is larger than 0 MB")
+
+
+def test_damaged_archives_by_chance(tmp_path):
+    """Whatever bytes are wrong: one sentence and nothing left, or the files that were sent."""
+    good = archive(tmp_path, metadata(), data())
+    whole = (tmp_path / "uci.zip").read_bytes()
+    expected = datasets.fetch_gas_sensors(tmp_path / "good", url=good)
+    rng, kept = np.random.default_rng(0), 0
+    for k in range(100):
+        spoilt = bytearray(whole)
+        at, span = int(rng.integers(len(whole))), int(rng.integers(1, 40))
+        if k % 3 == 0:
+            spoilt = spoilt[:at]
+        elif k % 3 == 1:
+            spoilt[at : at + span] = rng.bytes(len(spoilt[at : at + span]))
+        else:
+            spoilt[at] ^= 1 << int(rng.integers(8))
+        (tmp_path / "served.zip").write_bytes(spoilt)
+        cache = tmp_path / f"cache{k}"
+        message = None
+        try:
+            datasets.fetch_gas_sensors(cache, url=(tmp_path / "served.zip").as_uri())
+        except (ValueError, OSError) as error:
+            message = str(error)
+        if message is not None:
+            assert "served.zip" in message and not cache.exists()
+            continue
+        kept += 1
+        for name in datasets.GAS_UCI:
+            assert (cache / name).read_bytes() == (expected / name).read_bytes()
+        assert len(list(cache.iterdir())) == 2
+    assert kept < 50
+
+
+def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    url = archive(tmp_path, metadata(), data())
+
+    def full(self, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(OSError, match=r"cannot be written to .*No space left"):
+        datasets.fetch_gas_sensors(tmp_path / "far" / "cache", url=url)
+    assert not (tmp_path / "far").exists()
 
 
 def test_no_archive(tmp_path):

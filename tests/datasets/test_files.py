@@ -1,9 +1,14 @@
 """Readers against small files written here; the real files are read where they are."""
 
+import re
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from geartrain import datasets
+
+pytestmark = pytest.mark.same_everywhere  # text that is read
 
 
 def test_missing_folder_names_the_variable(monkeypatch):
@@ -47,6 +52,107 @@ def test_gas_sensors_by_minutes(tmp_path):
     table = datasets.load_gas_sensors(tmp_path)
     assert table.X.shape == (2, 11) and "minute" in table.source
     np.testing.assert_array_equal(table.y, [1, -1])
+
+
+def test_memory_follows_the_entries_and_not_the_largest_index(tmp_path):
+    path = tmp_path / "wide.libsvm"
+    path.write_text("1 20000000:1\n-1 100000000:1\n")
+    tracemalloc.start()
+    table = datasets.load_libsvm(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert table.X.shape == (2, 100_000_000) and table.X.nnz == 2 and peak < 1e6
+    assert len(table.feature_names) == 100_000_000 and table.feature_names[-1] == "x100000000"
+    assert table.feature_names[:2] == ("x1", "x2")
+    path.write_text(f"1 1:1\n1 {2**31}:1\n")
+    with pytest.raises(ValueError, match=r"wide.libsvm, line 2: the index 2147483648 is larger"):
+        datasets.load_libsvm(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 1:nan", "line 1: values must be finite numbers, got '1:nan'"),
+        ("1 1:1\n\nnan 1:1", "line 3: the label must be a finite number, got 'nan'"),
+        ("1 1:1e999", "line 1: the value of the index 1 is too large"),
+        ("1 1:1\n1e999", "line 2: the label is too large"),
+        ("1 1:1_0", "line 1: values must be finite"),
+        ("1 1_0:1", "line 1: indices must be whole numbers from 1 on, got '1_0'"),
+        ("1 -3:1", "line 1: indices must be whole numbers from 1 on, got '-3'"),
+        ("1 1:1\n1 2:1 2:3", "line 2: indices must increase within a row, but 2 does not"),
+        ("1 5:1\n1 1:1 5:2 3:1", "line 2: indices must increase within a row, but 3 does not"),
+        ("1 qid:3 1:1", "line 1: indices must be whole numbers"),
+        ("1,2 1:1", "line 1: the label must be"),
+        ("1 1:2:3", "line 1: expected 'label index:value ...'"),
+        ("# nothing but a remark", "has no rows"),
+    ],
+)
+def test_odd_libsvm_files_are_refused(tmp_path, text, message):
+    path = tmp_path / "odd.libsvm"
+    path.write_text(text + "\n")
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        datasets.load_libsvm(path)
+    assert str(path) in str(caught.value)
+
+
+def test_tables_name_file_and_line(tmp_path):
+    path = tmp_path / "faithful.csv"
+    path.write_text('"","eruptions"\n"1",3.6\n')
+    with pytest.raises(ValueError, match=r"faithful.csv, line 1: .* no column 'waiting'"):
+        datasets.load_old_faithful(tmp_path)
+    path.write_text('"","eruptions","waiting"\n"1",3.6,79\n\n"2",3.6\n')
+    with pytest.raises(ValueError, match=r"faithful.csv, line 4: the row has 2 fields, .* has 3"):
+        datasets.load_old_faithful(tmp_path)
+    path.write_text('"","eruptions","waiting"\n"1",3.6,inf\n')
+    with pytest.raises(ValueError, match=r"line 2: the column 'waiting' must be a finite number"):
+        datasets.load_old_faithful(tmp_path)
+    path.write_bytes(b'"","eruptions","waiting"\n"1",3.6,\xff\n')
+    with pytest.raises(ValueError, match=r"line 2: this is not text in UTF-8"):
+        datasets.load_old_faithful(tmp_path)
+    (tmp_path / "text8_word_counts.tsv").write_text("the\t3\nof 2\n")
+    with pytest.raises(ValueError, match=r"counts.tsv, line 2: expected a name, a tab and a count"):
+        datasets.load_counts(folder=tmp_path)
+
+
+def write_gas(folder, rows, metadata=("0\tx\tbanana", "1\tx\twine")):
+    (folder / "HT_Sensor_metadata.dat").write_text("\n".join(["head", *metadata]) + "\n")
+    (folder / "HT_Sensor_dataset.dat").write_text("\n".join(["head", *rows]) + "\n")
+
+
+GAS_ROW = " ".join(["0", *map(str, range(1, 12))])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([GAS_ROW, "100000000" + GAS_ROW[1:]], "dat, line 3: the metadata has no id 100000000"),
+        ([GAS_ROW, "-1" + GAS_ROW[1:]], "dat, line 3: the metadata has no id -1"),
+        ([GAS_ROW, "0.5" + GAS_ROW[1:]], "dat, line 3: the metadata has no id 0.5"),
+        (
+            [GAS_ROW, "", GAS_ROW + " 12"],
+            "dat, line 4: expected 12 columns (id, time, ...)",
+        ),
+        ([GAS_ROW.replace("7", "nan")], "dat, line 2: every column must be a finite number"),
+        ([GAS_ROW.replace("7", "1_0")], "dat, line 2: every column must be a finite number"),
+        ([], "the file ends without rows"),
+    ],
+)
+def test_gas_sensors_name_file_and_line(tmp_path, rows, message):
+    write_gas(tmp_path, rows)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        datasets.load_gas_sensors(tmp_path)
+
+
+def test_metadata_of_gas_sensors_name_file_and_line(tmp_path):
+    write_gas(tmp_path, [GAS_ROW], ["0\tx\tbanana", "one\tx\twine"])
+    with pytest.raises(ValueError, match=r"metadata.dat, line 3: the id must be a whole number"):
+        datasets.load_gas_sensors(tmp_path)
+    write_gas(tmp_path, [GAS_ROW], ["0"])
+    with pytest.raises(ValueError, match=r"metadata.dat, line 2: expected id, date and class"):
+        datasets.load_gas_sensors(tmp_path)
+    # A large id costs nothing.
+    write_gas(tmp_path, ["100000000" + GAS_ROW[1:]], ["100000000\tx\twine"])
+    assert list(datasets.load_gas_sensors(tmp_path, scale=False).y) == [-1.0]
 
 
 def test_libsvm(tmp_path):

@@ -1,5 +1,7 @@
 """Run by test_gossip under mpiexec: every rank compares its blocks with those of one process."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ def main():
     assert comm.size == 4
     for k, method in enumerate(OVER_MPI):
         options = {"graph": NAMES[k % 4], "eps": 0.1, "G": 0.5, "chebyshev": k == 3}
-        run = {"method": method, "max_iter": 12}
+        run = {"method": method, "max_iter": int(sys.argv[1])}
         here = Gossip(comm, local_term(comm.rank), **options).minimize(**run)
         whole = Gossip(None, [local_term(i) for i in range(4)], **options).minimize(**run)
         mine = whole.x.reshape(4, -1)[comm.rank]

@@ -24,10 +24,7 @@ X = np.cos(np.arange(N))
 @pytest.fixture
 def four(client):
     """The client, when the worker that the last test killed is there again."""
-    deadline = time.monotonic() + 30
-    while len(client.nthreads()) < 4:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    client.wait_for_workers(4, timeout=600)
     return client
 
 
@@ -101,21 +98,15 @@ def test_a_worker_killed_between_rounds(four, make, method):
     assert_same(run(four, make, 3, kill, method), undisturbed)
 
 
-def slow_down(folder, dask_worker):
-    """Make the sums of this worker slow, and tell when one begins."""
-    plain = Group.sums
+def never_end(begun):
+    """Make the next sums of this process endless, and tell when they begin."""
 
     def sums(self, x):
-        (folder / f"{os.getpid()}").touch()
-        time.sleep(0.3)
-        return plain(self, x)
+        begun.touch()
+        while True:
+            time.sleep(0.01)
 
-    dask_worker.plain, Group.sums = plain, sums
-
-
-def speed_up(dask_worker):
-    if hasattr(dask_worker, "plain"):
-        Group.sums = dask_worker.plain
+    Group.sums = sums
 
 
 def test_a_worker_killed_inside_a_round(four, tmp_path):
@@ -123,13 +114,12 @@ def test_a_worker_killed_inside_a_round(four, tmp_path):
     killed = []
 
     def arrange(h):
-        pid = pid_of(four, h, 2)
-        four.run(slow_down, tmp_path)
+        pid, begun = pid_of(four, h, 2), tmp_path / "begun"
+        four.run(never_end, begun, workers=[h._rounds.addresses[2]])
 
         def kill():
-            while not (tmp_path / f"{pid}").exists():
+            while not begun.exists():
                 time.sleep(0.01)
-            time.sleep(0.1)
             os.kill(pid, signal.SIGKILL)
             killed.append(h.rounds_done)
 
@@ -137,7 +127,6 @@ def test_a_worker_killed_inside_a_round(four, tmp_path):
 
     undisturbed = run(four)
     disturbed = run(four, at=3, do=arrange)
-    four.run(speed_up)
     assert_same(disturbed, undisturbed)
     # Inside the round after the third point: it was under way and was not done.
     _, points = disturbed

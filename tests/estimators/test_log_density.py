@@ -1,15 +1,20 @@
 """LogDensity: optimality, leave-one-out, Laplace, and how good the densities are."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import OptimizeResult
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.neighbors import KernelDensity
 
-from geartrain import datasets
+from geartrain import datasets, minimize
+from geartrain.core.status import Status
 from geartrain.estimators import LogDensity
 from geartrain.estimators.density.basis import make_basis
-from geartrain.estimators.density.fit import fit_density
+from geartrain.estimators.density.fit import fit_density, hessian
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +37,7 @@ def objective(A, counts, G2):
     return parts
 
 
+# Paper: log-density
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_maximises_the_posterior(counts, form):
     rng = np.random.default_rng(1)
@@ -122,6 +128,35 @@ def test_weights_are_repetitions():
     other = LogDensity().fit(np.repeat(z, times, axis=0))
     assert one.prior_ == other.prior_
     np.testing.assert_allclose(one.coef_[0], other.coef_[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("prior", [1e-2, 1.0, 1e2])
+def test_a_fit_that_rounding_ends_at_the_mode_is_good(prior):
+    """Warnings are errors here: a tolerance below rounding gives the fit and no warning."""
+    z = np.random.default_rng(0).normal(size=(300, 1))
+    tight = LogDensity(prior=prior, tol=1e-16).fit(z)
+    usual = LogDensity(prior=prior).fit(z)
+    np.testing.assert_allclose(tight.log_density(), usual.log_density(), atol=1e-3)
+
+
+def test_a_fit_that_ends_far_from_the_mode_warns(monkeypatch):
+    """The distance to the mode is measured in posterior standard deviations."""
+    z = np.random.default_rng(0).normal(size=(300, 1))
+    good = LogDensity(prior=1.0).fit(z)._features[0].fit
+    assert good.distance() < 1e-4
+    eigenvalues, vectors = np.linalg.eigh(
+        hessian(good.A, np.exp(good.log_pi), good.counts.sum(), good.G2)
+    )
+    moved = replace(good, x=good.x + 0.01 * vectors[:, -1] / np.sqrt(eigenvalues[-1]))
+    assert moved.distance() == pytest.approx(0.01, rel=0.05)
+
+    def stalls(*terms, **options):
+        options["tol"] = 1e-1
+        return OptimizeResult(minimize(*terms, **options), status=Status.STALLED, success=False)
+
+    monkeypatch.setattr("geartrain.estimators.density.fit.minimize", stalls)
+    with pytest.warns(ConvergenceWarning, match="LogDensity: "):
+        LogDensity(prior=1.0).fit(z)
 
 
 def test_features_are_independent():

@@ -1,4 +1,4 @@
-"""Both estimators behave as scikit-learn expects."""
+"""All estimators behave as scikit-learn expects."""
 
 import pickle
 
@@ -13,12 +13,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import geartrain as gt
-from geartrain.estimators import KernelSVC, LogDensity
+from geartrain.estimators import KernelSVC, KernelSVR, LogDensity
 
 
 # scikit-learn skips a check with a SkipTestWarning where it needs SCIPY_ARRAY_API.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([KernelSVC(), LogDensity(n_basis=6, n_support=32)])
+@parametrize_with_checks([KernelSVC(), KernelSVR(), LogDensity(n_basis=6, n_support=32)])
 def test_check_estimator(estimator, check):
     check(estimator)
 

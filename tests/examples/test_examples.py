@@ -44,6 +44,7 @@ def is_picture(path):
     return pixels.ndim == 3 and min(pixels.shape[:2]) > 200 and np.ptp(pixels) > 0.9
 
 
+# Paper: adversarial attack
 def test_attack_changes_the_verdict(quick):
     left, out = quick("black_box_attack.py")
     box = left["box"]
@@ -65,7 +66,7 @@ def test_attack_counts_are_what_the_black_box_saw(quick):
     left, _ = quick("black_box_attack.py")
     n, separated, whole = left["n"], left["results"]["separated"], left["results"]["whole"]
     for one, two in zip(separated, whole, strict=True):
-        assert one.asked == one.questions + 1  # res.fun is looked at once, uncounted
+        assert one.asked == one.questions  # f at the end of the run is on the bill
         assert two.asked == two.questions  # partial derivatives only: f is not known
         # An iteration asks n coordinate steps and a test, 4 n questions at least, and h once.
         assert 1 <= one.h_calls <= (one.questions - 2 * n) / (4 * n)

@@ -55,6 +55,7 @@ def test_the_value_of_the_reference_is_that_of_the_terms():
     assert case.facts["f_star_error"] <= 1e-10
 
 
+# Paper: kernel SVM
 def test_kernel_is_that_of_the_paper():
     X = np.array([[0.0, 0.0], [1.0, 2.0], [0.5, 0.5]])
     K = rbf_kernel(X, 0.3)
@@ -63,6 +64,7 @@ def test_kernel_is_that_of_the_paper():
     assert np.array_equal(K, K.T)
 
 
+# Paper: log-density
 def test_instance_is_that_of_section_5_2():
     h, g = problems.log_density()
     A, G2 = h.A, g.Q

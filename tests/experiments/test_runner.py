@@ -32,7 +32,7 @@ FGM, AFB = Entry("FGM", "", lambda case: gt.FGM()), Entry("AFB", "", lambda case
 
 
 def run(folder, *entries, target=1e-6):
-    stage = Stage(small_case, entries or (FGM, AFB), target=target, limit=5.0)
+    stage = Stage(small_case, entries or (FGM, AFB), target=target, limit=3600.0)
     return run_stage(stage, Store(folder), StatusLine(stage.runs, io.StringIO()))
 
 
@@ -55,7 +55,9 @@ def test_rows_are_those_of_the_run_itself(tmp_path):
         plain = gt.minimize(case.h, case.g, method=method, stop=stop, max_iter=last).history
         kept = rows.iter.to_numpy()
         for key in ("f", *runner.CALLS):
-            np.testing.assert_array_equal(rows[key], plain[key][kept])
+            # f at the returned point may be on the bill of the plain run, in its last row
+            most = len(kept) - key.endswith(".value")
+            np.testing.assert_array_equal(rows[key][:most], plain[key][kept][:most])
         np.testing.assert_array_equal(rows.gap, rows.f - case.f_star)
         assert (np.diff(rows.seconds) >= 0.0).all()
 

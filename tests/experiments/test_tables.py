@@ -19,6 +19,8 @@ from geartrain.lab.report.findings import claims, verdict
 from geartrain.lab.runner import CALLS
 from geartrain.lab.spread import Spread, ratio
 
+pytestmark = pytest.mark.same_everywhere  # tables of numbers that are written by hand
+
 SVM_FACTS = {
     "gamma": 0.1,
     "lambda": 0.01,
@@ -186,6 +188,7 @@ def test_titles_follow_the_figures(svm):
     assert "SAE is faster than AGS" in findings.svm_seconds(svm).title
 
 
+# Paper: Table 1
 def test_table_1_sets_bounds_beside_counts(svm):
     table = tables.table_1(svm).set_index("row")
     bound = theory.calls("finite-sum", L_h=2.0, L_g=60.0, eps=1e-3, R=3.0, m=100)
@@ -197,6 +200,7 @@ def test_table_1_sets_bounds_beside_counts(svm):
     assert table.loc["SAE", "operations, measured"] == f"{operations:.1e}"
 
 
+# Paper: Table 2
 def test_table_2_counts_partial_derivatives():
     facts = {
         "n": 10,

@@ -63,6 +63,7 @@ def transcription(f, x0, mu, chunks, restart=None):
     return reference.nesterov_stich(grad, x0, L, 0.5, mu, index, every), size
 
 
+# Paper: coordinate descent
 @pytest.mark.parametrize("mu", [0.0, 0.2])
 @pytest.mark.parametrize(("h", "g"), PAIRS)
 def test_kernel_equals_the_transcription(h, g, mu):

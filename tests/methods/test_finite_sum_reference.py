@@ -70,6 +70,7 @@ def assert_same(states, expected, tol=1e-10):
             np.testing.assert_allclose(got, want, rtol=0, atol=tol * max(1, abs(want).max()))
 
 
+# Paper: Katyusha
 @pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
@@ -185,6 +186,7 @@ def test_l_katyusha_is_the_printed_one(form, prob):
     assert_same(states, expected)
 
 
+# Paper: Varag
 @pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.parametrize("alpha", [1e-4, 0.02, 1.0])
 def test_varag_is_the_printed_one(form, alpha):

@@ -13,6 +13,7 @@ from geartrain.oracles.ledger import NonFiniteAnswer
 from reference import finite_sum as boxes
 
 
+# Paper: Katyusha on the whole
 @pytest.mark.parametrize("mu", [0.0, 0.02])
 @pytest.mark.parametrize("form", ["dense", "csr", "components"])
 def test_katyusha_whole_is_the_printed_one(mu, form):
@@ -38,6 +39,7 @@ def test_katyusha_whole_is_the_printed_one(mu, form):
             assert (f.ledger.calls["g.component"], f.ledger.calls["g.grad"]) == (12 * s, s + 1)
 
 
+# Paper: Catalyst
 @pytest.mark.parametrize("mu", [0.0, 0.05])
 def test_catalyst_is_the_printed_one(mu):
     term = linear(l2=0.05)

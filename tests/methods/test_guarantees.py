@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from problems import PROBLEMS, logistic, quadratics, states
+from problems import PROBLEMS, quadratics, states
 
 INNER = {"exact": gt.Exact, "agm": gt.AGM, "lbfgs": gt.LBFGS}
 
@@ -15,6 +15,7 @@ INNER = {"exact": gt.Exact, "agm": gt.AGM, "lbfgs": gt.LBFGS}
 CASES = [(p, i) for p in PROBLEMS for i in INNER if p == "quadratic" or i != "exact"]
 
 
+# Paper: equation (24)
 @pytest.mark.parametrize(("problem", "inner"), CASES)
 @pytest.mark.parametrize("sigma", [0.5, 1.0])
 def test_sae_bound_and_potential(problem, inner, sigma):
@@ -109,6 +110,7 @@ def test_violating_the_test_is_visible():
     assert worst > 1.01
 
 
+# Paper: Algorithm 2
 @pytest.mark.parametrize("restart", [None, gt.GradientTest()])
 def test_r_sae_halves_the_distance_each_stage(restart):
     known = quadratics(L_g=50.0, mu=1e-2)
@@ -121,6 +123,7 @@ def test_r_sae_halves_the_distance_each_stage(restart):
         assert near <= far / 2 or near < 1e-20
 
 
+# Paper: Theorem 3
 def test_gmco_contracts_as_theorem_2_says():
     """F(zeta_K) - F* <= exp(-K mu/(4 L_h)) (F(zeta_0) - F*), here with L = 0 and F = f."""
     known = quadratics(mu=0.05)
@@ -160,15 +163,3 @@ def test_fgm_and_ags_bounds():
     for k, state in enumerate(states(gt.AGS(mu=0.0), known.sum(), x0, 30)):
         if k:
             assert known.f(state.x_bar) - known.f_star <= 15 * known.h.L * R2 / (k * (k + 1))
-
-
-def test_a_priori_inner_calls_make_the_test_pass():
-    """N_M of eq. (6) with generous constants: K stays at its exact value."""
-    known = logistic()
-    L = known.h.L
-    N_M = gt.theory.inner_calls(
-        math.sqrt(known.g.L), L=L, L_h=L, mu=known.mu, delta=0.05, C_0=2.0, C_1=10.0
-    )
-    run = states(gt.SAE(inner_steps=N_M), known.sum(), np.ones(10), 20)
-    assert all(s.ms_ratio <= 0.5 for s in run[1:])
-    assert max(s.middle_steps for s in run[1:]) <= 3

@@ -13,7 +13,7 @@ METHODS = {
     "sae": lambda: gt.SAE(),
     "sae-sigma": lambda: gt.SAE(sigma=0.9, L=0.3),
     "sae-lbfgs": lambda: gt.SAE(inner=gt.LBFGS()),
-    "sae-fixed": lambda: gt.SAE(inner_steps=40),
+    "sae-fixed": lambda: gt.SAE(rule=gt.PaperRule(calls=40)),
     "r-sae": lambda: gt.RSAE(),
     "r-sae-adaptive": lambda: gt.RSAE(restart=gt.GradientTest()),
     "sc-sae": lambda: gt.SCSAE(),

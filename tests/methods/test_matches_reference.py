@@ -32,6 +32,9 @@ def exact_solver(known):
     return solve
 
 
+# Paper: Algorithm 1
+# Paper: equation (5)
+# Paper: equation (23)
 @pytest.mark.parametrize("sigma", [0.25, 0.5, 0.9])
 @pytest.mark.parametrize("ratio", [0.25, 1.0, 4.0])
 def test_sae_is_algorithm_1(sigma, ratio):
@@ -72,6 +75,7 @@ def test_sae_with_inexact_inner_solutions():
         np.testing.assert_allclose(state.z, z, atol=1e-8)
 
 
+# Paper: Algorithm 2
 def test_r_sae_is_algorithm_2():
     known = quadratics(mu=0.5)
     L = L_h = known.h.L
@@ -84,6 +88,8 @@ def test_r_sae_is_algorithm_2():
         np.testing.assert_allclose(state.y, y, atol=1e-9)
 
 
+# Paper: Algorithm 3
+# Paper: equation (4)
 def test_gmco_is_proximal_gradient():
     known = quadratics()
     solve = exact_solver(known)
@@ -154,6 +160,7 @@ def test_afb_does_not_care_which_term_is_strongly_convex():
         np.testing.assert_allclose(one.x, other.x, atol=1e-9)
 
 
+# Paper: FGM
 @pytest.mark.parametrize("mu", [0.0, 1e-2])
 def test_fgm(mu):
     known = quadratics()
@@ -163,6 +170,7 @@ def test_fgm(mu):
         np.testing.assert_allclose(state.x, x, atol=1e-10)
 
 
+# Paper: AGS
 @pytest.mark.parametrize("L_g", [0.5, 1.0, 7.0, 300.0])
 def test_ags(L_g):
     known = quadratics(L_g=L_g)
@@ -182,6 +190,7 @@ def test_ags_starts_a_new_stage_from_x_bar():
     np.testing.assert_allclose(states[-1].x_bar, second, atol=1e-10)
 
 
+# Paper: Monteiro-Svaiter
 def test_monteiro_svaiter_on_the_whole_is_sae_without_h():
     """With all of f in g and nothing in h, SAE's model is the whole envelope."""
     known = quadratics()
@@ -198,6 +207,8 @@ def test_monteiro_svaiter_on_the_whole_is_sae_without_h():
         assert pytest.approx(other.A) == one.A
 
 
+# Paper: AGM
+# Paper: equation (2)
 @pytest.mark.parametrize("alpha", [0.01, 1.0, 50.0])
 def test_agm_composite_and_whole_are_the_same_map(alpha):
     """Both options of Section 4.1: quadratic as composite term, gradient step on all of phi."""

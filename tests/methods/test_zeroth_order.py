@@ -23,6 +23,7 @@ def model_of(term, alpha=0.3):
     return Model(Oracle(term, "g", Ledger(), term.n), beta, alpha, L_g=term.L, key=(0, 5))
 
 
+# Paper: derivative-free
 def test_coordinate_search_is_nesterov_stich_with_differences():
     """Central differences are exact for a quadratic: the iterates are those with derivatives."""
     term = quadratic()
@@ -38,6 +39,7 @@ def test_coordinate_search_is_nesterov_stich_with_differences():
     np.testing.assert_allclose(last.grad_g, term.grad(y), rtol=1e-8, atol=1e-8)
 
 
+# Paper: derivative-free
 def test_directional_search_equals_the_transcription():
     term = quadratic()
     phi = model_of(values_only(term, M3=0.0))

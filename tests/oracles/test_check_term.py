@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -52,20 +54,13 @@ def with_nan(x):
     return np.where(np.arange(N) == 1, np.nan, x)
 
 
-BUFFER = np.empty(N)
-
-
-def into_buffer(x):
-    BUFFER[:] = TRUE.grad(x)
-    return BUFFER
-
-
 def mutating(x):
     out = TRUE.grad(x)
     x += 1.0
     return out
 
 
+# Paper: Assumption 1
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [
@@ -83,16 +78,19 @@ def mutating(x):
         (term(component=lambda x, k: TRUE.component(x, k)[:2]), r"component(x, k) has shape (2,)"),
         (term(coord=lambda x, i: TRUE.coord(x, 0)), "but the gradient's entry is"),
         (term(coord=lambda x, i: TRUE.coord(x, i) * (1 + 1e-6)), "but the gradient's entry is"),
-        (quadratic(L=0.99 * HIGH), "is too small: a pair of points was met"),
-        (quadratic(L=0.1 * HIGH, mu=0.0), "is too small: a pair of points was met"),
-        (quadratic(mu=1.01 * LOW), f"the stated mu = {1.01 * LOW:.6g} is too large: curvature"),
-        (quadratic(mu=0.9 * HIGH), "is too large: curvature"),
+        (quadratic(L=0.99 * HIGH), "is too small: there are points whose gradients differ"),
+        (quadratic(L=0.1 * HIGH, mu=0.0), "is too small: there are points whose gradients differ"),
+        (
+            quadratic(mu=1.01 * LOW),
+            f"the stated mu = {1.01 * LOW:.6g} is too large: there is a pair",
+        ),
+        (quadratic(mu=0.9 * HIGH), "is too large: there is a pair"),
         (term(L_coord=0.5 * TRUE.L_coord), "is too small: the partial derivative changes"),
-        (term(L_components=0.2 * TRUE.L_components), "is too small: that summand's gradient"),
+        (term(L_components=0.2 * TRUE.L_components), "is too small: the gradient of that summand"),
         (gt.Term(value=lambda x: -EXACT.value(x), grad=lambda x: -EXACT.grad(x), n=N), "not conv"),
         (
             gt.Term(value=lambda x: np.cos(x).sum(), grad=lambda x: -np.sin(x), n=N, L=1.0),
-            "the term is not convex: curvature",
+            "the term is not convex: there is a pair",
         ),
         (term(grad=lambda x: TRUE.grad(x)[:-1]), "the gradient has shape (5,), expected (6,)"),
         (term(grad=lambda x: TRUE.grad(x)[:, None]), "the gradient has shape (6, 1), expected"),
@@ -109,9 +107,34 @@ def mutating(x):
             "value_and_grad and grad give different gradients",
         ),
         (quadratic(prox=lambda u, alpha: EXACT.prox(u, 2 * alpha)), "prox(u, alpha) does not min"),
-        (quadratic(prox=lambda u, alpha: u[:2]), "prox has shape (2,), expected (6,)"),
-        (term(grad=into_buffer), "answered in the same array every time"),
-        (term(grad=mutating), "asking for the gradient changes x"),
+        (quadratic(prox=lambda u, alpha: u[:2]), "prox(u, alpha) has shape (2,), expected (6,)"),
+        (
+            term(products=lambda x, D: 2.0 * TRUE.products(x, D)),
+            "products does not fit the gradient",
+        ),
+        (
+            term(products=lambda x, D: TRUE.products(x, D) * (1.0 + 1e-4)),
+            "products does not fit the gradient: along a direction of length 1",
+        ),
+        (term(products=lambda x, D: np.triu(H) @ D), "not the product with a symmetric matrix"),
+        (term(products=lambda x, D: TRUE.products(x, D)[:, 0]), "products(x, D) has shape (6,)"),
+        (
+            term(second_order=lambda x, D: (*TRUE.value_and_grad(x), -TRUE.products(x, D))),
+            "second_order does not fit the gradient",
+        ),
+        (
+            term(second_order=lambda x, D: (0.0, TRUE.grad(x), TRUE.products(x, D))),
+            "second_order gives the value 0, expected",
+        ),
+        (
+            term(second_order=lambda x, D: (TRUE.value(x), 0.0 * x, TRUE.products(x, D))),
+            "the gradient of second_order is wrong",
+        ),
+        (term(second_order=lambda x, D: TRUE.products(x, D)), "must answer with a triple"),
+        (gt.Term(value_and_grad=TRUE.grad, n=N), "value_and_grad must answer with a pair"),
+        (term(component=lambda x, k: 1j * x), "component(x, k) is made of complex128"),
+        (gt.Term(value=lambda x: np.inf, n=N), "the value is inf"),
+        (term(grad=mutating), "asking for its gradient changes x"),
         (gt.Term(value=TRUE.value, coord=lambda x, i: 2 * x[i], n=N), "does not fit the value"),
     ],
 )
@@ -141,6 +164,229 @@ def test_terms_that_cannot_be_checked():
         gt.check_term(gt.Term(lambda x: (0.0, x)))
     with pytest.raises(ValueError, match="x must have length 6, got 3"):
         gt.check_term(TRUE, np.zeros(3))
+
+
+# Proximal steps --------------------------------------------------------------------------------
+
+
+def soft(u, alpha, lam=0.7):
+    return np.sign(u) * np.maximum(np.abs(u) - lam / alpha, 0.0)
+
+
+def l1(x):
+    return 0.7 * np.abs(x).sum()
+
+
+def box(x):
+    return 0.0 if (np.abs(x) <= 0.5).all() else np.inf
+
+
+def clip(u, alpha):
+    return np.clip(u, -0.5, 0.5)
+
+
+def ball(u, alpha):
+    return u / max(1.0, np.linalg.norm(u))
+
+
+def ridge(x):
+    return 0.5 * float(x @ x)
+
+
+GOOD_PROX = {
+    "l1": {"value": l1, "prox": soft},
+    "l1 without values": {"prox": soft},
+    "box": {"value": box, "prox": clip},
+    "box without values": {"prox": clip},
+    "ball": {"prox": ball},
+    "ridge": {"value": ridge, "prox": lambda u, alpha: alpha * u / (1.0 + alpha)},
+    "zero": {"value": lambda x: 0.0, "prox": lambda u, alpha: u},
+    "quadratic": {"value": EXACT.value, "grad": EXACT.grad, "prox": EXACT.prox, "L": HIGH},
+}
+
+
+@pytest.mark.parametrize("kind", GOOD_PROX)
+@pytest.mark.parametrize("size", [None, 0.0, 1e-4, 1e4])
+def test_no_false_alarm_about_proximal_steps(kind, size):
+    for seed in range(5):
+        x = None if size is None else size * np.random.default_rng(seed).standard_normal(N)
+        report = gt.check_term(gt.Term(n=N, **GOOD_PROX[kind]), x, seed=seed)
+        assert report and "prox" in report.checked and report.calls["prox"] <= 10, str(report)
+
+
+SWAPPED = "prox(u, 1/alpha) does: alpha was taken for a step length, but here it is the weight"
+
+
+@pytest.mark.parametrize("kind", ["l1", "l1 without values", "ridge", "quadratic"])
+def test_a_step_length_in_place_of_a_weight_is_recognised(kind):
+    """The likely mistake: prox(u, t) of most libraries has t = 1/alpha."""
+    parts = GOOD_PROX[kind]
+    swapped = {**parts, "prox": lambda u, t: parts["prox"](u, 1.0 / t)}
+    for seed in range(5):
+        report = gt.check_term(gt.Term(n=N, **swapped), seed=seed)
+        assert any(SWAPPED in problem for problem in report.problems), str(report)
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        ({"value": l1, "prox": lambda u, a: soft(u, 2 * a)}, "at another point"),
+        ({"value": l1, "prox": lambda u, a: soft(u, a, 0.71)}, "at another point"),
+        ({"value": l1, "prox": lambda u, a: u}, "at another point"),
+        ({"value": box, "prox": lambda u, a: np.clip(u, -0.6, 0.6)}, "at prox(u, alpha) is inf"),
+        ({"value": ridge, "prox": lambda u, a: 0.0 * u}, "at another point"),
+        ({"prox": lambda u, a: 2.0 * u}, "prox is not firmly non-expansive"),
+        ({"prox": lambda u, a: -u}, "prox is not firmly non-expansive"),
+        ({"prox": lambda u, a: np.sin(9.0 * u)}, "prox is not firmly non-expansive"),
+        ({"prox": lambda u, a: u / (1.0 + a)}, "are not steps of one function"),
+        ({"prox": lambda u, a: u * np.nan}, "prox(u, alpha) contains NaN or infinity"),
+        ({"prox": lambda u, a: u[None]}, "prox(u, alpha) has shape (1, 6), expected (6,)"),
+        ({"prox": lambda u, a: u.__imul__(0.5)}, "asking for a proximal step changes x"),
+    ],
+)
+def test_wrong_proximal_steps_are_found(parts, sentence):
+    for seed in range(5):
+        report = gt.check_term(gt.Term(n=N, **parts), seed=seed)
+        assert any(sentence in problem for problem in report.problems), str(report)
+
+
+# Noise -----------------------------------------------------------------------------------------
+
+
+def hashed(x):
+    """Random numbers that are the same for the same x."""
+    return np.random.default_rng(zlib.crc32(x.tobytes())).standard_normal(x.size)
+
+
+def noisy_term(which, level, random, fused):
+    rng = np.random.default_rng(1)
+
+    def error(x):
+        return rng.standard_normal(x.size) if random else hashed(x)
+
+    def value(x):
+        return TRUE.value(x) * (1.0 + level * error(x)[0] * (which == "value"))
+
+    def grad(x):
+        return TRUE.grad(x) * (1.0 + level * error(x) * (which == "gradient"))
+
+    parts = {"value_and_grad": lambda x: (value(x), grad(x))}
+    parts = parts if fused else {"value": value, "grad": grad}
+    return gt.Term(n=N, L=TRUE.L, mu=TRUE.mu, **parts)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("random", [False, True])
+@pytest.mark.parametrize("level", [1e-2, 1e-4])
+@pytest.mark.parametrize("which", ["value", "gradient"])
+def test_noise_is_called_noise_with_its_level(which, level, random, fused):
+    for seed in range(4):
+        report = gt.check_term(noisy_term(which, level, random, fused), seed=seed)
+        (problem,) = report.problems
+        assert problem.startswith(f"the {which} is noisy: "), problem
+        found = float(problem.partition("a relative noise of ")[2].split(";")[0])
+        assert level / 12.0 <= found <= 4.0 * level, problem
+
+
+def test_noise_that_is_slow_against_the_points_is_seen_by_the_steps():
+    """A ripple of period 1e-6: smooth at the distance of the closest points."""
+    ripple = gt.Term(
+        value=lambda x: TRUE.value(x) * (1.0 + 1e-3 * np.sin(1e7 * x.sum())), grad=TRUE.grad, n=N
+    )
+    for seed in range(4):
+        (problem,) = gt.check_term(ripple, seed=seed).problems
+        assert problem.startswith("the value is noisy: "), problem
+
+
+def test_stated_noise_and_single_precision_are_no_problem():
+    rng = np.random.default_rng(0)
+    stated = gt.Term(
+        value=lambda x: TRUE.value(x) + 1e-3 * rng.standard_normal(),
+        grad=TRUE.grad,
+        n=N,
+        noise=1e-3,
+    )
+    assert gt.check_term(stated).ok
+    single = gt.Term(
+        value=lambda x: float(np.float32(TRUE.value(x))),
+        grad=lambda x: TRUE.grad(x).astype(np.float32),
+        n=N,
+        L=TRUE.L * 1.01,
+    )
+    for seed in range(4):
+        assert gt.check_term(single, seed=seed).ok
+
+
+def test_values_without_gradients_are_looked_at():
+    report = gt.check_term(gt.Term(value=TRUE.value, n=N))
+    assert report.ok and "noise" in report.checked and report.calls["value"] <= 8
+    rng = np.random.default_rng(0)
+    noisy = gt.Term(value=lambda x: TRUE.value(x) * (1 + 1e-2 * rng.standard_normal()), n=N)
+    assert "the value is noisy" in gt.check_term(noisy).problems[0]
+
+
+# Calls -----------------------------------------------------------------------------------------
+
+
+def expensive(log, parts):
+    """`parts` of the logistic term, every call of which is written down."""
+
+    def written(name):
+        fn = getattr(TRUE, name)
+        return lambda *args: (log.append(name), fn(*args))[1]
+
+    constants = {"L": TRUE.L, "mu": TRUE.mu, "L_coord": TRUE.L_coord}
+    return gt.Term(n=N, **{name: written(name) for name in parts}, **constants)
+
+
+@pytest.mark.parametrize(
+    "parts", [("value_and_grad",), ("value", "grad"), ("value", "grad", "products"), ("grad",)]
+)
+def test_an_expensive_term_is_asked_at_most_sixty_times(parts):
+    log = []
+    report = gt.check_term(expensive(log, parts))
+    assert report.ok and len(log) <= 60
+    assert report.calls == {name: log.count(name) for name in log}
+    assert sum(report.calls.values()) == len(log)
+    assert "L" in report.checked and "calls: " in str(report)
+
+
+@pytest.mark.parametrize("calls", [1, 5, 20, 40])
+def test_the_calls_that_are_granted_are_kept(calls):
+    log = []
+    report = gt.check_term(expensive(log, ("value", "grad")), calls=calls)
+    assert len(log) <= calls and report.ok
+    assert report.unchecked and "not finished: " in str(report)
+    with pytest.raises(ValueError, match="calls must be positive, got 0"):
+        gt.check_term(TRUE, calls=0)
+
+
+def test_the_report_is_a_table_in_a_notebook():
+    good = gt.check_term(TRUE)._repr_html_()
+    assert good.startswith("<table><caption>nothing wrong found</caption>")
+    assert "<th style='text-align:left'>calls</th>" in good and "value_and_grad" in good
+    bad = gt.check_term(gt.Term(value=l1, prox=lambda u, a: soft(u, 1.0 / a), n=N))._repr_html_()
+    assert "1 problem(s) found" in bad and "the weight of |v - u|^2/2" in bad
+    assert "<th" in bad and "&lt;" not in good
+
+
+def test_a_reused_buffer_is_fine():
+    """The ledger copies answers, see test_user_functions."""
+    buffer = np.empty(N)
+
+    def grad(x):
+        buffer[:] = TRUE.grad(x)
+        return buffer
+
+    assert gt.check_term(term(grad=grad)).ok
+
+
+def test_points_outside_of_the_domain_are_left_out():
+    """-sum ln x_i: finite for positive x only, and steep towards the boundary."""
+    barrier = gt.Term(value=lambda x: -np.log(x).sum(), grad=lambda x: -1.0 / x, n=N)
+    for seed in range(4):
+        report = gt.check_term(barrier, np.full(N, 0.5), seed=seed)
+        assert not any("fit" in p or "noisy" in p for p in report.problems), str(report)
 
 
 def test_a_difference_said_to_be_non_convex_is_fine():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")  # read by jax
 import jax
 import numpy as np
 import pytest
@@ -11,7 +13,6 @@ import pytest
 import geartrain as gt
 from geartrain.core.status import Status
 
-jax.config.update("jax_num_cpu_devices", 2)
 jnp = jax.numpy
 
 rng = np.random.default_rng(3)

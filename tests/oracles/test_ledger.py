@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.oracles.ledger import KINDS, Ledger, NonFiniteAnswer, Oracle
+from geartrain.oracles.ledger import Ledger, NonFiniteAnswer, Oracle
 from geartrain.oracles.protocols import MissingOracle
+from geartrain.oracles.questions import kinds
 
 N = 3
 X = np.array([1.0, -2.0, 0.5])
@@ -163,7 +164,7 @@ def test_two_terms_share_a_ledger_and_all_keys_are_there():
     term = gt.Term(fused, n=N)
     h, g = Oracle(term, "h", ledger, N), Oracle(term, "g", ledger, N)
     h.grad(X), g.grad(X), g.value(X)
-    assert set(ledger.calls) == {f"{t}.{k}" for t in "hg" for k in KINDS} == set(ledger.seconds)
+    assert set(ledger.calls) == {f"{t}.{k}" for t in "hg" for k in kinds()} == set(ledger.seconds)
     assert counts(ledger) == {"h.grad": 1, "g.grad": 2}
 
 
@@ -310,17 +311,15 @@ def spied(term, log, name):
     )
 
 
+# Paper: Assumption 2
+# Paper: equation (1)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_bill_of_a_run_is_what_the_terms_saw(pair, method):
     log: list[str] = []
     h, g = spied(pair[0], log, "h"), spied(pair[1], log, "g")
     res = gt.minimize(h, g, method=method, stop=gt.stop.Calls({"h.grad": 30}))
     seen = {key: log.count(key) for key in res.calls}
-    # f at the best point is looked at once, for res.fun, and is not on the bill
-    for key in ("h.value", "g.value"):
-        assert seen[key] - res.calls[key] in (0, 1)
-        seen[key] = res.calls[key]
-    assert res.calls == seen
+    assert res.calls == seen  # f at the best point, too, is on the bill
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -336,7 +335,10 @@ def test_looking_on_changes_no_count(pair, method, capsys):
         callback=[seen.append, lambda intermediate_result: seen.append(intermediate_result.fun)],
         progress=True,
     )
-    assert watched.calls == quiet.calls and watched.nit == quiet.nit
+    # res.fun and f(x0), which the watched run knows from looking, cost the quiet one values.
+    for key, calls in quiet.calls.items():
+        assert calls - watched.calls[key] in ((0, 1, 2) if key.endswith(".value") else (0,))
+    assert watched.nit == quiet.nit
     assert len(seen) == 2 * len(quiet.history.rows)
     assert np.isfinite(watched.history["f"]).all()
     assert "h.grad" in capsys.readouterr().err

@@ -41,3 +41,28 @@ def ags(grad_h, grad_g, x0, L, M, N):
         x = u
         out.append(x_bar)
     return out
+
+
+def gradient_sliding(grad_h, sub_g, x0, L, M, N, R):
+    """Algorithm 1 of Lan (2016) with Corollary 2; the list of x_bar."""
+    D = 3 * R**2 / 4
+    x_bar = x = x0
+    out = []
+    for k in range(1, N + 1):
+        gamma, beta = 2 / (k + 1), 2 * L / k
+        T = int(np.ceil(M**2 * N * k**2 / (D * L**2)))
+        gradient = grad_h((1 - gamma) * x_bar + gamma * x)
+        P = 1.0
+        u = u_tilde = x
+        for t in range(1, T + 1):
+            p = t / 2
+            P_next = P * p / (1 + p)
+            theta = (P - P_next) / ((1 - P_next) * P)
+            # argmin <gradient + g'(u), v> + beta/2 |v - x|^2 + beta p/2 |v - u|^2
+            u = (beta * x + beta * p * u - gradient - sub_g(u)) / (beta + beta * p)
+            u_tilde = (1 - theta) * u_tilde + theta * u
+            P = P_next
+        x_bar = (1 - gamma) * x_bar + gamma * u_tilde
+        x = u
+        out.append(x_bar)
+    return out

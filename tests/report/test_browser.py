@@ -12,6 +12,8 @@ from matplotlib import image
 
 from report_browser import show
 
+pytestmark = pytest.mark.same_everywhere  # what a browser draws
+
 SPACE = """
 return [...document.querySelectorAll('.plot')].find(f => f._fullLayout.scene);
 """

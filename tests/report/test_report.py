@@ -19,9 +19,15 @@ from geartrain.lab.report.interactive import spread_out
 from geartrain.lab.report.page import prose
 from report_run import reproduce, small
 
+pytestmark = pytest.mark.same_everywhere  # what a page contains
+
 FIGURES = ("kernel_svm", "kernel_svm_gamma", "log_density_time", "log_density_calls", "densities")
 
 
+# Paper: Figure 1
+# Paper: Figure 2
+# Paper: Figure 3
+# Paper: Figure 4
 def test_every_figure_is_there_and_drawn(report):
     for name in FIGURES:
         picture = image.imread(report.folder / "figures" / f"{name}.png")

@@ -1,1 +1,1 @@
-"""Compiled loops. Numba is imported here only, and these modules only when a kernel is needed."""
+"""Compiled loops: the only modules that import Numba, each imported when it is first needed."""

@@ -1,6 +1,6 @@
 """Compiled loops over a user's own Numba function ``component(x, k)``.
 
-Compiled anew for each such function, so not cached on disk.
+They are compiled again for each such function, so they are not cached on disk.
 """
 
 from __future__ import annotations
@@ -20,5 +20,5 @@ def is_compiled(fn: Any) -> bool:
 
 @cache
 def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """The loop, compiled when first called with a function."""
+    """The loop as a Numba function, compiled at its first call with a given component."""
     return njit(loop)

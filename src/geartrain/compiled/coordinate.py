@@ -1,24 +1,22 @@
 r"""Loops of the accelerated coordinate methods.
 
-All of them are one recursion on the main sequence x and the second sequence z, u = x - z:
+All of them are one recursion on the main sequence x and the second sequence z, with u = x - z:
 
-========  =========  ===============================================================
-symbol    name       meaning
-========  =========  ===============================================================
-kappa_t   ``k``      the derivative is asked at q = z + kappa_t u
-beta_t    ``be``     z moves towards q by this share
-a_t       ``a``      weight of the step of z
-========  =========  ===============================================================
+========  =============  =================================================================
+symbol    name           meaning
+========  =============  =================================================================
+kappa_t   ``kappa[t]``   the derivative is taken at q = z + kappa_t u
+beta_t    ``beta[t]``    z moves towards q by this share
+a_t       ``a[t]``       weight of the step of z
+========  =============  =================================================================
 
     x_+ = q + dx e_i,   z_+ = z + beta_t (q - z) + dz e_i,   so that
     u_+ = (1 - beta_t) kappa_t u + (dx - dz) e_i.
 
-Stored are z^ and u^ with z = z^ + s u^, u = r u^: a step changes s, r and one coordinate of each.
-When r falls below `FOLD`, s and r are folded into the vectors: O(n) work every few n steps, and no
-cancellation between z^ and s u^. A partial derivative of a quadratic is a dot product of one row
-with z^ and u^; for the others the products A z^ and A u^ are carried along.
-
-What the loops call stays in their file: Numba's cache of a loop looks at no other.
+Stored are z^ and u^ with z = z^ + s u^ and u = r u^, so that a step changes s, r and one coordinate
+of each. When r falls below `FOLD`, s and r are folded into the vectors: O(n) operations every few n
+steps, and no cancellation between z^ and s u^. A partial derivative of a quadratic is a dot product
+of one row with z^ and u^; for the other terms the products A z^ and A u^ are carried along.
 """
 
 from __future__ import annotations
@@ -31,29 +29,29 @@ from numba import njit
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from geartrain.compiled.losses import LOGISTIC, SMOOTHED_HINGE, LossCode, slope
+from geartrain.compiled.records import Schedule, Sequences, StepLengths
 from geartrain.compiled.vector_exp import exp_of_nonpositive
 from geartrain.oracles.protocols import Vector
 
-# With a threshold of 1e-6 the iterates lose two digits more.
+# With a threshold of 1e-6 the iterates lose two more digits.
 FOLD = 1e-3
 
-LOSSES = ("logistic", "squared", "smoothed_hinge", "huber", "squared_hinge")
-LOGISTIC, SQUARED, SMOOTHED_HINGE, HUBER, SQUARED_HINGE = range(5)
 # Sums may be reordered and products fused; NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "nsz"}
 
 
 # A term by coordinates: row i of `rows`, or of the sparse triple, is column i of A or Q. Each kind
-# has a type of its own, so that a loop is compiled for it alone.
+# has its own type, so that a loop is compiled for this kind alone.
 class Dense(NamedTuple):
-    """Quadratic, Q an array."""
+    """A Quadratic whose Q is an array."""
 
     rows: Vector
     b: Vector
 
 
 class Sparse(NamedTuple):
-    """Quadratic, Q sparse."""
+    """A Quadratic whose Q is sparse."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
@@ -62,139 +60,121 @@ class Sparse(NamedTuple):
 
 
 class DenseModel(NamedTuple):
-    """LinearModel, A an array."""
+    """A LinearModel whose A is an array."""
 
     rows: Vector
     y: Vector
     ridge: Vector  # l2 by coordinate
-    loss: int
-    param: float  # mu of smoothed_hinge, delta of huber
+    loss: LossCode
 
 
 class SparseModel(NamedTuple):
-    """LinearModel, A sparse."""
+    """A LinearModel whose A is sparse."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     data: Vector
     y: Vector
     ridge: Vector
-    loss: int
-    param: float
+    loss: LossCode
 
 
 class DenseSoftmax(NamedTuple):
-    """LogSumExp, A an array."""
+    """A LogSumExp whose A is an array."""
 
     rows: Vector
     c: Vector
 
 
 class SparseSoftmax(NamedTuple):
-    """LogSumExp, A sparse, without its empty rows."""
+    """A LogSumExp whose A is sparse; its empty rows are left out."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     data: Vector
     c: Vector
-    empty: float  # the number of rows left out
+    empty: float  # number of the rows that were left out
 
 
 Columns = Dense | Sparse | DenseModel | SparseModel | DenseSoftmax | SparseSoftmax
 
 
-@njit(cache=True)
-def _slope(loss: int, param: float, y: float, z: float) -> float:
-    """Derivative of the loss in the prediction z."""
-    if loss == SQUARED:
-        return z - y
-    if loss == HUBER:
-        return min(max(z - y, -param), param)
-    if loss == SQUARED_HINGE:
-        return -2.0 * y * max(0.0, 1.0 - y * z)
-    t = -y * z if loss == LOGISTIC else (1.0 - y * z) / param
-    if t >= 0.0:
-        return -y / (1.0 + math.exp(-t))
-    e = math.exp(t)
-    return -y * e / (1.0 + e)
-
-
-def partial(T: Columns, Pz: Vector, Pu: Vector, z: Vector, u: Vector, c: float, i: int) -> float:
-    """The i-th partial derivative of the term at z + c u; Pz, Pu are A z and A u."""
+def partial(T: Columns, P: Sequences, v: Sequences, c: float, i: int) -> float:
+    """The i-th partial derivative of the term at z + c u, where P holds A z and A u."""
     raise NotImplementedError("compiled code only")
 
 
-def move(T: Columns, Pz: Vector, Pu: Vector, i: int, dz: float, du: float) -> None:
-    """Carry the products along when coordinate i of z^ and u^ changes by dz and du."""
+def move(T: Columns, P: Sequences, i: int, dz: float, du: float) -> None:
+    """Update the products when coordinate i of z^ and u^ changes by dz and du."""
     raise NotImplementedError("compiled code only")
 
 
 @overload(partial, jit_options={"fastmath": _FAST})
-def _partial(T: Any, Pz: Any, Pu: Any, z: Any, u: Any, c: Any, i: Any) -> Any:
+def _partial(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
     return _PARTIAL[T.instance_class]
 
 
 @overload(move, jit_options={"fastmath": _FAST})
-def _move(T: Any, Pz: Any, Pu: Any, i: Any, dz: Any, du: Any) -> Any:
+def _move(T: Any, P: Any, i: Any, dz: Any, du: Any) -> Any:
     return _MOVE.get(T.instance_class, _move_nothing)
 
 
-def _dense(T: Any, Pz: Any, Pu: Any, z: Any, u: Any, c: Any, i: Any) -> Any:
+def _dense(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
     first = second = 0.0
-    for j in range(z.size):
-        first += T.rows[i, j] * z[j]
-        second += T.rows[i, j] * u[j]
+    for j in range(v.z.size):
+        first += T.rows[i, j] * v.z[j]
+        second += T.rows[i, j] * v.u[j]
     return first + c * second - T.b[i]
 
 
-def _sparse(T: Any, Pz: Any, Pu: Any, z: Any, u: Any, c: Any, i: Any) -> Any:
+def _sparse(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
     total = 0.0
     for l in range(T.indptr[i], T.indptr[i + 1]):
         j = T.indices[l]
-        total += T.data[l] * (z[j] + c * u[j])
+        total += T.data[l] * (v.z[j] + c * v.u[j])
     return total - T.b[i]
 
 
-def _dense_model(T: Any, Pz: Any, Pu: Any, z: Any, u: Any, c: Any, i: Any) -> Any:
+def _dense_model(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
     total = 0.0
-    if T.loss == LOGISTIC or T.loss == SMOOTHED_HINGE:
-        t, e = np.empty_like(Pz), np.empty_like(Pz)
-        for j in range(Pz.size):
-            margin = T.y[j] * (Pz[j] + c * Pu[j])
-            t[j] = -margin if T.loss == LOGISTIC else (1.0 - margin) / T.param
+    if T.loss.kind == LOGISTIC or T.loss.kind == SMOOTHED_HINGE:
+        t, e = np.empty_like(P.z), np.empty_like(P.z)
+        for j in range(P.z.size):
+            margin = T.y[j] * (P.z[j] + c * P.u[j])
+            t[j] = -margin if T.loss.kind == LOGISTIC else (1.0 - margin) / T.loss.param
             e[j] = -abs(t[j])
         exp_of_nonpositive(e)
-        for j in range(Pz.size):
+        for j in range(P.z.size):
             share = 1.0 if t[j] >= 0.0 else e[j]
             total -= T.rows[i, j] * T.y[j] * (share / (1.0 + e[j]))
     else:
-        for j in range(Pz.size):
-            total += T.rows[i, j] * _slope(T.loss, T.param, T.y[j], Pz[j] + c * Pu[j])
-    return total / Pz.size + T.ridge[i] * (z[i] + c * u[i])
+        for j in range(P.z.size):
+            total += T.rows[i, j] * slope(T.loss, T.y[j], P.z[j] + c * P.u[j])
+    return total / P.z.size + T.ridge[i] * (v.z[i] + c * v.u[i])
 
 
-def _sparse_model(T: Any, Pz: Any, Pu: Any, z: Any, u: Any, c: Any, i: Any) -> Any:
+def _sparse_model(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
     total = 0.0
     for l in range(T.indptr[i], T.indptr[i + 1]):
         j = T.indices[l]
-        total += T.data[l] * _slope(T.loss, T.param, T.y[j], Pz[j] + c * Pu[j])
-    return total / Pz.size + T.ridge[i] * (z[i] + c * u[i])
+        total += T.data[l] * slope(T.loss, T.y[j], P.z[j] + c * P.u[j])
+    return total / P.z.size + T.ridge[i] * (v.z[i] + c * v.u[i])
 
 
 @njit(cache=True, fastmath=_FAST)
-def _shifted_scores(Pz: Vector, Pu: Vector, c: float, top: float) -> tuple[float, Vector]:
-    """The largest score (or `top`, if that is larger), and the scores without it."""
-    scores = np.empty_like(Pz)
-    for j in range(Pz.size):
-        scores[j] = Pz[j] + c * Pu[j]
+def _shifted_scores(P: Sequences, c: float, top: float) -> tuple[float, Vector]:
+    """The largest of `top` and all scores, and the scores minus it."""
+    scores = np.empty_like(P.z)
+    for j in range(P.z.size):
+        scores[j] = P.z[j] + c * P.u[j]
         top = max(top, scores[j])
-    for j in range(Pz.size):
+    for j in range(P.z.size):
         scores[j] -= top
     return top, scores
 
 
-def _dense_softmax(T: Any, Pz: Any, Pu: Any, z: Any, u: Any, c: Any, i: Any) -> Any:
-    scores = _shifted_scores(Pz, Pu, c, Pz[0] + c * Pu[0])[1]
+def _dense_softmax(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
+    scores = _shifted_scores(P, c, P.z[0] + c * P.u[0])[1]
     exp_of_nonpositive(scores)
     total = mass = 0.0
     for j in range(scores.size):
@@ -203,9 +183,9 @@ def _dense_softmax(T: Any, Pz: Any, Pu: Any, z: Any, u: Any, c: Any, i: Any) -> 
     return total / mass - T.c[i]
 
 
-def _sparse_softmax(T: Any, Pz: Any, Pu: Any, z: Any, u: Any, c: Any, i: Any) -> Any:
+def _sparse_softmax(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
     # An empty row has score 0.
-    top, scores = _shifted_scores(Pz, Pu, c, 0.0 if T.empty > 0.0 else Pz[0] + c * Pu[0])
+    top, scores = _shifted_scores(P, c, 0.0 if T.empty > 0.0 else P.z[0] + c * P.u[0])
     exp_of_nonpositive(scores)
     total, mass = 0.0, T.empty * math.exp(-top)
     for j in range(scores.size):
@@ -215,21 +195,21 @@ def _sparse_softmax(T: Any, Pz: Any, Pu: Any, z: Any, u: Any, c: Any, i: Any) ->
     return total / mass - T.c[i]
 
 
-def _move_nothing(T: Any, Pz: Any, Pu: Any, i: Any, dz: Any, du: Any) -> Any:
+def _move_nothing(T: Any, P: Any, i: Any, dz: Any, du: Any) -> Any:
     pass
 
 
-def _move_dense(T: Any, Pz: Any, Pu: Any, i: Any, dz: Any, du: Any) -> Any:
-    for j in range(Pz.size):
-        Pz[j] += dz * T.rows[i, j]
-        Pu[j] += du * T.rows[i, j]
+def _move_dense(T: Any, P: Any, i: Any, dz: Any, du: Any) -> Any:
+    for j in range(P.z.size):
+        P.z[j] += dz * T.rows[i, j]
+        P.u[j] += du * T.rows[i, j]
 
 
-def _move_sparse(T: Any, Pz: Any, Pu: Any, i: Any, dz: Any, du: Any) -> Any:
+def _move_sparse(T: Any, P: Any, i: Any, dz: Any, du: Any) -> Any:
     for l in range(T.indptr[i], T.indptr[i + 1]):
         j = T.indices[l]
-        Pz[j] += dz * T.data[l]
-        Pu[j] += du * T.data[l]
+        P.z[j] += dz * T.data[l]
+        P.u[j] += du * T.data[l]
 
 
 _PARTIAL = {
@@ -249,62 +229,66 @@ _MOVE = {
 
 
 @njit(cache=True)
-def fold(z: Vector, u: Vector, s: float, r: float) -> None:
+def fold(v: Sequences, s: float, r: float) -> None:
     """z^ <- z^ + s u^, u^ <- r u^."""
-    for j in range(z.size):
-        z[j] += s * u[j]
-        u[j] *= r
+    for j in range(v.z.size):
+        v.z[j] += s * v.u[j]
+        v.u[j] *= r
+
+
+@njit(cache=True)
+def moves(
+    d: float, z_i: float, q_i: float, a: float, step_x: float, step_z: float, alpha: float,
+    composite: bool,
+) -> tuple[float, float]:  # fmt: skip
+    """The moves dx and dz of coordinate i, where d is the derivative of <beta, .> + term.
+
+    Plain: dx = -step_x_i d', dz = -a_t step_z_i d' with d' = d + alpha q_i, the derivative of phi.
+    Composite (APPROX): dz = -(d + alpha z_i)/(a_t/step_x_i + alpha), dx = a_t dz.
+    """
+    if composite:
+        dz = -(d + alpha * z_i) / (a / step_x + alpha)
+        return a * dz, dz
+    d += alpha * q_i
+    return -step_x * d, -a * step_z * d
 
 
 @njit(cache=True)
 def advance(
     tally: NDArray[np.int64],
     T: Columns,
-    Pz: Vector,
-    Pu: Vector,
-    z: Vector,
-    u: Vector,
+    P: Sequences,
+    v: Sequences,
     index: NDArray[np.int64],
-    k: Vector,
-    be: Vector,
-    a: Vector,
-    step_x: Vector,
-    step_z: Vector,
+    schedule: Schedule,
+    steps: StepLengths,
     beta: Vector,
     alpha: float,
-    composite: bool,
 ) -> None:
-    """Steps of a coordinate method on <beta, .> + alpha/2 |.|^2 + term, in place.
-
-    Plain: dx = -step_x_i d, dz = -a_t step_z_i d with d the derivative of phi. Composite (APPROX):
-    dz = -(d_i + beta_i + alpha z_i)/(a_t/step_x_i + alpha), dx = a_t dz with d that of the term.
-    """
+    """Make the coordinate steps of `index` on <beta, .> + alpha/2 |.|^2 + term, in place."""
+    z, u = v
     s, r = 0.0, 1.0
     for t in range(index.size):
         i = index[t]
-        c = s + k[t] * r
+        kappa, be, a = schedule.kappa[t], schedule.beta[t], schedule.a[t]
+        c = s + kappa * r
         tally[0] += 1
-        d = partial(T, Pz, Pu, z, u, c, i) + beta[i]
-        if composite:
-            dz = -(d + alpha * (z[i] + s * u[i])) / (a[t] / step_x[i] + alpha)
-            dx = a[t] * dz
-        else:
-            d += alpha * (z[i] + c * u[i])
-            dx = -step_x[i] * d
-            dz = -a[t] * step_z[i] * d
-        s += be[t] * k[t] * r
-        r *= (1.0 - be[t]) * k[t]
+        d = partial(T, P, v, c, i) + beta[i]
+        z_i, q_i = z[i] + s * u[i], z[i] + c * u[i]
+        dx, dz = moves(d, z_i, q_i, a, steps.x[i], steps.z[i], alpha, steps.composite)
+        s += be * kappa * r
+        r *= (1.0 - be) * kappa
         if r < FOLD:
-            fold(z, u, s, r)
-            fold(Pz, Pu, s, r)
+            fold(v, s, r)
+            fold(P, s, r)
             s, r = 0.0, 1.0
         du = (dx - dz) / r
         dz -= s * du
         z[i] += dz
         u[i] += du
-        move(T, Pz, Pu, i, dz, du)
-    fold(z, u, s, r)
-    fold(Pz, Pu, s, r)
+        move(T, P, i, dz, du)
+    fold(v, s, r)
+    fold(P, s, r)
 
 
 @njit(cache=True)
@@ -312,87 +296,75 @@ def advance_sum(
     tally_h: NDArray[np.int64],
     tally_g: NDArray[np.int64],
     H: Columns,
-    Hz: Vector,
-    Hu: Vector,
+    Ph: Sequences,
     G: Columns,
-    Gz: Vector,
-    Gu: Vector,
-    z: Vector,
-    u: Vector,
+    Pg: Sequences,
+    v: Sequences,
     index: NDArray[np.int64],
-    k: Vector,
-    be: Vector,
-    a: Vector,
-    step_x: Vector,
-    step_z: Vector,
+    schedule: Schedule,
+    steps: StepLengths,
 ) -> None:
     """`advance` on the sum of two terms."""
+    z, u = v
     s, r = 0.0, 1.0
     for t in range(index.size):
         i = index[t]
-        c = s + k[t] * r
+        kappa, be, a = schedule.kappa[t], schedule.beta[t], schedule.a[t]
+        c = s + kappa * r
         tally_h[0] += 1
-        d = partial(H, Hz, Hu, z, u, c, i)
+        d = partial(H, Ph, v, c, i)
         tally_g[0] += 1
-        d += partial(G, Gz, Gu, z, u, c, i)
-        s += be[t] * k[t] * r
-        r *= (1.0 - be[t]) * k[t]
+        d += partial(G, Pg, v, c, i)
+        dx, dz = moves(d, 0.0, 0.0, a, steps.x[i], steps.z[i], 0.0, False)
+        s += be * kappa * r
+        r *= (1.0 - be) * kappa
         if r < FOLD:
-            fold(z, u, s, r)
-            fold(Hz, Hu, s, r)
-            fold(Gz, Gu, s, r)
+            fold(v, s, r)
+            fold(Ph, s, r)
+            fold(Pg, s, r)
             s, r = 0.0, 1.0
-        dz = -a[t] * step_z[i] * d
-        du = (-step_x[i] * d - dz) / r
+        du = (dx - dz) / r
         dz -= s * du
         z[i] += dz
         u[i] += du
-        move(H, Hz, Hu, i, dz, du)
-        move(G, Gz, Gu, i, dz, du)
-    fold(z, u, s, r)
-    fold(Hz, Hu, s, r)
-    fold(Gz, Gu, s, r)
+        move(H, Ph, i, dz, du)
+        move(G, Pg, i, dz, du)
+    fold(v, s, r)
+    fold(Ph, s, r)
+    fold(Pg, s, r)
 
 
 @njit
 def advance_user(
     tally: NDArray[np.int64],
     coord: Any,
-    z: Vector,
-    u: Vector,
+    v: Sequences,
     index: NDArray[np.int64],
-    k: Vector,
-    be: Vector,
-    a: Vector,
-    step_x: Vector,
-    step_z: Vector,
+    schedule: Schedule,
+    steps: StepLengths,
     beta: Vector,
     alpha: float,
-    composite: bool,
 ) -> None:
-    """`advance` for a jitted ``coord(x, i)``, which is shown the whole point: O(n) a step."""
+    """`advance` for a jitted ``coord(x, i)``, which is given the whole point: O(n) per step."""
+    z, u = v
     q = np.empty_like(z)
     s, r = 0.0, 1.0
     for t in range(index.size):
         i = index[t]
-        c = s + k[t] * r
+        kappa, be, a = schedule.kappa[t], schedule.beta[t], schedule.a[t]
+        c = s + kappa * r
         for j in range(z.size):
             q[j] = z[j] + c * u[j]
         tally[0] += 1
         d = coord(q, i) + beta[i]
-        if composite:
-            dz = -(d + alpha * (z[i] + s * u[i])) / (a[t] / step_x[i] + alpha)
-            dx = a[t] * dz
-        else:
-            d += alpha * (z[i] + c * u[i])
-            dx = -step_x[i] * d
-            dz = -a[t] * step_z[i] * d
-        s += be[t] * k[t] * r
-        r *= (1.0 - be[t]) * k[t]
+        z_i, q_i = z[i] + s * u[i], z[i] + c * u[i]
+        dx, dz = moves(d, z_i, q_i, a, steps.x[i], steps.z[i], alpha, steps.composite)
+        s += be * kappa * r
+        r *= (1.0 - be) * kappa
         if r < FOLD:
-            fold(z, u, s, r)
+            fold(v, s, r)
             s, r = 0.0, 1.0
         du = (dx - dz) / r
         z[i] += dz - s * du
         u[i] += du
-    fold(z, u, s, r)
+    fold(v, s, r)

@@ -1,4 +1,4 @@
-"""Draws and weights of the coordinate methods, one number after the other."""
+"""Draws and weights of the coordinate methods, computed one after the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from geartrain.oracles.protocols import Vector
 
 @njit(cache=True)
 def draw(cumulative: Vector, guide: NDArray[np.int64], uniform: Vector) -> NDArray[np.int64]:
-    """Inverse of the distribution function, with a guide table: O(1) a draw in expectation."""
+    """Invert the distribution function with a guide table: O(1) per draw in expectation."""
     index = np.empty(uniform.size, dtype=np.int64)
     for t in range(uniform.size):
         x = uniform[t]
@@ -28,7 +28,7 @@ def draw(cumulative: Vector, guide: NDArray[np.int64], uniform: Vector) -> NDArr
 def estimating_sequence(
     A: float, B: float, S: float, sigma: float, steps: int
 ) -> tuple[Vector, Vector, Vector, float, float]:
-    """Weights of Nesterov and Stich: kappa, beta, a/B_+ of every step, and the last A and B."""
+    """Weights of Nesterov and Stich: kappa, beta and a/B_+ of every step, and the last A and B."""
     kappa, beta, push = np.empty(steps), np.empty(steps), np.empty(steps)
     for t in range(steps):
         # S^2 a^2 = (A + a)(B + sigma a), the larger root; S^2 = sigma only if n = 1 and g = 0
@@ -47,7 +47,7 @@ def estimating_sequence(
 
 @njit(cache=True)
 def thetas(theta: float, size: int) -> Vector:
-    """theta_+ = (sqrt(theta^4 + 4 theta^2) - theta^2)/2, from the first on."""
+    """The sequence theta_+ = (sqrt(theta^4 + 4 theta^2) - theta^2)/2 from the given first one."""
     out = np.empty(size)
     for t in range(size):
         out[t] = theta

@@ -1,4 +1,4 @@
-"""An exponential that the compiler can vectorise; a call of the C library's is not."""
+"""An exponential that the compiler can vectorise, unlike calls of the C library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numba import njit
 from geartrain.oracles.protocols import Vector
 
 _LOG2_E = 1.4426950408889634
-# ln 2 in two parts; the first has 21 zero bits at its end, so that k times it is exact.
+# ln 2 in two parts. The first ends in 21 zero bits, so that its product with k is exact.
 _LN2_HIGH = 0.6931471803691238
 _LN2_LOW = 1.9082149292705877e-10
 # Adding this leaves the nearest integer in the last bits of the sum.
@@ -23,10 +23,11 @@ _C = tuple(1.0 / math.factorial(k) for k in range(14))
 # Only products and sums may be fused: the rounding by `_ROUND` must not be reordered away.
 @njit(cache=True, fastmath={"contract"})
 def exp_of_nonpositive(x: Vector) -> None:
-    """Replace x <= 0 by exp(x), to three roundings; below -700, exp(-700) = 1e-304.
+    """Replace x <= 0 by exp(x), with an error of at most three roundings.
 
-    With k = round(x/ln 2) and r = x - k ln 2, exp(x) = 2^k exp(r), the second factor by its Taylor
-    polynomial of degree 13 (error 4e-18 at |r| = ln(2)/2), the first by its bits.
+    With k = round(x/ln 2) and r = x - k ln 2, exp(x) = 2^k exp(r). The second factor is a Taylor
+    polynomial of degree 13 (error 4e-18 at |r| = ln(2)/2), the first one is made from its bits.
+    Below -700 the result is exp(-700) = 1e-304.
     """
     scale = np.empty_like(x)
     for j in range(x.size):

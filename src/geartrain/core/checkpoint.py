@@ -11,15 +11,16 @@ array bytes                  little-endian, one array after the other
 
 The tree is a `Saved`. Its leaves are null, booleans, numbers and strings; every other node is an
 object with one of the keys ``array`` and ``scalar`` (a place in ``arrays``), ``table`` (columns of
-a tuple of rows), ``tuple``, ``list``, ``dict``, or ``class`` and ``fields``. A class is looked up
-among the dataclasses that geartrain has defined; nothing is imported and no other code is run on
-behalf of a file.
+a tuple of rows), ``tuple``, ``list``, ``dict``, ``enum`` (class and member), or ``class`` and
+``fields``. A class is looked up among the dataclasses and enumerations that geartrain has defined;
+nothing is imported and no other code is run on behalf of a file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -27,6 +28,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -41,6 +43,7 @@ FORMAT = 1
 _DIGEST = 32
 # The time between two files is at least this multiple of what writing one takes.
 _SPARE = 20.0
+_NUMBERS = itertools.count()  # of the temporary files of this process
 
 
 class CheckpointError(ValueError):
@@ -139,31 +142,54 @@ class Saver:
         except CheckpointError:  # a rule of the user's own is given again with `resume`
             self.rule = None
         self._due = -math.inf
-        self._warned = False
+        self._warned: set[str] = set()
+        self._written: tuple[int, ...] | None = None  # the file that this run has written last
         with contextlib.suppress(OSError), self.path.open("rb") as file:
             if file.read(len(MAGIC)) not in (MAGIC, b""):
                 raise CheckpointError(
                     f"{self.path} exists and is not a checkpoint; it would be overwritten"
                 )
 
-    def save(self, run: Callable[[], RunState], now: bool = False) -> None:
-        """Write what `run` gives, if it is time."""
+    def save(self, run: Callable[[], RunState], now: bool = False) -> tuple[str, ...]:
+        """Write what `run` gives, if it is time; what there is to tell, each thing once."""
         start = monotonic()
         if start < self._due and not now:
-            return
+            return ()
+        told = []
         try:
+            there = _identity(self.path)
+            if self._written is not None and there not in (None, self._written):
+                told.append(
+                    f"another run writes to {self.path}, too: give every run a checkpoint of its "
+                    "own"
+                )
             given = (self.rule, self.max_iter, self.given, self.every, self.fingerprint)
             write(self.path, dumps(Saved(run(), *given, self.heard)))
+            self._written = _identity(self.path)
         except (OSError, CheckpointError) as error:
-            if not self._warned:
-                self._warned = True
-                warnings.warn(
-                    f"the checkpoint could not be written, the run goes on without: {error}",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
+            told.append(f"the checkpoint could not be written, the run goes on without: {error}")
         end = monotonic()
         self._due = end + max(self.every, _SPARE * (end - start))
+        return tuple(text for text in told if self._is_new(text))
+
+    def _is_new(self, text: str) -> bool:
+        """Warn, unless the same kind of warning was given before."""
+        kind = text[:20]
+        if kind in self._warned:
+            return False
+        self._warned.add(kind)
+        with contextlib.suppress(RuntimeWarning):  # under -W error; the run goes on
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return True
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """What tells one file at `path` from the next."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 # Files ------------------------------------------------------------------------------------
@@ -171,7 +197,7 @@ class Saver:
 
 def write(path: Path, data: bytes) -> None:
     """Replace the file at `path` in one move that survives a crash of the machine."""
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}-{next(_NUMBERS)}.tmp")
     try:
         with temporary.open("wb") as file:
             file.write(data)
@@ -267,6 +293,8 @@ def _encode(value: Any, arrays: list[np.ndarray], places: dict[int, int]) -> Any
         return {"table": [_encode(column, arrays, places) for column in columns]}
     if type(value) in (tuple, list):
         return {type(value).__name__: [_encode(v, arrays, places) for v in value]}
+    if isinstance(value, Enum) and _class(name := _name(type(value))) is not None:
+        return {"enum": [name, value.name]}
     if isinstance(value, dict):
         pairs = value.items()
         return {"dict": [[_encode(p, arrays, places) for p in pair] for pair in pairs]}
@@ -329,9 +357,12 @@ def _decode(node: Any, arrays: list[np.ndarray]) -> Any:
     if kind in ("tuple", "list"):
         items = [_decode(v, arrays) for v in inside]
         return tuple(items) if kind == "tuple" else items
-    cls = _class(inside)
+    name = inside[0] if kind == "enum" else inside
+    cls = _class(name)
     if cls is None:
-        raise CheckpointError(f"the checkpoint holds a {inside!r}, which this geartrain has not")
+        raise CheckpointError(f"the checkpoint holds a {name!r}, which this geartrain has not")
+    if kind == "enum":
+        return cls[inside[1]]
     if {f.name for f in fields(cls)} != node["fields"].keys():
         raise CheckpointError(
             f"the checkpoint holds a {inside!r} with other fields: written by another version"
@@ -343,11 +374,12 @@ def _name(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _class(name: str) -> type | None:
-    """The dataclass of geartrain of that name, if there is one."""
+def _class(name: str) -> Any:
+    """The dataclass or enumeration of geartrain of that name, if there is one."""
     where, _, what = name.partition(":")
     if not where.startswith("geartrain."):
         return None
     cls = getattr(sys.modules.get(where), what, None)
-    own = isinstance(cls, type) and is_dataclass(cls) and _name(cls) == name
-    return cls if own else None
+    if not isinstance(cls, type) or _name(cls) != name:
+        return None
+    return cls if is_dataclass(cls) or issubclass(cls, Enum) else None

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from geartrain.core.calling_back import Callback, Callbacks
 from geartrain.core.checkpoint import Saver
+from geartrain.core.contracts import AnyMethod, State, check_state
 from geartrain.core.history import History
-from geartrain.core.run_state import Certificate, RunState, Watch
-from geartrain.core.status import Status
+from geartrain.core.interrupts import Interrupts
+from geartrain.core.loop import drive, goes_on
+from geartrain.core.points import Point
+from geartrain.core.run_state import RunState
+from geartrain.core.status import ROUNDING, Status
 from geartrain.core.stopping import Rule
+from geartrain.core.values import PaidValues
 from geartrain.oracles.ledger import NonFiniteAnswer
-from geartrain.oracles.protocols import Vector
+from geartrain.oracles.protocols import Vector, answers
 from geartrain.problem import Sum
 
 if TYPE_CHECKING:  # imported when a run ends: SciPy's part of it takes a while
     from geartrain.core.result import Result
 
-Callback = Callable[..., Any]
+
+class RunOver(BaseException):
+    """Ends a run inside an iteration. No oracle and no method can take it for an error."""
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
 
 
 class Run:
@@ -32,36 +43,39 @@ class Run:
     def __init__(
         self,
         problem: Sum,
-        method: Any,
+        method: AnyMethod,
         rule: Rule,
         *,
         max_iter: int,
         callbacks: Sequence[Callback] = (),
         plan: str = "",
-        watch: Watch | None = None,
         resume: RunState | None = None,
         checkpoint: Saver | None = None,
+        interrupts: Interrupts | None = None,
     ) -> None:
         self.problem, self.method, self.rule = problem, method, rule
+        self._exceeded = getattr(rule, "exceeded", None)  # of rules of time and calls
         self.max_iter, self.plan = max_iter, plan
-        self.watch, self.left = watch, ""
         self.checkpoint = checkpoint
+        self.callbacks = Callbacks(callbacks)
+        self.interrupts = Interrupts() if interrupts is None else interrupts
+        self.calls = problem.ledger.calls
+        self.paid = PaidValues(problem)
+        self.history = History(tuple(self.calls))
+        self.k = 0
+        self.state: State | None = None
+        self.x0: Vector | None = None
+        self.best: Point | None = None
+        self._grad0 = self._f0 = math.nan  # |grad f| and f at x0
+        self._spent = 0.0  # seconds of earlier runs and before the last pause
+        self._since = math.nan  # when the clock was started, nan while it stands
+        self._asked_bound = math.inf  # the bound at which the gradient was last asked for
+        # Of the current state: f and |grad f| as far as known, and where the rule last looked.
+        self._f = self._grad_norm = math.nan
+        self._looked_at: Point | None = None
         # After the last complete iteration: the state, and how many rows and notes belong to it.
         self._complete: tuple[RunState, int, int] | None = None
         self._ended: Status | None = None  # how an earlier run was ended by its rule
-        self._closing = [e for c in callbacks if callable(e := getattr(c, "close", None))]
-        self.callbacks = [_accepting(c) for c in callbacks]
-        self.calls = problem.ledger.calls
-        self.history = History(tuple(self.calls))
-        self.state: Any = None
-        self.k = 0
-        self.best_x: Vector | None = None
-        self.best_f = self.best_grad_norm = math.nan
-        self._grad0 = math.nan
-        self._spent = 0.0  # seconds of earlier runs and before the last pause
-        self._since = perf_counter()
-        self._asked_bound = math.inf  # the bound at which the gradient was last asked for
-        self._f = self._grad_norm = math.nan
         if resume is not None:
             self._continue(resume)
 
@@ -69,56 +83,73 @@ class Run:
         self.state, self.k, self._spent = old.state, old.iteration, old.seconds
         self.calls.update(old.calls)
         self.problem.ledger.seconds.update(old.oracle_seconds)
-        self.best_x, self.best_f = old.best_x, old.best_f
-        self.best_grad_norm, self._grad0 = old.best_grad_norm, old.initial_grad_norm
+        self.x0, self.best = old.x0, old.best
+        self._grad0, self._f0 = old.initial_grad_norm, old.initial_value
+        self.paid.remember(old.best.x, old.best_values)
         self._asked_bound = old.asked_bound
         self.history.rows.extend(old.rows)
         self.history.notes.extend(old.notes)
-        self.left = old.left
         self._ended = None if old.status is None else Status(old.status)
-        if hasattr(self.method, "solve") and self._ended is None:
+        if self._ended is None and not goes_on(self.method):
             name = type(self.method).__name__
             note = f"{name} cannot be stepped: started again from the last point"
             self.history.notes.append((self.k, note))
             self.plan += f"; {note}"
-        self._set_complete(old.status)
+        self._set_complete(self._ended)
 
     # What a rule sees -------------------------------------------------------------------
 
     @property
     def seconds(self) -> float:
         """Seconds of the method; the clock stands while a row is recorded."""
-        return self._spent
-
-    @property
-    def A(self) -> float:
-        """The A_k of the outer loop."""
-        return float(self.state.A)
+        running = not math.isnan(self._since)
+        return self._spent + (perf_counter() - self._since if running else 0.0)
 
     def f(self) -> float:
-        """F at the current point, uncounted."""
+        """f at the current point, uncounted."""
         if math.isnan(self._f):
             if self.problem.monitor is None:
                 raise TypeError("stop.Value needs terms that give values")
-            self._f = self.problem.monitor(self.state.point)
+            self._f = self.problem.monitor(self._now.point)
             if math.isnan(self._f):
                 raise NonFiniteAnswer("f is NaN")
+        self._looked_at = self._points()[0]
         return self._f
-
-    def initial_grad_norm(self) -> float:
-        """|grad f(x0)|."""
-        return self._grad0
 
     def grad_norm(self, threshold: float) -> float:
         """|grad f|; a method that does not know it is asked when it is likely small."""
         if math.isnan(self._grad_norm) and self._worth_asking(threshold):
-            self._resume_clock()
-            self._grad_norm = self.problem.geometry.norm(self.problem.grad(self.state.point))
-            self._pause_clock()
+            self._ask_gradient()
+        self._looked_at = self._points()[-1]
         return self._grad_norm
 
+    def initial_grad_norm(self) -> float:
+        """|grad f(x0)|; asked for where the method does not know it."""
+        if math.isnan(self._grad0) and self.k == 0:
+            self._ask_gradient()
+            self._grad0 = self._grad_norm
+        return self._grad0
+
+    def gap(self) -> float:
+        """The smallest bound on f - f* that is proven with what the rule states; inf if none."""
+        assert self.x0 is not None
+        bounds = [(p.certificate(self.problem, self.x0, self.rule), p) for p in self._points()]
+        known = [(c.bound, p) for c, p in bounds if c is not None]
+        if not known:
+            return math.inf
+        bound, self._looked_at = min(known, key=lambda pair: pair[0])
+        return bound
+
+    @property
+    def _now(self) -> State:
+        assert self.state is not None
+        return self.state
+
+    def _points(self) -> tuple[Point, ...]:
+        return Point.of(self._now, self._f, self._grad_norm)
+
     def _worth_asking(self, threshold: float) -> bool:
-        bound = float(self.state.grad_bound)
+        bound = float(self._now.grad_bound)
         if not math.isnan(bound):
             if bound > threshold or bound > 0.5 * self._asked_bound:
                 return False
@@ -127,263 +158,270 @@ class Run:
         # Nothing to go by: ask at iterations that grow by a tenth.
         return self.k > 0 and math.floor(_tenths(self.k)) > math.floor(_tenths(self.k - 1))
 
+    def _ask_gradient(self) -> None:
+        self._start_clock()
+        self._grad_norm = self.problem.geometry.norm(self.problem.grad(self._now.point))
+        self._stop_clock()
+
     # The loop ---------------------------------------------------------------------------
 
+    @np.errstate(all="ignore")  # what overflows is reported by its status, not by warnings
     def go(self, x0: Vector) -> Result:
         """Run to the end; Ctrl-C and a non-finite answer give a result, too."""
-        status, detail = Status.MAX_ITER, ""
-        try:
-            self._resume_clock()
-            if self.best_x is None:
-                self.best_x = x0
-            if self._ended is not None:
-                status = self._ended
-            elif hasattr(self.method, "solve"):
-                status = self._run_whole(x0)
-            else:
-                status = self._run_steps(x0)
-        except NonFiniteAnswer as error:
-            status, detail = Status.NON_FINITE, f" ({error})"
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-        except Exception as error:
-            self._pause_clock()  # its value goes into the result
-            failed = self._result(Status.FAILED, f" ({error!r})")
-            error.partial_result = failed  # type: ignore[attr-defined]
-            raise
-        finally:
-            self._pause_clock()
+        if self.x0 is None:
+            self.x0 = x0
+        if self.best is None:
+            self.best = Point(x0)
+        with self.interrupts, np.errstate(all="ignore"):
+            error: BaseException | None = None
+            try:
+                with self.interrupts.raising():
+                    status, detail = self._run(x0)
+            except KeyboardInterrupt:
+                status, detail = Status.INTERRUPTED, ""
+            except BaseException as raised:
+                status, detail, error = Status.FAILED, f" ({raised!r})", raised
+            self.interrupts.over = True
+            self._stop_clock()
+            self.problem.ledger.guard = self.problem.ledger.room = None
             self._save(now=True)
-            for close in self._closing:
-                close()
-        return self._result(status, detail)
+            self.callbacks.close()
+            result = self._result(status, detail)
+        if error is not None:
+            error.partial_result = result  # type: ignore[attr-defined]
+            raise error
+        return result
 
-    def _save(self, now: bool = False) -> None:
-        """Write a checkpoint of the last complete iteration, if it is time."""
-        if self.checkpoint is None or self._complete is None:
-            return
-        done, n_rows, n_notes = self._complete
-        rows, notes = self.history.rows, self.history.notes
-        self.checkpoint.save(
-            lambda: replace(done, rows=tuple(rows[:n_rows]), notes=tuple(notes[:n_notes])), now
-        )
+    def _run(self, x0: Vector) -> tuple[Status, str]:
+        """How the iterations ended, and what there is to say about it."""
+        if self._ended is not None:
+            return self._ended, ""
+        self.problem.ledger.guard = self._guard
+        if callable(room := getattr(self.rule, "room", None)):
+            self.problem.ledger.room = partial(room, self)
+        self._start_clock()
+        try:
+            if self.interrupts.pending:
+                return Status.INTERRUPTED, ""
+            if self.state is not None and self.k >= self.max_iter:
+                return Status.MAX_ITER, ""
+            drive(self.method, self.problem, x0, self._report, self.state)
+        except RunOver as over:
+            return over.status, ""
+        except NonFiniteAnswer as error:
+            return Status.NON_FINITE, f" ({error})"
+        if self._ended is None:  # a whole method gave up
+            self._ended = Status.STALLED
+            self._set_complete(self._ended)
+        return self._ended, ""
 
-    def _set_complete(self, status: int | None) -> None:
-        if self.checkpoint is not None:
-            n_rows, n_notes = len(self.history.rows), len(self.history.notes)
-            self._complete = self._run_state(status), n_rows, n_notes
-
-    def _run_steps(self, x0: Vector) -> Status:
-        status = None
-        if self.state is None:
-            self.state = self.method.init(self.problem, x0)
-            status = self.record()
-        while status is None:
-            if self.k >= self.max_iter:
-                return Status.MAX_ITER
-            if self.watch is not None and (reason := self.watch.leave(self.state)):
-                self.left, self.method = reason, self.watch.fallback
-                self.history.notes.append((self.k, f"method changed: {reason}"))
-                return self._run_whole(self.state.point)
-            self.state = self.method.step(self.problem, self.state)
-            self.k += 1
-            status = self.record()
-        return status
-
-    def _run_whole(self, x0: Vector) -> Status:
-        """A method that cannot be stepped reports its states and is told when to stop."""
-        ended: Status | None = None
-
-        def report(state: Any) -> bool:
-            nonlocal ended
+    def _report(self, state: State) -> bool:
+        """Take a new state from the method; True if it should end."""
+        check_state(state, self.method)
+        with self.interrupts.raising(False):  # what follows belongs together
+            self._stop_clock()
             self.k += self.state is not None
             self.state = state
-            ended = self.record()
-            if ended is None and self.k >= self.max_iter:
-                ended = Status.MAX_ITER
-            return ended is not None
+            self._ended = self._record()
+            if self._ended is None and self.k >= self.max_iter:
+                self._ended = Status.MAX_ITER
+            self._start_clock()
+        return self._ended is not None
 
-        self.method.solve(self.problem, x0 if self.state is None else self.state.point, report)
-        if ended is None and self.watch is not None and self.watch.rescue is not None:
-            reason, self.left = self.watch.stalled(self.left)
-            self.history.notes.append((self.k, f"method changed: {reason}"))
-            self.method, self.watch = self.watch.rescue, self.watch.settled()
-            self.state = self.method.init(self.problem, self.best_x)
-            return self._run_steps(x0)
-        if ended is None:
-            self._set_complete(Status.STALLED)
-        return Status.STALLED if ended is None else ended
-
-    def record(self) -> Status | None:
-        """Look at the new state: a row of history, the best point, the stopping rule."""
-        self._pause_clock()
-        state = self.state
+    def _record(self) -> Status | None:
+        """Look at the new state: the stopping rule, the best point, a row of history."""
+        state, norm = self._now, self.problem.geometry.norm
         self._f = float(state.value)
-        grad = state.grad
-        self._grad_norm = math.nan if grad is None else self.problem.geometry.norm(grad)
+        self._grad_norm = math.nan if state.grad is None else norm(state.grad)
+        self._looked_at = None
         if self.k == 0:
-            self._grad0 = self._grad_norm
+            self._set_start()
+        status = None
         try:
-            status = self.rule.check(self)
+            with self.interrupts.raising():
+                status = self.rule.check(self)
         finally:  # a rule may ask an oracle that fails; the state is good all the same
-            self._keep_best()
+            self._keep_best(status)
             self._add_row()
         if status is None and state.stalled:
             status = Status.STALLED
         self._set_complete(status)
         self._save()
-        if self.callbacks:
-            status = self._call_back() or status
-        self._resume_clock()
-        return status
+        with self.interrupts.raising():
+            stop = bool(self.callbacks) and self._call_back()
+        return Status.STOPPED if stop and status is None else status
+
+    def _set_start(self) -> None:
+        """What is known at x0; a method may start elsewhere."""
+        assert self.x0 is not None
+        known = self.paid.known(self.x0)
+        self._grad0, self._f0 = self._grad_norm, sum(known.values())
+        if len(known) < 2:
+            self._f0 = self._f if self._now.point is self.x0 else math.nan
+
+    def _keep_best(self, status: Status | None) -> None:
+        """The point where the rule was met; until then the best one that is finite."""
+        if status is Status.CONVERGED and self._looked_at is not None:
+            self.best = self._looked_at
+            return
+        assert self.best is not None and self.x0 is not None
+        points, state = self._points(), self._now
+        new = points[-1] if math.isnan(points[0].f) else points[0]
+        if state.grad is not None and new.x is state.grad_point:
+            slope = self.problem.geometry.dot(state.grad, self.x0 - new.x)
+            new = replace(new, below=bool(slope >= 0.0))
+            unsure = not new.below and self.best.x is self.x0 and math.isnan(new.f)
+        else:
+            unsure = False
+        if new.is_finite and new.better_than(self.best) and not unsure:
+            self.best = new
 
     def _add_row(self) -> None:
-        state = self.state
-        self.history.append(
-            (
-                self._spent,
-                self.k,
-                self._f,
-                self._grad_norm,
-                float(state.L),
-                float(state.A),
-                float(state.ms_ratio),
-                *self.calls.values(),
-            )
-        )
+        state = self._now
+        numbers = (self._f, self._grad_norm, float(state.L), float(state.A), float(state.ms_ratio))
+        self.history.append((self._spent, self.k, *numbers, *self.calls.values()))
         if state.note:
             self.history.notes.append((self.k, state.note))
         for oracle in (self.problem.h, self.problem.g):  # a term may have something to tell, too
             for note in getattr(oracle.term, "pop_notes", tuple)():
                 self.history.notes.append((self.k, note))
 
-    def _keep_best(self) -> None:
-        """Smaller f where it is known, else smaller gradient, else the newest."""
-        if not (math.isnan(self._f) or math.isnan(self.best_f)):
-            better = self._f <= self.best_f
-        elif not (math.isnan(self._grad_norm) or math.isnan(self.best_grad_norm)):
-            better = self._grad_norm <= self.best_grad_norm
-        else:
-            better = True
-        if better:
-            known = math.isnan(self._f) and not math.isnan(self._grad_norm)
-            known = known and self.state.grad is not None
-            self.best_x = self.state.grad_point if known else self.state.point
-            self.best_f, self.best_grad_norm = self._f, self._grad_norm
+    def _guard(self, key: str) -> None:
+        """Before every call of an oracle: budgets, callbacks and Ctrl-C end an iteration, too."""
+        if self.interrupts.pending:
+            raise RunOver(Status.INTERRUPTED)
+        status = None if self._exceeded is None else self._exceeded(self, key)
+        if status is not None:
+            raise RunOver(status)
+        if self.callbacks and self.state is not None and self.callbacks.due(self.seconds):
+            self._stop_clock()
+            stop = self._call_back(inside=True)
+            self._start_clock()
+            if stop:
+                raise RunOver(Status.STOPPED)
 
-    def _call_back(self) -> Status | None:
-        from geartrain.core.result import Intermediate
-
-        assert self.best_x is not None
-        seen = Intermediate(
-            x=np.array(self.problem.geometry.leave(self.best_x)),
-            fun=self.best_f,
+    def _call_back(self, inside: bool = False) -> bool:
+        """Whether a callback wants to stop."""
+        assert self.best is not None
+        return self.callbacks.call(
+            inside,
+            x=np.array(self.problem.geometry.leave(self.best.x)),
+            fun=self.best.f,
             nit=self.k,
-            grad_norm=self.best_grad_norm,
+            grad_norm=self.best.grad_norm,
             calls=dict(self.calls),
             seconds=self._spent,
         )
-        for callback in self.callbacks:
-            try:
-                answer = callback(seen)
-                if isinstance(answer, (bool, np.bool_)) and answer:
-                    return Status.STOPPED
-            except StopIteration:
-                return Status.STOPPED
-        return None
 
-    def _pause_clock(self) -> None:
+    def _start_clock(self) -> None:
+        self._since = perf_counter()
+
+    def _stop_clock(self) -> None:
         if not math.isnan(self._since):
             self._spent += perf_counter() - self._since
         self._since = math.nan
 
-    def _resume_clock(self) -> None:
-        self._since = perf_counter()
+    # Going on, and the result -----------------------------------------------------------
 
-    # The result -------------------------------------------------------------------------
-
-    def _result(self, status: Status, detail: str) -> Result:
-        from geartrain.core.result import Result
-
-        assert self.best_x is not None
-        fun = self.best_f
-        if math.isnan(fun) and self.problem.monitor is not None and self.state is not None:
-            try:
-                fun = self.problem.monitor(self.best_x)
-            except (Exception, KeyboardInterrupt) as error:  # nothing that was computed is lost
-                detail += f" f could not be evaluated: {error!r}."
-        p = self.problem
-        return Result(
-            x=np.array(self.problem.geometry.leave(self.best_x)),
-            fun=fun,
-            grad_norm=self.best_grad_norm,
-            success=status == Status.CONVERGED,
-            status=status,
-            message=status.message + detail,
-            nit=self.k,
-            calls=dict(self.calls),
-            seconds=dict(p.ledger.seconds),
-            history=self.history,
-            certificate=self._certificate(),
-            constants={"L_h": p.L_h, "L_g": p.L_g, "mu": p.mu},
-            plan=self.plan if self.watch is None else self.watch.told(self.left),
-            state=self._result_state(),
-        )
-
-    def _certificate(self) -> Certificate | None:
-        """f(x) - f* <= |grad f(x)|^2 / (2 mu), or R^2/(2 A_N) where the rule states R."""
-        mu = self.problem.mu
-        if mu.value and not math.isnan(self.best_grad_norm):
-            bound = self.best_grad_norm**2 / (2.0 * mu.value)
-            return Certificate(bound, f"f is {mu.value:.6g}-strongly convex (mu is {mu.source})")
-        R = getattr(self.rule, "R", None)
-        if R is not None and self.state is not None and self.state.A > 0:
-            return Certificate(R**2 / (2.0 * self.state.A), f"|x0 - x*| <= {R:g}, f convex")
-        return None
-
-    def _result_state(self) -> RunState | None:
-        if self.state is None:
-            return None
-        rows, notes = tuple(self.history.rows), tuple(self.history.notes)
-        return replace(self._run_state(None), rows=rows, notes=notes)
-
-    def _run_state(self, status: int | None) -> RunState:
-        """As it is now, without the history: copying that at every iteration would be slow."""
-        assert self.best_x is not None
-        return RunState(
+    def _set_complete(self, status: int | None) -> None:
+        """Keep the state after an iteration; rows and notes follow when it is used."""
+        assert self.best is not None and self.x0 is not None
+        unknown = math.isnan(self.best.f)
+        state = RunState(
             method=self.method,
-            state=self.state,
+            state=self._now,
             iteration=self.k,
             seconds=self._spent,
             calls=dict(self.calls),
             oracle_seconds=dict(self.problem.ledger.seconds),
+            x0=self.x0,
             initial_grad_norm=self._grad0,
+            initial_value=self._f0,
             asked_bound=self._asked_bound,
-            best_x=self.best_x,
-            best_f=self.best_f,
-            best_grad_norm=self.best_grad_norm,
+            best=self.best,
+            best_values=self.paid.known(self.best.x) if unknown else {},
             rows=(),
             notes=(),
             seed=self.problem.seed,
-            exchanged=self.problem.h.name == "g",
-            watch=None if self.watch is None else self.watch.without_problem(),
-            left=self.left,
             status=None if status is None else int(status),
         )
+        self._complete = state, len(self.history.rows), len(self.history.notes)
+
+    def _save(self, now: bool = False) -> None:
+        """Write a checkpoint of the last complete iteration, if it is time."""
+        if self.checkpoint is not None and self._complete is not None:
+            for note in self.checkpoint.save(self._going_on, now):
+                self.history.notes.append((self.k, note))
+
+    def _going_on(self) -> RunState:
+        assert self._complete is not None
+        state, n_rows, n_notes = self._complete
+        rows, notes = self.history.rows[:n_rows], self.history.notes[:n_notes]
+        return replace(state, rows=tuple(rows), notes=tuple(notes))
+
+    def _result(self, status: Status, detail: str) -> Result:
+        from geartrain.core.result import Result
+
+        assert self.best is not None and self.x0 is not None
+        going_on = None
+        if self._complete is not None:
+            going_on = replace(self._going_on(), status=None)
+            detail += self._close(status)
+        rounding = status is Status.STALLED and self._now.rounding
+        p, best = self.problem, self.best
+        return Result(
+            x=np.array(p.geometry.leave(best.x)),
+            fun=best.f,
+            grad_norm=best.grad_norm,
+            success=status == Status.CONVERGED,
+            status=status,
+            message=(ROUNDING if rounding else status.message) + detail,
+            nit=self.k,
+            calls=dict(self.calls),
+            seconds=dict(p.ledger.seconds),
+            history=self.history,
+            certificate=best.certificate(p, self.x0, self.rule),
+            constants={"L_h": p.L_h, "L_g": p.L_g, "mu": p.mu},
+            plan=self._plan(),
+            state=going_on,
+        )
+
+    def _close(self, status: Status) -> str:
+        """f at the best point and the calls after the last row; what went wrong, in words."""
+        rows, before, detail = self.history.rows, tuple(self.calls.values()), ""
+        if self.problem.monitor is not None:
+            try:
+                with self.interrupts.raising():
+                    self._evaluate_best(status)
+            except (Exception, KeyboardInterrupt) as error:  # nothing that was computed is lost
+                detail = f" f could not be evaluated: {error!r}."
+        assert self.best is not None
+        calls, best = tuple(self.calls.values()), self.best
+        if rows[-1][-len(calls) :] != before:  # of an iteration that was not completed
+            unknown = (math.nan,) * 3
+            rows.append((self._spent, self.k, best.f, best.grad_norm, *unknown, *calls))
+        elif before != calls:
+            f = best.f if best.x is self._now.point else rows[-1][2]
+            rows[-1] = (*rows[-1][:2], f, *rows[-1][3 : -len(calls)], *calls)
+        return detail
+
+    def _evaluate_best(self, status: Status) -> None:
+        """f at the best point; x0 is the best one after a run in vain."""
+        assert self.best is not None and self.x0 is not None
+        if math.isnan(self.best.f):
+            self.best = replace(self.best, f=self.paid.f(self.best.x))
+        if status is Status.CONVERGED or self.best.below or self.best.x is self.x0:
+            return
+        oracles = (self.problem.h, self.problem.g)
+        if math.isnan(self._f0) and all("value" in answers(oracle.term) for oracle in oracles):
+            self._f0 = self.paid.f(self.x0)
+        if self._f0 < self.best.f:
+            self.best = Point(self.x0, self._f0, self._grad0)
+
+    def _plan(self) -> str:
+        describe = getattr(self.method, "describe", None)
+        return self.plan if describe is None else describe(self.problem, self.state)
 
 
 def _tenths(k: int) -> float:
     return math.log(k) / math.log(1.1) if k > 0 else -1.0
-
-
-def _accepting(callback: Callback) -> Callable[[Any], Any]:
-    """SciPy's two forms: ``callback(intermediate_result)`` by that name, or ``callback(x)``."""
-    if not callable(callback):
-        raise TypeError(f"callback must be callable or a list of callables, got {callback!r}")
-    try:
-        names = list(inspect.signature(callback).parameters)
-    except (TypeError, ValueError):
-        names = []
-    if names == ["intermediate_result"]:
-        return lambda seen: callback(intermediate_result=seen)
-    return lambda seen: callback(seen.x)

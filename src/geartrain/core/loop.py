@@ -1,9 +1,7 @@
-"""The loop that all three levels share: step until a rule says stop.
+"""The loops that all levels share: step until a rule says stop.
 
-A *method* is a frozen set of parameters with ``init(problem, x0) -> state`` and a pure
-``step(problem, state) -> state``. A *rule* is a function of the state. The outer loop adds
-records and budgets (`geartrain.core.driver`); the middle and the inner loop are `iterate`
-and `solve_model`.
+The outer loop is `drive`, to which `geartrain.core.driver` adds records and budgets; the middle and
+the inner loop are `iterate` and `solve_model`.
 """
 
 from __future__ import annotations
@@ -11,86 +9,60 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from geartrain.core.contracts import AcceptRule, AnyMethod, InnerMethod, Report, State, WholeMethod
+from geartrain.oracles.ledger import Oracle, in_gradients
 from geartrain.oracles.protocols import Vector
-from geartrain.problem import Model
+from geartrain.problem import Model, Sum
+
+T = TypeVar("T")
 
 
-class State:
-    """What the driver may ask of a state, with the answers of a method that knows nothing more.
+def drive(
+    method: AnyMethod, problem: Sum, x0: Vector, report: Report, state: State | None = None
+) -> None:
+    """Run any outer method from x0, or from `state` on, until `report` answers True.
 
-    ``point`` is the method's output so far. ``grad`` is the gradient of f at ``grad_point``
-    where the method happens to know it; ``grad_bound`` an upper bound of its norm at ``point``
-    that rests on the stated constants, where that is all there is.
+    It returns earlier where a `WholeMethod` finds no further progress.
     """
-
-    A: float = math.nan
-    L: float = math.nan
-    ms_ratio: float = math.nan
-    value: float = math.nan  # f(point), where known
-    grad_bound: float = math.nan
-    stalled: bool = False  # rounding errors prevent progress
-    note: str = ""  # something worth a line in the history
-
-    @property
-    def point(self) -> Vector:
-        """The method's output so far."""
-        raise AttributeError("point")
-
-    @property
-    def grad_point(self) -> Vector:
-        """The point whose gradient is known."""
-        return self.point
-
-    @property
-    def grad(self) -> Vector | None:
-        """Gradient of f at `grad_point`, if known."""
-        return None
+    if isinstance(method, WholeMethod):
+        if state is None:
+            method.solve(problem, x0, report)
+        elif goes_on(method):
+            method.resume(problem, state, report)  # type: ignore[attr-defined]
+        else:
+            method.solve(problem, state.point, report)
+        return
+    if state is None:
+        state = method.init(problem, x0)
+        if report(state):
+            return
+    while True:
+        state = method.step(problem, state)
+        if report(state):
+            return
 
 
-S = TypeVar("S")
+def goes_on(method: AnyMethod) -> bool:
+    """Whether `method` can go on from a state exactly as if it had not been stopped."""
+    return not isinstance(method, WholeMethod) or callable(getattr(method, "resume", None))
+
+
+def ceiling(number: float) -> int:
+    """The next whole number; a very large one for what is larger or infinite."""
+    return math.ceil(min(number, 2.0**62))
 
 
 def iterate(
-    step: Callable[[S], S], state: S, done: Callable[[S], bool], limit: int
-) -> tuple[S, int]:
+    step: Callable[[T], T], state: T, done: Callable[[T], bool], limit: int
+) -> tuple[T, int]:
     """Step until `done` or `limit` steps; the state and the number of steps."""
     k = 0
     while not done(state) and k < limit:
         state = step(state)
         k += 1
     return state, k
-
-
-class InnerState(Protocol):
-    """State of an inner method: a point and the gradient of g there."""
-
-    @property
-    def v(self) -> Vector: ...
-
-    @property
-    def grad_g(self) -> Vector: ...
-
-
-class InnerMethod(Protocol):
-    """A method M_inn for phi (Assumption 4 of the paper).
-
-    ``init`` may be given the gradient of g at v0 where it is known. ``limit`` is the number of
-    steps after which a run that has not met its rule is given up.
-    """
-
-    needs: ClassVar[tuple[str, ...]]
-
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> Any: ...
-
-    def step(self, phi: Model, state: Any) -> Any: ...
-
-    def limit(self, phi: Model) -> int: ...
-
-
-# (v, grad g(v), grad phi(v)) -> may the inner method stop here?
-AcceptRule = Callable[[Vector, Vector, Vector], bool]
 
 
 @dataclass(frozen=True)
@@ -103,7 +75,26 @@ class InnerRun:
     steps: int
     accepted: bool  # the rule was met
     floor: bool  # ended because the residual is rounding error
-    state: Any  # of the inner method, for what a next run may use
+    state: Any  # of the inner method, for the warm start of the next run
+    gave_up: bool = False  # the method found no further step
+
+
+# Paper: Assumption 3
+def basic_calls(g: Oracle, needs: tuple[str, ...]) -> int:
+    """Calls of g's basic oracle so far, by Assumption 3 of the paper.
+
+    The basic oracle answers what an inner method `needs`: gradients, partial derivatives, gradients
+    of summands or values. A gradient is n calls of the second and m of the third.
+    """
+    calls, name = g.ledger.calls, g.name
+    if "coord" in needs:
+        return g.n * calls[f"{name}.grad"] + calls[f"{name}.coord"]
+    m = int(getattr(g.term, "n_components", None) or 1)
+    if "component" in needs:
+        return m * calls[f"{name}.grad"] + calls[f"{name}.component"]
+    if "value" in needs:
+        return calls[f"{name}.value"]
+    return math.ceil(in_gradients(calls, name, g.n, m))
 
 
 def solve_model(
@@ -113,23 +104,28 @@ def solve_model(
     accept: AcceptRule,
     *,
     grad_g0: Vector | None = None,
-    steps: int | None = None,
+    calls: int | None = None,
+    warm: Any = None,
 ) -> InnerRun:
-    """Run `inner` on `phi` from `v0` until `accept`, or for a fixed number of `steps`."""
+    """Run `inner` on `phi` from `v0` until `accept`, or for at least so many basic `calls` of g."""
     norm = phi.geometry.norm
-    state = inner.init(phi, v0, grad_g0)
-    limit = inner.limit(phi) if steps is None else steps
-    k = 0
+    before = 0 if calls is None else basic_calls(phi.g, inner.needs)
+    state = inner.init(phi, v0, grad_g0, warm)
+    limit = inner.limit(phi)
+    k, gave_up = 0, False
     while True:
         v, grad_g = state.v, state.grad_g
         grad_phi = phi.grad(v, grad_g)
         residual = norm(grad_phi)
-        accepted = steps is None and accept(v, grad_g, grad_phi)
+        accepted = calls is None and accept(v, grad_g, grad_phi)
         floor = residual <= phi.floor(v, grad_g)
-        if accepted or floor or k >= limit:
-            return InnerRun(v, grad_g, residual, k, accepted, floor, state)
+        if calls is None:
+            over = k >= limit
+        else:
+            over = basic_calls(phi.g, inner.needs) - before >= calls
+        if accepted or floor or gave_up or over:
+            return InnerRun(v, grad_g, residual, k, accepted, floor, state, gave_up)
         after = inner.step(phi, state)
         k += 1
-        if after is state:  # it gave up
-            return InnerRun(v, grad_g, residual, k, accepted, floor, state)
+        gave_up = after is state
         state = after

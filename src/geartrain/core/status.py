@@ -36,9 +36,16 @@ _SENTENCES = {
         "with geartrain.check_term."
     ),
     Status.STALLED: (
-        "Rounding errors prevent further progress: the gradient cannot be made smaller in "
-        "double precision, or a constant that the method relies on is wrong."
+        "The method finds no further progress: a constant may be wrong, a gradient may not match "
+        "its values (see geartrain.check_term), f may not be convex, or its values may not show "
+        "smaller differences; another method may go on from x."
     ),
     Status.FAILED: "An oracle or a callback raised an error; x is the best point so far.",
     Status.INTERRUPTED: "Interrupted by the user; x is the best point so far.",
 }
+
+# The message of STALLED where rounding is shown.
+ROUNDING = (
+    "Rounding errors prevent further progress: the gradient cannot be made smaller in double "
+    "precision."
+)

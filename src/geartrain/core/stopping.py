@@ -1,7 +1,7 @@
 """When a run ends: rules to hand to ``minimize(..., stop=...)``.
 
-A rule looks at the run after every outer iteration and answers with a status or None. Rules
-combine with `any_of`.
+A rule looks at the run after every outer iteration and answers with a status or None. Rules of time
+and calls also look before every call of an oracle. Rules combine with `any_of`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,8 @@ class Look(Protocol):
     def seconds(self) -> float:
         """Seconds since the start, records not included."""
 
-    @property
-    def A(self) -> float:
-        """The A_k of the outer loop, nan where the method has none."""
-
     def f(self) -> float:
-        """F at the current point; asks without being counted."""
+        """f at the current point; asks without being counted."""
 
     def grad_norm(self, threshold: float) -> float:
         """|grad f|, or nan where it is not known and not likely to be below `threshold`."""
@@ -36,17 +32,27 @@ class Look(Protocol):
     def initial_grad_norm(self) -> float:
         """|grad f(x0)|."""
 
+    def gap(self) -> float:
+        """The smallest bound on f - f* that is proven with what the rule states; inf if none."""
+
 
 class Rule(Protocol):
-    """A stopping rule."""
+    """A stopping rule.
+
+    Optional parts: ``exceeded(look, key) -> Status | None``, which is asked before every call of an
+    oracle and looks at ``calls`` and ``seconds`` alone; ``room(look, key) -> float``, the number of
+    calls that may still be made, by which compiled loops are cut; ``R`` and ``mu``, a bound on the
+    distance from x0 to a solution and the strong convexity of f, on which ``res.certificate`` may
+    rest.
+    """
 
     def check(self, look: Look) -> Status | None:
-        """The status to end with, or None to go on."""
+        """The status to end with, or None to go on; called after every outer iteration."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """Stop at f <= target. f is looked at once an iteration without being counted.
+    """Stop at f <= target. f is evaluated once per iteration, without being counted.
 
     Parameters
     ----------
@@ -68,8 +74,8 @@ class Value:
 class Gradient:
     """Stop at ``|grad f(x)| <= max(rel |grad f(x0)|, abs)``.
 
-    The gradient is the one the method knows anyway. A method that does not know one (afb, ags)
-    is asked for it, counted, when the bound it has suggests that the rule is met.
+    The gradient is the one that the method knows anyway. For a method that does not know one (afb,
+    ags) it is asked for, and counted, when the bound of the method suggests that the rule is met.
 
     Parameters
     ----------
@@ -91,15 +97,16 @@ class Gradient:
         threshold = self.abs
         if self.rel > 0.0:
             threshold = max(threshold, self.rel * look.initial_grad_norm())
-        return Status.CONVERGED if look.grad_norm(threshold) <= threshold else None
+        return _converged(look.grad_norm(threshold), threshold)
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Stop when a proven bound on f(x) - f* is at most eps.
+    """Stop when a proven bound on f(x) - f* is at most eps, for convex f.
 
-    With `mu`, strong convexity of f: ``|grad f|^2 / (2 mu)``. With ``R >= |x0 - x*|``:
-    ``R^2 / (2 A_N)`` of the methods that have an A_N (eq. (24) of the paper).
+    With `mu`, strong convexity of f: ``|grad f(x)|^2 / (2 mu)``. With ``R >= |x0 - x*|``:
+    ``|grad f(x)| (|x - x0| + R)``, or ``R^2 / (2 A_N)`` of the methods that have an A_N (eq. (24)
+    of the paper) while they have not been restarted, whichever is smaller.
 
     Parameters
     ----------
@@ -125,16 +132,21 @@ class Gap:
         """Converged if the bound is at most eps."""
         if self.mu is not None:
             threshold = math.sqrt(2.0 * self.mu * self.eps)
-            return Status.CONVERGED if look.grad_norm(threshold) <= threshold else None
-        assert self.R is not None
-        return Status.CONVERGED if 2.0 * self.eps * look.A >= self.R**2 else None
+            return _converged(look.grad_norm(threshold), threshold)
+        return _converged(look.gap(), self.eps)
+
+
+def _converged(number: float, threshold: float) -> Status | None:
+    """Whether the number is small enough; one that overflowed is not, whatever the threshold."""
+    return Status.CONVERGED if math.isfinite(number) and number <= threshold else None
 
 
 @dataclass(frozen=True, repr=False)
 class Calls:
     """Stop when one of the budgets is used up: ``Calls({"h.grad": 50})``.
 
-    It is looked at between outer iterations; the last one may go beyond.
+    It is looked at before every call, so no more than that is asked. Compiled loops are looked at
+    before each of their parts.
 
     Parameters
     ----------
@@ -159,13 +171,21 @@ class Calls:
                 return Status.BUDGET
         return None
 
+    def exceeded(self, look: Look, key: str) -> Status | None:
+        """Budget if no further call of this kind may be made."""
+        return Status.BUDGET if self.room(look, key) <= 0.0 else None
+
+    def room(self, look: Look, key: str) -> float:
+        """How many calls of this kind may still be made."""
+        return self.budget.get(key, math.inf) - look.calls[key]
+
     def __repr__(self) -> str:
         return f"Calls({self.budget})"
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Stop after so many seconds (looked at between outer iterations).
+    """Stop after so many seconds, looked at before every call of an oracle.
 
     Parameters
     ----------
@@ -182,6 +202,10 @@ class Seconds:
         """Budget if the time is over."""
         return Status.BUDGET if look.seconds >= self.limit else None
 
+    def exceeded(self, look: Look, key: str) -> Status | None:
+        """Budget if the time is over."""
+        return self.check(look)
+
 
 @dataclass(frozen=True)
 class AnyOf:
@@ -197,8 +221,13 @@ class AnyOf:
 
     @property
     def R(self) -> float | None:
-        """The distance that one of the rules states, for the certificate."""
+        """The distance that one of the rules states."""
         return next((R for r in self.rules if (R := getattr(r, "R", None)) is not None), None)
+
+    @property
+    def mu(self) -> float | None:
+        """The strong convexity that one of the rules states."""
+        return next((mu for r in self.rules if (mu := getattr(r, "mu", None)) is not None), None)
 
     def check(self, look: Look) -> Status | None:
         """The first status that a rule gives."""
@@ -207,6 +236,20 @@ class AnyOf:
             if status is not None:
                 return status
         return None
+
+    def exceeded(self, look: Look, key: str) -> Status | None:
+        """The first status that a rule of time or calls gives."""
+        for rule in self.rules:
+            exceeded = getattr(rule, "exceeded", None)
+            status = None if exceeded is None else exceeded(look, key)
+            if status is not None:
+                return status
+        return None
+
+    def room(self, look: Look, key: str) -> float:
+        """How many calls of this kind the rules leave."""
+        rooms = [room for rule in self.rules if (room := getattr(rule, "room", None))]
+        return min((room(look, key) for room in rooms), default=math.inf)
 
 
 def any_of(*rules: Rule) -> AnyOf:

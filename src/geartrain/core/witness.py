@@ -1,8 +1,9 @@
-"""What a user's functions answered, so that a resumed run knows them again.
+"""Answers of the user's functions, by which a resumed run recognises them.
 
-The data of geartrain's own terms is compared (`geartrain.core.fingerprint`). Functions, operators
-and foreign objects have none that can be seen: an answer of theirs is kept with the checkpoint,
-and the same question is asked once more, uncounted, before the run goes on.
+The data of geartrain's own terms is compared directly (`geartrain.core.fingerprint`). Functions,
+operators and objects of other classes have no data that can be compared. One of their answers is
+stored in the checkpoint instead, and the same question is asked again, uncounted, before the run is
+resumed.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import numpy as np
 from geartrain.core.fingerprint import is_opaque
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.protocols import answers
+from geartrain.oracles.questions import NUMBER, QUESTIONS
 
-# Two answers to one question may differ by this part of their size: sums in single precision, or
+# Relative difference that two answers to one question may have: sums may be in single precision, or
 # in another order.
 TOLERANCE = 1e-4
 
@@ -24,10 +26,11 @@ TOLERANCE = 1e-4
 def listen(
     oracles: tuple[Oracle, Oracle], terms: tuple[Any, Any], geometry: Any, before: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Answers of terms that cannot be known otherwise, by name: ``(question, args, answer)``.
+    """Answers of terms without data, by the name of the term: ``(question, args, answer)``.
 
-    The 1st, 2nd, 4th, 8th, ... answer is kept, which costs nothing in the long run; `terms` are
-    the user's, and `before` is what an earlier part of the run has kept.
+    The newest of the answers 1, 2, 4, 8, ... is stored, so that the cost is negligible in a long
+    run. `terms` are the terms of the user, and `before` are the answers that an earlier part of the
+    run has stored.
     """
     heard = dict(before)
     for oracle, term in zip(oracles, terms, strict=True):
@@ -58,15 +61,22 @@ def _copies(value: Any) -> Any:
 
 
 def changed(term: Any, heard: Any) -> str:
-    """How the answer of `term` differs from the one that was heard, in words; empty if not."""
+    """How the answer of `term` differs from the stored one, in words; empty if it does not."""
     question, args, old = heard
-    if question not in answers(term):  # a file names questions only, never another method
+    if question not in answers(term):  # a file may name questions only, never other methods
         return f"it is not asked for {question!r}"
     new = getattr(term, question)(*args)
-    if question == "value_and_grad":
-        old, new = old[1], new[1]
-    size, gap = np.linalg.norm(old), np.linalg.norm(np.subtract(new, old))
-    noise = 2.0 * float(getattr(term, "noise", 0.0) or 0.0) if question == "value" else 0.0
-    if gap <= TOLERANCE * size + noise:
-        return ""
-    return f"its answer to {question!r} at a point of the run differs by {gap:.2g} from {size:.2g}"
+    kinds = QUESTIONS[question].answer
+    if len(kinds) == 1:
+        old, new = (old,), (new,)
+    for kind, before, after in zip(kinds, old, new, strict=True):
+        if kind == NUMBER and len(kinds) > 1:
+            continue  # the gradient beside it says more
+        size, gap = np.linalg.norm(before), np.linalg.norm(np.subtract(after, before))
+        noise = 2.0 * float(getattr(term, "noise", 0.0) or 0.0) if kind == NUMBER else 0.0
+        if not gap <= TOLERANCE * size + noise:
+            return (
+                f"its answer to {question!r} at a point of the run differs by {gap:.2g} "
+                f"from {size:.2g}"
+            )
+    return ""

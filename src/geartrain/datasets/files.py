@@ -1,62 +1,22 @@
-"""Readers of data files; the files are the user's own and are only read."""
+"""Readers of data files, which are never changed."""
 
 from __future__ import annotations
 
-import csv
-import os
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-DATA_VARIABLE = "GEARTRAIN_DATA"
+from geartrain.datasets.table import Table, data_file
+from geartrain.datasets.text import lines, number, table, whole, wrong
 
 GAS_MINUTES = "gas_sensors_minutes.csv"
 GAS_UCI = ("HT_Sensor_dataset.dat", "HT_Sensor_metadata.dat")
 GAS_FEATURES = (*(f"R{i}" for i in range(1, 9)), "Temp", "Humidity")
-
-
-@dataclass(frozen=True)
-class Table:
-    """Points, labels and where they are from."""
-
-    X: Any  # array or CSR (m, n)
-    y: NDArray[Any]
-    feature_names: tuple[str, ...]
-    source: str  # for captions
-
-
-def data_file(name: str, folder: str | Path | None = None) -> Path:
-    """Path of a data file in `folder`, or in the folder that GEARTRAIN_DATA names.
-
-    Parameters
-    ----------
-    name : str
-        Name of the file.
-    folder : path, optional
-        Used instead of the variable.
-
-    Returns
-    -------
-    Path
-        Of a file that is there.
-    """
-    place = folder if folder is not None else os.environ.get(DATA_VARIABLE)
-    if not place:
-        raise FileNotFoundError(
-            f"{name} is needed: set the environment variable {DATA_VARIABLE} to the folder that "
-            "has it"
-        )
-    path = Path(place) / name
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{name} is not in {place}; put it there, or set {DATA_VARIABLE} to another folder"
-        )
-    return path
+GAS_COLUMNS = 12  # of the data as UCI has it: id, time, and the features
 
 
 def load_gas_sensors(
@@ -66,10 +26,10 @@ def load_gas_sensors(
     scale: bool = True,
     max_rows: int | None = None,
 ) -> Table:
-    """The UCI set "Gas sensors for home activity monitoring", two classes of it.
+    """Two classes of the UCI data set "Gas sensors for home activity monitoring".
 
-    Reads HT_Sensor_dataset.dat and HT_Sensor_metadata.dat (rows of one second) if the folder has
-    them, else gas_sensors_minutes.csv (means of one minute).
+    Reads HT_Sensor_dataset.dat and HT_Sensor_metadata.dat (one row per second) if the folder has
+    them, and gas_sensors_minutes.csv (means over one minute) otherwise.
 
     Parameters
     ----------
@@ -78,7 +38,7 @@ def load_gas_sensors(
     classes : pair of str
         The classes labelled +1 and -1, out of "banana", "wine" and "background".
     scale : bool
-        Carry every feature to [0, 1].
+        Whether to map every feature to [0, 1].
     max_rows : int, optional
         At most this many rows, evenly spaced.
 
@@ -97,88 +57,79 @@ def load_gas_sensors(
         source, time = "gas sensors, means of one minute (UCI 362)", "minute"
     else:
         X, labels = _gas_seconds(*paths)
-        source, time = "gas sensors, one row a second (UCI 362)", "time"
+        source, time = "gas sensors, one row per second (UCI 362)", "time"
     kept = np.flatnonzero(np.isin(labels, classes))
     if max_rows is not None and kept.size > max_rows:
         kept = kept[np.linspace(0, kept.size - 1, max_rows).astype(np.int64)]
     X, y = X[kept], np.where(labels[kept] == classes[0], 1.0, -1.0)
-    if scale:
+    if scale and kept.size:
         low, high = X.min(axis=0), X.max(axis=0)
         X = (X - low) / np.where(high > low, high - low, 1.0)
     return Table(X, y, (time, *GAS_FEATURES), source)
 
 
+def _numbers(path: Path, names: tuple[str, ...], text: tuple[str, ...] = ()) -> tuple[Any, Any]:
+    """The columns `names` of a CSV file as numbers, and the columns `text` as they are."""
+    rows, words = [], []
+    for line, fields in table(path, (*names, *text)):
+        cells = zip(fields, names, strict=False)
+        rows.append([number(cell, path, line, f"the column {name!r}") for cell, name in cells])
+        words.append(fields[len(names) :])
+    if not rows:
+        raise ValueError(f"{path} has no rows")
+    return np.array(rows), np.array(words)
+
+
 def _gas_minutes(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    X = np.array([[float(row[name]) for name in ("minute", *GAS_FEATURES)] for row in rows])
-    return X, np.array([row["class"] for row in rows])
+    X, words = _numbers(path, ("minute", *GAS_FEATURES), ("class",))
+    return X, words[:, 0]
 
 
 def _gas_seconds(data: Path, metadata: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     # The header of the metadata has an empty column that its rows do not have: id, date, class,
-    # t0, dt. Rows end in a blank, the columns of the data are separated by runs of blanks.
+    # t0, dt. Rows end in a blank, and the columns of the data are separated by runs of blanks.
     label_of = {}
-    for line in metadata.read_text().splitlines()[1:]:
-        fields = line.split()
-        if len(fields) >= 3:
-            label_of[int(fields[0])] = fields[2]
-    table = np.loadtxt(data, skiprows=1, ndmin=2)
-    if table.shape[1] != 12:
-        raise ValueError(f"{data} must have 12 columns (id, time, ...), found {table.shape[1]}")
-    names = np.array([label_of.get(int(i), "") for i in range(int(table[:, 0].max()) + 1)])
-    return table[:, 1:], names[table[:, 0].astype(np.int64)]
-
-
-def load_libsvm(
-    name: str | Path, *, n_features: int | None = None, folder: str | Path | None = None
-) -> Table:
-    """A file in the format of LIBSVM: ``label index:value ...``, indices from 1.
-
-    Parameters
-    ----------
-    name : str or path
-        A path, or the name of a file in the data folder.
-    n_features : int, optional
-        Number of columns; the largest index if not given.
-    folder : path, optional
-        Used instead of GEARTRAIN_DATA.
-
-    Returns
-    -------
-    Table
-        X in CSR form, y as the file has it.
-    """
-    path = Path(name) if Path(name).is_file() else data_file(str(name), folder)
-    labels, values, columns, starts = [], [], [], [0]
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        fields = line.split("#", 1)[0].split()
-        if not fields:
-            continue
+    for line, text in lines(metadata):
+        fields = text.split()
+        if line > 1 and fields:
+            if len(fields) < 3:
+                raise wrong(metadata, line, f"expected id, date and class, got {text[:40]!r}")
+            label_of[whole(fields[0], metadata, line, "the id")] = fields[2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about a file without rows
         try:
-            labels.append(float(fields[0]))
-            for field in fields[1:]:
-                index, value = field.split(":")
-                columns.append(int(index) - 1)
-                values.append(float(value))
-        except ValueError as error:
-            raise ValueError(
-                f"{path}, line {number}: expected 'label index:value ...', got {line[:60]!r}"
-            ) from error
-        starts.append(len(columns))
-    indices = np.array(columns, np.int64)
-    if indices.size and indices.min() < 0:
-        raise ValueError(f"{path}: indices start at 1, found 0")
-    width = int(indices.max()) + 1 if indices.size else 0
-    if n_features is not None and n_features < width:
-        raise ValueError(f"{path} has {width} features, more than n_features={n_features}")
-    shape = (len(labels), width if n_features is None else n_features)
-    X = sparse.csr_array((np.array(values), indices, np.array(starts)), shape=shape)
-    return Table(X, np.array(labels), tuple(f"x{i}" for i in range(1, shape[1] + 1)), path.name)
+            values = np.loadtxt(data, skiprows=1, ndmin=2, comments=None)
+        except ValueError:
+            values = np.empty((0, 0))
+    known = np.array(sorted(label_of), dtype=np.float64)
+    good = values.shape[1] == GAS_COLUMNS and bool(
+        np.isfinite(values).all() and np.isin(values[:, 0], known).all()
+    )
+    if not good:
+        raise _about_wrong_line(data, label_of)
+    names = np.array([label_of[int(i)] for i in known])
+    return values[:, 1:], names[np.searchsorted(known, values[:, 0])]
+
+
+def _about_wrong_line(data: Path, label_of: dict[int, str]) -> ValueError:
+    """The error about the first line that cannot be read."""
+    line = 0
+    for line, text in lines(data):
+        fields = text.split()
+        if line == 1 or not fields:
+            continue
+        if len(fields) != GAS_COLUMNS:
+            what = f"expected {GAS_COLUMNS} columns (id, time, ...), got {len(fields)}"
+            return wrong(data, line, what)
+        for field in fields:
+            number(field, data, line, "every column")
+        if float(fields[0]) not in label_of:
+            return wrong(data, line, f"the metadata has no id {fields[0]}")
+    return wrong(data, line, "the file ends without rows that can be read")
 
 
 def load_old_faithful(folder: str | Path | None = None) -> Table:
-    """Eruptions of Old Faithful: durations and waiting times in minutes; no labels.
+    """Eruptions of Old Faithful: durations and waiting times in minutes, without labels.
 
     Parameters
     ----------
@@ -191,20 +142,19 @@ def load_old_faithful(folder: str | Path | None = None) -> Table:
         272 rows of 2 features.
     """
     names = ("eruptions", "waiting")
-    with data_file("faithful.csv", folder).open(newline="") as file:
-        X = np.array([[float(row[name]) for name in names] for row in csv.DictReader(file)])
+    X, _ = _numbers(data_file("faithful.csv", folder), names)
     return Table(X, np.empty(0), names, "Old Faithful")
 
 
 def load_counts(
     name: str = "text8_word_counts.tsv", folder: str | Path | None = None
 ) -> tuple[Sequence[str], NDArray[np.int64]]:
-    """Names and counts from a file of lines ``name<tab>count``.
+    """Names and counts from a file with lines ``name<tab>count``.
 
     Parameters
     ----------
     name : str
-        Of the file.
+        Name of the file.
     folder : path, optional
         Used instead of GEARTRAIN_DATA.
 
@@ -213,6 +163,14 @@ def load_counts(
     names, counts
         In the order of the file.
     """
-    lines = data_file(name, folder).read_text(encoding="utf-8").splitlines()
-    pairs = [line.rsplit("\t", 1) for line in lines if line]
-    return [word for word, _ in pairs], np.array([int(count) for _, count in pairs])
+    path = data_file(name, folder)
+    names, counts = [], []
+    for line, text in lines(path):
+        if not text:
+            continue
+        word, tab, count = text.rpartition("\t")
+        if not tab:
+            raise wrong(path, line, f"expected a name, a tab and a count, got {text[:40]!r}")
+        names.append(word)
+        counts.append(whole(count, path, line, "the count"))
+    return names, np.array(counts, dtype=np.int64)

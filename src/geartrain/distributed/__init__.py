@@ -1,6 +1,6 @@
-"""Terms whose oracle is communication: shards on a Dask cluster, nodes of a graph over MPI.
+"""Terms whose evaluation is communication: shards on a Dask cluster, nodes of a graph over MPI.
 
-Dask, mpi4py and networkx are imported when they are asked for.
+Dask, mpi4py and networkx are imported when they are first needed.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-r"""Data in shards: h = f - f_1 on a Dask cluster, g = f_1 here.
+r"""Data in shards: h = f - f_1 on a Dask cluster, g = f_1 on the client.
 
 ======  ==================  =================================================================
 symbol  name                meaning
@@ -6,7 +6,7 @@ symbol  name                meaning
 f       --                  mean loss over all rows of all shards (weighted, if weights are given)
 f_1     ``first``           mean loss over the rows of the first shard, held by the client
 g       ``g``               f_1 + l2/2 \|x\|^2
-h       ``h``               f - f_1: one call is one round of the cluster
+h       ``h``               f - f_1; one call is one round of the cluster
 ======  ==================  =================================================================
 """
 
@@ -29,11 +29,11 @@ from geartrain.oracles.protocols import Vector
 from geartrain.oracles.validation import as_whole
 
 
-class Difference(Algebra):
-    """h = f - f_1 on a cluster; value and gradient come from one round.
+class ShardedDifference(Algebra):
+    """The term h = f - f_1 on a cluster; value and gradient come from one round.
 
-    Not convex as a rule, and with no known L: choose a method that needs no constants, such as
-    "similar-newton" or "sae-qn". Made by `similarity`.
+    In general h is not convex, and its L is not known: choose a method that needs no constants,
+    such as "similar-newton" or "sae-qn". `similarity` makes these terms.
 
     Parameters
     ----------
@@ -42,18 +42,19 @@ class Difference(Algebra):
     first : LinearModel
         f_1.
     wire : dtype
-        Of x and the gradients on the way.
+        Precision in which x and the gradients are sent.
 
     Attributes
     ----------
     client : Client
-        Of the cluster.
+        The client of the cluster.
     rounds_done : int
-        Rounds so far, counted or not. One that a lost worker made to be repeated is one.
+        Number of rounds so far, counted or not. A round that was repeated because a worker was
+        lost counts once.
     m : int
-        Rows of all shards.
+        Number of rows of all shards.
     shards : list of str
-        Fingerprints of the shards on the cluster: `geartrain.resume` compares them.
+        Fingerprints of the shards on the cluster, which `geartrain.resume` compares.
     """
 
     convex = False
@@ -61,7 +62,7 @@ class Difference(Algebra):
     mu = 0.0
 
     def __init__(self, rounds: Rounds, first: LinearModel, wire: Any) -> None:
-        # Private: the cluster is no part of the problem, which a new cluster may take over.
+        # Private, because a new cluster may take over the same problem.
         self._rounds, self._rounds_done = rounds, 0
         self._last: tuple[Vector, float, Vector] | None = None
         self._wire = np.dtype(wire)
@@ -73,28 +74,28 @@ class Difference(Algebra):
 
     @property
     def client(self) -> Client:
-        """Of the cluster."""
+        """The client of the cluster."""
         return self._rounds.client
 
     @property
     def rounds_done(self) -> int:
-        """Rounds so far."""
+        """Number of rounds so far."""
         return self._rounds_done
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """One round, unless x is the last point asked."""
+        """Value and gradient from one round, or from memory if x is the last point."""
         if self._last is not None and np.array_equal(self._last[0], x):
             return self._last[1], self._last[2].copy()
         value, rows = self._round(np.asarray(x, dtype=np.float64)[None])
         return value, rows[0]
 
     def second_order(self, x: Vector, D: Vector) -> tuple[float, Vector, Vector]:
-        """Value, gradient, and the Hessian times the columns of D: a round with more to carry."""
+        """Value, gradient, and the Hessian times the columns of D, from one round."""
         value, rows = self._round(np.vstack([x, D.T]))
         return value, rows[0], rows[1:].T
 
     def _round(self, asked: Vector) -> tuple[float, Vector]:
-        """The value, and for the rows of `asked` the gradient and the Hessian times each."""
+        """The value, the gradient at the first row of `asked`, and the Hessian times the others."""
         pending = self._rounds.start(np.asarray(asked, dtype=self._wire))
         # While the workers compute: h = sum_{j > 1} (W_j/W) f_j + (W_1/W - 1) f_1.
         x, D = asked[0], asked[1:].T
@@ -108,12 +109,13 @@ class Difference(Algebra):
         return value, rows
 
     def pop_notes(self) -> list[str]:
-        """What happened since it was last asked, for the history."""
+        """Messages since the last call, for the history."""
         notes, self._rounds.notes = self._rounds.notes, []
         return notes
 
     def __repr__(self) -> str:
-        return f"Difference({self.first.loss.name}, {self.m} x {self.first.n_features} in shards)"
+        shape = f"{self.m} x {self.first.n_features} in shards"
+        return f"ShardedDifference({self.first.loss.name}, {shape})"
 
 
 def similarity(
@@ -129,22 +131,22 @@ def similarity(
     wire: Any = np.float64,
     timeout: str = "60s",
     **loss_params: float,
-) -> tuple[Difference, LinearModel]:
-    """The terms h = f - f_1 on a cluster and g = f_1 + l2/2 |x|^2 here.
+) -> tuple[ShardedDifference, LinearModel]:
+    """The terms h = f - f_1 on a cluster and g = f_1 + l2/2 |x|^2 on the client.
 
-    f is the mean loss over the rows of all shards. The shards are alike, so h is much smoother
-    than f, and few rounds are needed. The client holds the first shard only.
+    f is the mean loss over the rows of all shards. If the shards are alike, h is much smoother than
+    f, and few rounds are needed. The client holds the first shard only.
 
     Parameters
     ----------
     client : Client, cluster, address or None
-        None starts a LocalCluster, which ends with the process (or ``h.client.shutdown()``).
+        None starts a LocalCluster, which ends with the process or with ``h.client.shutdown()``.
     shards : list, Dask dataframe, or tuple of Dask arrays
         A list of files that the workers can read (LIBSVM; .parquet; .npz with A, or data, indices,
         indptr, shape as `scipy.sparse.save_npz` writes them, and the label key), or of functions
         that return (A, y) or (A, y, weights); at least two. Or (X, y) or (X, y, weights) as Dask
-        arrays, each block of rows a shard. Or a Dask dataframe, each partition a shard. Whatever
-        it is, the cluster must be able to load it again.
+        arrays, each block of rows being a shard. Or a Dask dataframe, each partition being a shard.
+        In any case the cluster must be able to load the shards again.
     loss : str
         As in `geartrain.LinearModel`.
     l2 : float
@@ -152,21 +154,21 @@ def similarity(
     intercept : bool
         ``x[-1]`` is the intercept.
     n_features : int, optional
-        Of LIBSVM files; that of the first shard if not given.
+        Number of columns of LIBSVM files; by default that of the first shard.
     label, weight : str
         Columns or keys of dataframes, Parquet and npz files.
     wire : dtype
-        float32 halves what is sent, and limits the accuracy to about 1e-6.
+        float32 halves the traffic and limits the accuracy to about 1e-6.
     timeout : str
-        How long to wait for a cluster that does not answer, or for workers where none is left,
-        before it is called lost. Workers compute and load as long as they like.
+        How long to wait for a cluster that does not answer or has no workers left, before
+        `ClusterLost` is raised. There is no limit on how long workers compute or load.
     **loss_params
         As in `geartrain.LinearModel`.
 
     Returns
     -------
     h, g : terms
-        For ``gt.minimize(h, g, method="sae-qn")``; ``calls["h.grad"]`` are the rounds.
+        For ``gt.minimize(h, g, method="sae-qn")``; ``calls["h.grad"]`` is the number of rounds.
     """
     features = None if n_features is None else as_whole(n_features, "n_features", 1)
     how = Reading(make_loss(loss, **loss_params), intercept, features, label, weight)
@@ -179,7 +181,7 @@ def similarity(
     g = make_model(rows, how, l2)
     how = replace(how, n_features=g.n_features)
     rounds = Rounds(connected, how, sources[1:], timeout)
-    return Difference(rounds, make_model(rows, how), wire), g
+    return ShardedDifference(rounds, make_model(rows, how), wire), g
 
 
 def _connected(client: Any) -> Client:
@@ -189,7 +191,7 @@ def _connected(client: Any) -> Client:
 
 
 def _sources(shards: Any, client: Client) -> list[Source]:
-    """Files and functions as they are; blocks of Dask collections as futures."""
+    """Files and functions unchanged, blocks of Dask collections as futures."""
     if hasattr(shards, "to_delayed") and hasattr(shards, "columns"):
         return client.compute(list(shards.to_delayed()))
     if isinstance(shards, tuple) and shards and all(hasattr(a, "chunks") for a in shards):

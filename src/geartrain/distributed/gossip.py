@@ -1,14 +1,14 @@
-r"""No centre: nodes of a graph that talk to their neighbours only.
+r"""Decentralised optimisation: nodes of a graph that talk to their neighbours only.
 
 ==========  =============  ==================================================================
 symbol      name           meaning
 ==========  =============  ==================================================================
-N, d        --             nodes, and the dimension of each x_i
+N, d        --             number of nodes, and dimension of each x_i
 x           ``x``          the blocks x_1, ..., x_N one after the other
 W           ``graph.W``    Laplacian, acting on blocks
 h           ``h``          sum_i f_i(x_i): one call is one local gradient on every node
 g           ``g``          (R^2/eps) <x, W x>: one call is one exchange with the neighbours
-M           ``mixing``     W, or a Chebyshev polynomial of it: K exchanges a call, chi at most 3
+M           ``mixing``     W, or a Chebyshev polynomial of W: K exchanges per call, chi at most 3
 ==========  =============  ==================================================================
 """
 
@@ -28,47 +28,48 @@ from geartrain.distributed.networks import Block, BlockOracle, Network, OneProce
 from geartrain.methods.registry import make_method
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.oracles.protocols import Vector, can
+from geartrain.oracles.protocols import Asked, Vector, can
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Constant, Sum
 
 DEFAULT_MAX_ITER = 100_000
-# Methods that use vectors by sums, multiples and inner products alone.
+# Methods that use vectors only through sums, multiples and inner products.
 OVER_MPI = ("sae", "r-sae", "sc-sae", "afb", "aeg", "fgm")
 
 
 class LocalTerms(Algebra):
-    """h(x) = sum_i f_i(x_i) over the nodes of this process.
+    """The term h(x) = sum_i f_i(x_i) over the nodes of this process.
 
     Parameters
     ----------
     terms : list of terms
-        f_i of the nodes that this process plays.
+        The functions f_i of the nodes of this process.
     d : int
         Dimension of each x_i.
     network : Network
-        For the value, which is a sum over all nodes.
+        Computes the value, which is a sum over all nodes.
     L, mu : float
-        Of h.
+        Constants of h.
     """
 
     convex = True
 
     def __init__(self, terms: Sequence[Any], d: int, network: Network, L: float, mu: float) -> None:
         self.terms, self.d, self.network = terms, d, network
+        self._asked = [Asked(term) for term in terms]
         self.n = d * len(terms)
         self.L, self.mu = L, mu
 
-    def _pairs(self, x: Vector) -> Iterator[tuple[Any, Vector]]:
-        return zip(self.terms, np.asarray(x).reshape(-1, self.d), strict=True)
+    def _pairs(self, x: Vector) -> Iterator[tuple[Asked, Vector]]:
+        return zip(self._asked, np.asarray(x).reshape(-1, self.d), strict=True)
 
     def grad(self, x: Vector) -> Vector:
-        """One local gradient on every node; nothing is sent."""
-        return np.concatenate([gradient(f, block) for f, block in self._pairs(x)])
+        """One local gradient on every node, without communication."""
+        return np.concatenate([f.grad(block) for f, block in self._pairs(x)])
 
     def value(self, x: Vector) -> float:
-        """The value over all nodes."""
-        return self.network.total(sum(value(f, block) for f, block in self._pairs(x)))
+        """The sum of the values of all nodes."""
+        return self.network.total(sum(f.value(block) for f, block in self._pairs(x)))
 
 
 class Mixing:
@@ -77,9 +78,9 @@ class Mixing:
     Parameters
     ----------
     graph : Graph
-        W.
+        The graph with the Laplacian W.
     network : Network
-        How W x is had.
+        Computes W x.
     accelerated : bool
         M = I - T_K(c2 (I - c3 W))/T_K(c2) with K = ceil(sqrt(chi)), which has its eigenvalues in
         1 -+ 1/T_K(c2) off the kernel of W ([2]_ of `Gossip`).
@@ -101,7 +102,7 @@ class Mixing:
         return self.network.exchange(x)
 
     def __call__(self, x: Vector) -> Vector:
-        """M x."""
+        """The product M x."""
         if self.exchanges == 1:
             return self._exchange(x)
         c2, c3 = self.c2, self.c3
@@ -114,16 +115,16 @@ class Mixing:
 
 
 class Consensus(Algebra):
-    """g(x) = weight <x, M x>.
+    """The term g(x) = weight <x, M x>.
 
     Parameters
     ----------
     mixing : Mixing
-        M.
+        The matrix M.
     n : int
-        Numbers that this process holds.
+        Number of coordinates of this process.
     weight : float
-        R^2/eps.
+        The factor R^2/eps.
     """
 
     convex = True
@@ -134,56 +135,58 @@ class Consensus(Algebra):
         self.L = 2.0 * weight * mixing.high
 
     def grad(self, x: Vector) -> Vector:
-        """2 weight M x."""
+        """The gradient 2 weight M x."""
         return 2.0 * self.weight * self.mixing(np.asarray(x))
 
     def value(self, x: Vector) -> float:
-        """Weight <x, M x>."""
+        """The value weight <x, M x>."""
         plain = np.asarray(x)
         return self.weight * self.mixing.network.total(float(plain @ self.mixing(plain)))
 
 
+# Paper: decentralised optimisation
 class Gossip:
-    r"""min sum_i f_i(x_i) with x_1 = ... = x_N by the penalty (R^2/eps) <x, W x>.
+    r"""Minimise sum_i f_i(x_i) with x_1 = ... = x_N by the penalty (R^2/eps) <x, W x>.
 
     With R^2 >= \|y*\|^2 for a dual solution y* of the constraint sqrt(W) x = 0, the minimiser of
     the penalised sum has sum_i f_i within eps of the optimum and
-    \|sqrt(W) x\| <= 2 eps/R; R^2 = \|grad F(x*)\|^2/lambda_2(W) always serves, which is what `G`
-    is for. Separated calls: local gradients ~ sqrt(L/mu), exchanges ~ G sqrt(chi/(mu eps)).
+    \|sqrt(W) x\| <= 2 eps/R. R^2 = \|grad F(x*)\|^2/lambda_2(W) is always large enough, and `G` is
+    the bound of this gradient. The numbers of calls are separated: local gradients ~ sqrt(L/mu),
+    exchanges ~ G sqrt(chi/(mu eps)).
 
     Parameters
     ----------
     comm : MPI communicator or None
-        With None all nodes are played by this process; with a communicator every rank is a node
-        and makes the same calls.
+        With None this process simulates all nodes; with a communicator every rank is a node and
+        makes the same calls.
     local_term : term, or list of terms
-        f_i of this rank; with ``comm=None`` the list of all f_i.
+        The f_i of this rank; with ``comm=None`` the list of all f_i.
     graph : str, networkx graph or array (N, N)
         See `geartrain.distributed.graphs.make_graph`.
     d : int, optional
-        Dimension of each x_i, where the terms do not know it.
+        Dimension of each x_i, if the terms do not know it.
     eps : float
         Accuracy in sum_i f_i.
     G : float
-        Bound of \|grad F(x*)\|, F the sum over all nodes of f_i(x_i).
+        Bound of \|grad F(x*)\|, where F is the sum of f_i(x_i) over all nodes.
     chebyshev : bool
-        Replace W by a polynomial of degree K = ceil(sqrt(chi)): a call of g is K exchanges and
-        sees a chi of at most 3.
+        Replace W by a polynomial of degree K = ceil(sqrt(chi)): a call of g then takes K
+        exchanges, and chi is at most 3.
     seed : int
-        Of the graph "erdos-renyi".
+        Seed of the graph "erdos-renyi".
 
     Attributes
     ----------
     h, g : terms
         For ``gt.minimize(h, g)`` in one process; `minimize` works in both cases.
     graph : Graph
-        W and its spectrum.
+        The Laplacian W and its spectrum.
 
     Notes
     -----
-    Stopping tests use inner products over all nodes. Over MPI they are reductions of one number,
-    apart from the exchanges that are counted. Rules that look at the clock may end ranks at
-    different times; use `geartrain.core.stopping.Calls` there.
+    Stopping tests use inner products over all nodes. Over MPI these are reductions of one number
+    each, in addition to the exchanges that are counted. Rules that read the clock may end ranks at
+    different times; use `geartrain.stop.Calls` there.
 
     References
     ----------
@@ -291,13 +294,3 @@ def _constants(terms: Sequence[Any], comm: Any) -> tuple[float, float]:
     if any(L is None for L, _ in known):
         raise ValueError("every local term must know its L; give it, e.g. gt.Term(..., L=...)")
     return max(float(L) for L, _ in known if L is not None), min(mu for _, mu in known)
-
-
-def gradient(term: Any, x: Vector) -> Vector:
-    """The gradient, however the term gives it."""
-    return term.grad(x) if hasattr(term, "grad") else term.value_and_grad(x)[1]
-
-
-def value(term: Any, x: Vector) -> float:
-    """The value, however the term gives it."""
-    return term.value(x) if hasattr(term, "value") else term.value_and_grad(x)[0]

@@ -1,7 +1,7 @@
 """Gossip on a ring: ``mpiexec -n 8 python -m geartrain.distributed.gossip_demo``.
 
-Every rank is a node with data of its own. The first one then plays all nodes by itself and
-compares. Without mpiexec eight nodes are played in one process.
+Every rank is a node with its own data. Afterwards the first rank simulates all nodes and compares
+the results. Without mpiexec, eight nodes are simulated in one process.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 symbol      meaning
 ==========  ==================================================================
 W           graph Laplacian, symmetric, W 1 = 0
-lambda_2    smallest positive eigenvalue of W; above 0 where the graph is connected
+lambda_2    second smallest eigenvalue of W, positive if the graph is connected
 chi         lambda_max(W)/lambda_2, the condition number of gossip
 ==========  ==================================================================
 """
@@ -35,7 +35,7 @@ class Graph:
         return self.W.shape[0]
 
     def neighbours(self, i: int) -> list[int]:
-        """Nodes that i talks to, in order."""
+        """The neighbours of node i in ascending order."""
         return [int(j) for j in np.flatnonzero(self.W[i]) if j != i]
 
     @cached_property
@@ -59,7 +59,7 @@ class Graph:
 
 
 def make_graph(graph: Any, n_nodes: int, seed: int = 0) -> Graph:
-    """The graph of that name, a networkx graph, or a matrix.
+    """Make a `Graph` from a name, a networkx graph or a matrix.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ def make_graph(graph: Any, n_nodes: int, seed: int = 0) -> Graph:
     n_nodes : int
         Number of nodes.
     seed : int
-        Of "erdos-renyi".
+        Seed of "erdos-renyi".
 
     Returns
     -------
     Graph
-        Checked: symmetric, connected, of n_nodes nodes.
+        A symmetric, connected graph of n_nodes nodes.
     """
     if isinstance(graph, str):
         if graph not in NAMES:

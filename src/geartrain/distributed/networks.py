@@ -1,4 +1,4 @@
-"""The nodes of a graph in one process or one rank each, and vectors whose blocks are spread."""
+"""The nodes of a graph in one process or one per rank, and vectors in distributed blocks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from geartrain.oracles.protocols import Vector
 
 
 class Network(Protocol):
-    """The nodes that this process plays, and how they reach the others."""
+    """The nodes of this process, and their connection to the others."""
 
     def exchange(self, x: Vector) -> Vector:
-        """W x on the blocks of this process: one message each way along every edge."""
+        """The blocks of W x of this process: one message each way along every edge."""
 
     def total(self, number: float) -> float:
         """Sum over all processes."""
@@ -29,7 +29,7 @@ class OneProcess:
         self.graph = graph
 
     def exchange(self, x: Vector) -> Vector:
-        """W x."""
+        """The product W x."""
         return (self.graph.W @ x.reshape(self.graph.n_nodes, -1)).ravel()
 
     def total(self, number: float) -> float:
@@ -38,7 +38,7 @@ class OneProcess:
 
 
 class OverMPI:
-    """One rank a node."""
+    """One node per rank."""
 
     def __init__(self, graph: Graph, comm: Any) -> None:
         self.comm, self.row = comm, graph.W[comm.rank]
@@ -46,7 +46,7 @@ class OverMPI:
         self.parts = np.empty(comm.size)
 
     def exchange(self, x: Vector) -> Vector:
-        """W x, the block of this rank."""
+        """The block of W x of this rank."""
         from mpi4py import MPI
 
         own = np.ascontiguousarray(x)
@@ -61,9 +61,9 @@ class OverMPI:
 
     def total(self, number: float) -> float:
         """Sum over all ranks, the same on all of them."""
-        # Gathered and added here: MPI may round Allreduce differently on every rank, and ranks
-        # that decide differently wait for each other for ever. A buffer, because numbers that are
-        # pickled take ten times as long.
+        # The numbers are gathered and added here, because MPI may round Allreduce differently on
+        # every rank, and ranks that decide differently would wait for each other forever. Pickled
+        # numbers would take ten times as long as a buffer.
         self.comm.Allgather(np.array([number]), self.parts)
         return float(self.parts.sum())
 
@@ -71,7 +71,7 @@ class OverMPI:
 class Block(np.ndarray):
     """The part of a vector that this rank holds: inner products are sums over all ranks.
 
-    With it the methods run on every rank as they are, and take the same decisions everywhere.
+    The methods run on every rank without change, and take the same decisions everywhere.
     """
 
     network: Network | None
@@ -95,14 +95,14 @@ class Block(np.ndarray):
 
     @classmethod
     def of(cls, x: Vector, network: Network) -> Block:
-        """X as a block."""
+        """The array x as a block."""
         block = x.view(cls)
         block.network = network
         return block
 
 
 class BlockOracle(Oracle):
-    """An oracle whose answers are blocks; what one rank refuses, all ranks refuse."""
+    """An oracle whose answers are blocks; an answer that one rank refuses is refused by all."""
 
     def __init__(self, term: Any, name: str, ledger: Ledger, n: int, network: Network) -> None:
         self.network = network

@@ -1,14 +1,14 @@
-"""Rounds of a Dask cluster: x goes out once a worker, sums of values and gradients come back.
+"""Rounds of a Dask cluster: x is sent to every worker, sums of values and gradients come back.
 
-One future a worker holds its shards, so that the scheduler loads them again elsewhere when the
-worker is lost. A round goes past the scheduler, from the client to the workers over connections
-that are kept: that has the lowest latency of what Dask offers. A connection that breaks tells of
-a lost worker at once; then the client waits for the scheduler to load the group again, and asks it
-again. Nothing relies on scattered data, which is lost with its worker.
+One future per worker holds its shards, so that the scheduler loads them again elsewhere if the
+worker is lost. A round does not pass through the scheduler: the client sends x to the workers over
+connections that are kept open, which has the lowest latency that Dask offers. A broken connection
+means a lost worker; then the client waits until the scheduler has loaded the group again, and
+repeats its question. Scattered data is not used, because it is lost with its worker.
 
-Up to `FAN_OUT` groups are asked by the client. More of them make a tree of that fan-out, in which
-workers ask workers. Sums are added in the order of the tree, which knows groups and not workers:
-the result depends neither on who answers first nor on who was lost.
+The client sends x to at most `FAN_OUT` groups. If there are more, they form a tree with this
+fan-out, in which workers ask workers. Sums are added in the order of the tree, which consists of
+groups and not of workers: the result does not depend on who answers first or who was lost.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from geartrain.distributed.workers import CONNECT, Answer, Answering, Node, add,
 from geartrain.oracles.protocols import Vector
 
 FAN_OUT = 8  # benchmarks/round_model.py
-# Seconds between two questions to the scheduler about a lost group, and how often a group may be
-# loaded again within one round.
+# Seconds between two requests to the scheduler about a lost group, and the number of times that
+# groups may be loaded again within one round.
 _PAUSE = 0.02
 _TRIES = 5
-# Seconds until a worker that is said to be there is tried again.
+# Seconds after a loss, after which the scheduler is believed that a worker is there.
 _GRACE = 0.5
 
 
@@ -41,7 +41,7 @@ class ClusterLost(RuntimeError):
 
 
 def workers_of(client: Client) -> list[str]:
-    """Addresses; an error if there are none, where Dask would wait."""
+    """Addresses of the workers; raises if there are none, where Dask would wait."""
     workers = list(client.nthreads())
     if not workers:
         raise ClusterLost("the cluster has no workers; add some, or wait with wait_for_workers")
@@ -62,20 +62,20 @@ class Rounds:
     Parameters
     ----------
     client : Client
-        Of the cluster.
+        The client of the cluster.
     how : Reading
-        How sources become models.
+        How models are made from the sources.
     sources : list
         The shards, dealt out to the workers in turn.
     timeout : str
-        How long to wait for workers where none is left, or for a scheduler that is silent.
+        How long to wait if there are no workers left or the scheduler does not answer.
 
     Attributes
     ----------
     shards : list of About
-        In the order of the sources.
+        Facts about the shards, in the order of the sources.
     notes : list of str
-        What was lost and loaded again.
+        Messages about groups that were lost and loaded again.
     """
 
     def __init__(self, client: Client, how: Reading, sources: list[Source], timeout: str) -> None:
@@ -91,7 +91,7 @@ class Rounds:
             for i, w in enumerate(workers)
         ]
         for group in self.groups:
-            if error := group.exception():  # waits: loading may take as long as it likes
+            if error := group.exception():  # waits: there is no limit on the time of loading
                 raise error
         self.addresses = [""] * n
         client.sync(self._locate, range(n))
@@ -108,7 +108,7 @@ class Rounds:
     # Asking ------------------------------------------------------------------------------
 
     def start(self, x: Vector) -> Pending[Answer]:
-        """Send x out."""
+        """Send x to the workers."""
         self._check()
         return asyncio.run_coroutine_threadsafe(self._round(x), self.client.loop.asyncio_loop)
 
@@ -119,7 +119,7 @@ class Rounds:
                 return pending.result(1.0)
             except TimeoutError:
                 if not pending.done():
-                    self._check()  # a client that is closed never answers
+                    self._check()  # a closed client never answers
                     continue
                 raise
             except BaseException:
@@ -149,7 +149,7 @@ class Rounds:
         raise ClusterLost(f"groups of shards were lost {_TRIES} times in one round; {_GO_ON}")
 
     def _node(self, i: int) -> Node:
-        """Group i and all that are asked through it."""
+        """Group i and the groups that are asked through it."""
         first = FAN_OUT * (i + 1)
         below = range(first, min(first + FAN_OUT, len(self.groups)))
         return Node(i, self.groups[i].key, self.addresses[i], tuple(map(self._node, below)))
@@ -159,7 +159,7 @@ class Rounds:
             return await ask(self.client.rpc, node, x)
         message = self.client.scheduler.proxy(worker=node.address, msg=request(node, x))
         asked = asyncio.ensure_future(message)
-        # The scheduler would try to reach a worker for long that it knows to be gone.
+        # The scheduler would keep trying to reach a worker that it knows to be gone.
         while not (await asyncio.wait({asked}, timeout=_GRACE))[0]:
             if node.address not in (await self._places([]))[1]:
                 asked.cancel()
@@ -170,7 +170,7 @@ class Rounds:
             return Answer(0.0, None, (node.number,))
 
     async def _reachable(self, address: str) -> bool:
-        """Whether the client can connect to a worker; behind a gateway it cannot."""
+        """Whether the client can connect to a worker, which it cannot behind a gateway."""
         with contextlib.suppress(OSError):
             comm = await self.client.rpc.connect(address, timeout=CONNECT)
             self.client.rpc.reuse(address, comm)
@@ -180,35 +180,42 @@ class Rounds:
     # Finding -----------------------------------------------------------------------------
 
     async def _locate(self, lost: Iterable[int]) -> None:
-        """Wait until the scheduler has a worker for each of these groups that can be asked."""
-        left, start, hope = set(lost), monotonic(), monotonic()
-        while True:
+        """Wait until each of these groups is held by a worker that answers."""
+        missing, start, last_sign = set(lost), monotonic(), monotonic()
+        while missing:
             self._check()
-            holders, workers = await self._places([self.groups[i].key for i in left])
-            for i in sorted(left):
-                group = self.groups[i]
-                if group.status in ("error", "cancelled"):
-                    error = await group._exception()
-                    raise ClusterLost(f"group {i} cannot be loaded again; {_GO_ON}") from error
-                found = next(iter(holders.get(group.key, ())), "")
-                # The scheduler may not know of the loss yet.
-                old = found and found == self.addresses[i]
-                if old and (monotonic() - start < _GRACE or not await self._alive(found, workers)):
-                    continue
-                if found:
-                    self.addresses[i] = found
-                    left.discard(i)
-            if not left:
-                return
-            if workers and not any(holders.values()):
-                hope = monotonic()  # a worker is loading, which may take as long as it likes
-            if monotonic() - hope > self.timeout:
+            holders, workers = await self._places([self.groups[i].key for i in missing])
+            # Right after a loss the scheduler may still name the worker that is gone.
+            up_to_date = monotonic() - start >= _GRACE
+            for i in sorted(missing):
+                address = await self._holder(i, holders, workers, up_to_date)
+                if address is not None:
+                    self.addresses[i] = address
+                    missing.discard(i)
+            loading = bool(workers) and not any(holders.values())
+            if loading:  # which may take any time
+                last_sign = monotonic()
+            if missing and monotonic() - last_sign > self.timeout:
                 what = "does not answer" if workers else "has no workers"
                 raise ClusterLost(f"the cluster {what}; {_GO_ON}")
-            await asyncio.sleep(_PAUSE)
+            if missing:
+                await asyncio.sleep(_PAUSE)
+
+    async def _holder(
+        self, i: int, holders: dict[str, list[str]], workers: list[str], up_to_date: bool
+    ) -> str | None:
+        """The address of a worker that holds group i and answers; None if there is none yet."""
+        group = self.groups[i]
+        if group.status in ("error", "cancelled"):
+            error = await group._exception()
+            raise ClusterLost(f"group {i} cannot be loaded again; {_GO_ON}") from error
+        address = next(iter(holders.get(group.key, ())), None)
+        if address == self.addresses[i]:
+            return address if up_to_date and await self._alive(address, workers) else None
+        return address
 
     async def _places(self, keys: list[str]) -> tuple[dict[str, list[str]], list[str]]:
-        """Who holds what, and all workers; nothing where the scheduler is silent."""
+        """The holders of the keys, and all workers; empty if the scheduler does not answer."""
         scheduler: Any = self.client.scheduler
         try:
             async with asyncio.timeout(self.timeout):
@@ -221,7 +228,7 @@ class Rounds:
 
 
 _GO_ON = (
-    "what was computed is in error.partial_result; with h and g of a new cluster, "
-    "gt.minimize(h, g, state=error.partial_result.state) goes on, and gt.resume(path, h, g) if the "
-    "run was saved by checkpoint=path"
+    "the result so far is in error.partial_result; with h and g on a new cluster, continue by "
+    "gt.minimize(h, g, state=error.partial_result.state), or by gt.resume(path, h, g) if the run "
+    "had checkpoint=path"
 )

@@ -1,4 +1,4 @@
-"""Shards: where rows come from, and the models that workers make of them."""
+"""Shards: the sources of rows, and the models that workers make from them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from geartrain.oracles.protocols import Vector
 from geartrain.oracles.spectrum import gram_norm
 from geartrain.oracles.validation import as_vector
 
-# What stands for a shard: a loading function, a file, or a future of rows.
+# A shard is given as a function that loads it, a file, or a future of rows.
 Source = Callable[[], Any] | str | Path | Any
 
 
 class Rows(NamedTuple):
-    """Data, labels or targets, and weights (None: all 1) of one shard."""
+    """Data, labels or targets, and weights of one shard (None: all weights are 1)."""
 
     A: Any
     y: Any
@@ -32,17 +32,17 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """How a source becomes a model."""
+    """How a model is made from a source."""
 
     loss: Loss
     intercept: bool
-    n_features: int | None  # None before the first shard is known
+    n_features: int | None  # None until the first shard is read
     label: str  # column or key of y, in Parquet and npz files and in dataframes
     weight: str | None  # column or key of the weights
 
 
 class WeightedModel(LinearModel):
-    """``sum_k w_k loss(y_k, <a_k, x>) / sum_k w_k + l2/2 |x|^2``; no single summands."""
+    """``sum_k w_k loss(y_k, <a_k, x>) / sum_k w_k + l2/2 |x|^2``, without single summands."""
 
     component = coord = L_components = L_coord = None  # type: ignore[assignment]
 
@@ -50,29 +50,30 @@ class WeightedModel(LinearModel):
         super().__init__(A, y, loss, l2, intercept)
         weights = as_vector(weights, "weights", self.m)
         if (weights < 0).any() or not weights.any():
-            raise ValueError("weights must not be negative, and not all of them zero")
+            raise ValueError("weights must not be negative, and at least one must be positive")
         self.total = float(weights.sum())
         self.relative = weights * (self.m / self.total)
 
-    def _pull_back(self, slopes: Vector) -> Vector:
-        return super()._pull_back((self.relative * slopes.T).T)
+    def pull_back(self, slopes: Vector) -> Vector:
+        """``sum_k w_k slopes_k a_k m/sum w``, for every column of slopes."""
+        return super().pull_back((self.relative * slopes.T).T)
 
     def value(self, x: Vector) -> float:
-        """The weighted mean."""
+        """The weighted mean of the losses, plus the ridge."""
         losses = self.relative * self.loss.value(self.y, self.predict(x))
-        return float(losses.mean() + 0.5 * (x @ self._ridge(x)))
+        return float(losses.mean() + 0.5 * (x @ self.ridge(x)))
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """Both, from one pass over the data."""
-        z, ridge = self.predict(x), self._ridge(x)
+        """Value and gradient from one pass over the data."""
+        z, ridge = self.predict(x), self.ridge(x)
         value = (self.relative * self.loss.value(self.y, z)).mean() + 0.5 * (x @ ridge)
         slopes = self.loss.derivative(self.y, z) / self.m
-        return float(value), self._pull_back(slopes) + ridge
+        return float(value), self.pull_back(slopes) + ridge
 
     @cached_property
     def L(self) -> float:
         """Largest eigenvalue of the weighted Gram matrix times the loss's curvature."""
-        root, A = np.sqrt(self.relative), self._with_ones
+        root, A = np.sqrt(self.relative), self.with_ones
         scaled = sparse.diags_array(root) @ A if sparse.issparse(A) else root[:, None] * A
         return self.loss.curvature * gram_norm(scaled) / self.m + self.l2
 
@@ -101,13 +102,13 @@ def _read_file(path: Path, how: Reading) -> Rows:
     from geartrain.datasets import load_libsvm
 
     if not path.is_file():
-        raise FileNotFoundError(f"shard {path} is not there for the worker that reads it")
+        raise FileNotFoundError(f"the worker that reads the shard {path} does not find it")
     table = load_libsvm(path, n_features=how.n_features)
     return Rows(table.X, table.y)
 
 
 def _read_npz(path: Path, how: Reading) -> Rows:
-    """Keys A (dense) or data, indices, indptr, shape (CSR), and the label and weight keys."""
+    """The rows of an npz file: A, or data, indices, indptr and shape; labels; weights."""
     with np.load(path) as file:
         missing = {how.label, *([how.weight] if how.weight else [])} - set(file.files)
         if missing or not ("A" in file.files or "indptr" in file.files):
@@ -147,12 +148,12 @@ def make_model(rows: Rows, how: Reading, l2: float = 0.0) -> LinearModel:
 
 
 def weight_of(model: LinearModel) -> float:
-    """What a shard counts in the mean over all rows."""
+    """The weight of a shard in the mean over all rows."""
     return model.total if isinstance(model, WeightedModel) else float(model.m)
 
 
 class About(NamedTuple):
-    """What the client knows of a shard."""
+    """The facts about a shard that the client knows."""
 
     weight: float
     rows: int
@@ -160,7 +161,7 @@ class About(NamedTuple):
 
 
 class Group:
-    """The shards of one worker: loaded once, asked every round."""
+    """The shards of one worker: loaded once, evaluated in every round."""
 
     def __init__(self, how: Reading, sources: Sequence[Source]) -> None:
         self.models = [make_model(read(source, how), how) for source in sources]
@@ -169,8 +170,8 @@ class Group:
     def sums(self, x: Vector) -> tuple[float, Vector]:
         """Weighted sums of the losses and of their gradients, in the precision of x.
 
-        More than one row: below the point are directions, and below the gradient come the Hessians
-        times these.
+        If x has several rows, the first one is the point and the others are directions; the answer
+        then has the gradient and the Hessian times each direction as its rows.
         """
         rows = np.atleast_2d(x.astype(np.float64, copy=False))
         total, answer = 0.0, np.zeros(rows.shape)

@@ -1,7 +1,7 @@
-"""A worker's part of a round: answer for its own group of shards and for those below it.
+"""The part of a worker in a round: to answer for its own group of shards and for those below it.
 
-Groups are the nodes of a tree that is fixed for a run, whoever holds them. A node passes x on,
-computes its own sums meanwhile, and adds the answers in the order of the tree.
+Groups are the nodes of a tree that is fixed for a run, independent of the workers that hold them. A
+node passes x on, computes its own sums meanwhile, and adds the answers in the order of the tree.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from distributed.protocol import to_serialize
 from geartrain.oracles.protocols import Vector
 
 OPERATION = "geartrain_sums"
-# Seconds until a worker that does not take a connection counts as lost. Dask itself tries for 30.
+# Seconds after which a worker that accepts no connection counts as lost. Dask tries for 30 seconds.
 CONNECT = 2.0
 
 
@@ -30,13 +30,13 @@ class Node(NamedTuple):
 
     @classmethod
     def of(cls, fields: Any) -> Node:
-        """A node as it comes off the wire, where it is a list."""
+        """A node from the list as which it is transmitted."""
         number, key, address, below = fields
         return cls(number, key, address, tuple(map(cls.of, below)))
 
 
 class Answer(NamedTuple):
-    """Sums of values and gradients; or which groups could not be asked."""
+    """Sums of values and gradients, or the groups that could not be reached."""
 
     value: float
     gradient: Any  # None if a group is lost
@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 
 
 def add(answers: list[Answer]) -> Answer:
-    """The sum in the order given; all that is lost if anything is."""
+    """The sum in the given order, or all lost groups if there are any."""
     lost = tuple(number for answer in answers for number in answer.lost)
     if lost:
         return Answer(0.0, None, lost)
@@ -61,7 +61,7 @@ def request(node: Node, x: Vector) -> dict[str, Any]:
 
 
 async def ask(pool: ConnectionPool, node: Node, x: Vector) -> Answer:
-    """The answer of a node, over a connection to its worker that is kept."""
+    """The answer of a node, over a connection to its worker that stays open."""
     lost = Answer(0.0, None, (node.number,))
     try:
         comm = await pool.connect(node.address, timeout=CONNECT)
@@ -76,23 +76,23 @@ async def ask(pool: ConnectionPool, node: Node, x: Vector) -> Answer:
 
 
 class Answering(WorkerPlugin):
-    """Lets the workers of a cluster answer rounds, those that join later too."""
+    """Lets the workers of a cluster answer rounds, including those that join later."""
 
     name = "geartrain-rounds"
     idempotent = True
 
     def setup(self, worker: Any) -> None:
-        """Listen."""
+        """Register the answering function."""
         self.worker = worker
         worker.handlers[OPERATION] = self.sums
 
     async def sums(self, node: Any, x: Vector) -> dict[str, Any]:
-        """The sums of a node and of all below it."""
+        """The sums over a node and all nodes below it."""
         top = Node.of(node)
         below = [asyncio.ensure_future(ask(self.worker.rpc, child, x)) for child in top.below]
         own = Answer(0.0, None, (top.number,))
         if top.key in self.worker.data:
-            # In a thread: the worker goes on talking to the scheduler.
+            # In a thread, so that the worker keeps talking to the scheduler.
             own = Answer(*await asyncio.to_thread(self.worker.data[top.key].sums, x))
         total = add([own, *(await asyncio.gather(*below))])
         return {**total._asdict(), "gradient": to_serialize(total.gradient)}

@@ -1,4 +1,4 @@
-"""Estimators for scikit-learn: `KernelSVC` and `LogDensity`."""
+"""Estimators for scikit-learn: `KernelSVC`, `KernelSVR` and `LogDensity`."""
 
 try:
     import sklearn  # noqa: F401
@@ -9,5 +9,6 @@ except ImportError as error:
 
 from geartrain.estimators.density.log_density import LogDensity
 from geartrain.estimators.svm.kernel_svc import KernelSVC
+from geartrain.estimators.svm.kernel_svr import KernelSVR
 
-__all__ = ["KernelSVC", "LogDensity"]
+__all__ = ["KernelSVC", "KernelSVR", "LogDensity"]

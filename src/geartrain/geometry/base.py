@@ -1,35 +1,36 @@
-r"""Inner products in which a method works.
+r"""Inner products in which the methods can work.
 
 ===========  ==============  ===================================================================
 symbol       name            meaning
 ===========  ==============  ===================================================================
 M            ``product``     positive definite; <u, v>_M = u'Mv
 M^{-1} w     ``solve``       the gradient of f in that inner product is M^{-1} grad f(x)
-[u; M u]     a pair          how a vector is held: one array of length 2n
+[u; M u]     a pair          representation of a vector: one array of length 2n
 ===========  ==============  ===================================================================
 
-The theorems hold in any inner product; a method only has to take its norms, inner products and
-gradients there. A vector u is held together with its image M u. Sums and multiples act on both
-halves alike, so images of iterates are carried by linearity, and an inner product is a dot product
-of one half with the other. A gradient is the pair [M^{-1} grad f; grad f]: one solve, no product.
+The theorems hold in any inner product; a method only has to use the norms, inner products and
+gradients of that inner product. A vector u is stored together with its image M u. Sums and
+multiples act on both halves in the same way, so the images of the iterates follow by linearity, and
+an inner product is the dot product of the first half of one pair with the second half of the other.
+A gradient is the pair [M^{-1} grad f; grad f], which takes one solve and no product with M.
 
-Where M is a kernel matrix it is the other way round, see `geartrain.geometry.rkhs`.
+For a kernel matrix the roles are reversed: see `geartrain.geometry.rkhs`.
 """
 
 from __future__ import annotations
 
-import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from geartrain.oracles.algebra import Combination
 from geartrain.oracles.linear_model import LinearModel
-from geartrain.oracles.protocols import Vector, answers
+from geartrain.oracles.protocols import Asked, Vector, answers
+from geartrain.oracles.questions import NUMBER, QUESTIONS, VECTOR, Question
 from geartrain.oracles.spectrum import (
     DENSE_LIMIT,
     computed_ends,
@@ -38,15 +39,11 @@ from geartrain.oracles.spectrum import (
     random_start,
     ritz_ends,
 )
-
-
-def norm(v: Vector) -> float:
-    """Euclidean norm, by one dot product."""
-    return math.sqrt(float(v.dot(v)))
+from geartrain.oracles.vectors import norm, pair_norm
 
 
 class Geometry(Protocol):
-    """An inner product, and how vectors and terms are held in it."""
+    """An inner product, and the representation of vectors and terms in it."""
 
     @property
     def dot(self) -> Callable[[Vector, Vector], float]:
@@ -56,29 +53,43 @@ class Geometry(Protocol):
     def norm(self) -> Callable[[Vector], float]:
         """Its norm."""
 
+    def primal(self, v: Vector) -> Vector:
+        """The part of v (or of each row of v) such that <u, v> = primal(u) . dual(v)."""
+
+    def dual(self, v: Vector) -> Vector:
+        """See `primal`."""
+
     def enter(self, x: Vector) -> Vector:
-        """The plain vector x as the methods hold it."""
+        """The representation of the plain vector x."""
 
     def leave(self, v: Vector) -> Vector:
-        """The plain vector again."""
+        """The plain vector that v represents."""
 
     def term(self, term: Any, name: str) -> Any:
-        """`term`, called `name`, as a function of vectors that are held so."""
+        """`term` as a function of represented vectors; errors call it `name`."""
 
 
 class Euclidean:
-    """The usual inner product: vectors and terms are held as they are."""
+    """The usual inner product: vectors and terms represent themselves."""
 
-    # No Python around it, and subclasses of arrays are asked for their own (ndarray.dot is not).
+    # matmul has no Python code around it, and unlike ndarray.dot it respects subclasses of arrays.
     dot: Callable[[Vector, Vector], float] = staticmethod(operator.matmul)
     norm = staticmethod(norm)
 
+    def primal(self, v: Vector) -> Vector:
+        """v itself."""
+        return v
+
+    def dual(self, v: Vector) -> Vector:
+        """v itself."""
+        return v
+
     def enter(self, x: Vector) -> Vector:
-        """X itself."""
+        """x itself."""
         return x
 
     def leave(self, v: Vector) -> Vector:
-        """V itself."""
+        """v itself."""
         return v
 
     def term(self, term: Any, name: str) -> Any:
@@ -93,7 +104,7 @@ EUCLIDEAN = Euclidean()
 
 
 def as_geometry(geometry: Any) -> Geometry:
-    """`geometry`, if it is one."""
+    """`geometry` itself, or an error if it is no geometry."""
     if not callable(getattr(geometry, "enter", None)):
         raise TypeError(
             "geometry must be one of gt.RKHS(K), gt.Preconditioned(M), gt.Diagonal(d), "
@@ -103,9 +114,9 @@ def as_geometry(geometry: Any) -> Geometry:
 
 
 class PairGeometry(ABC):
-    """A geometry whose vectors are pairs [u; M u]."""
+    """A geometry that represents vectors by pairs [u; M u]."""
 
-    n: int  # of the plain vectors
+    n: int  # dimension of the plain vectors
 
     @abstractmethod
     def product(self, u: Vector) -> Vector:
@@ -117,18 +128,28 @@ class PairGeometry(ABC):
 
     @staticmethod
     def dot(u: Vector, v: Vector) -> float:
-        """u'Mv, by the half of u and the half of v that give it."""
+        """u'Mv: the first half of u times the second half of v."""
         n = u.size // 2
         return float(u[:n].dot(v[n:]))
 
     @staticmethod
     def norm(v: Vector) -> float:
-        """Of the inner product; a square below zero is rounding."""
+        """Norm of the inner product; a negative square is rounding."""
         n = v.size // 2
-        return math.sqrt(max(float(v[:n].dot(v[n:])), 0.0))
+        return pair_norm(v[:n], v[n:])
+
+    @staticmethod
+    def primal(v: Vector) -> Vector:
+        """The first half."""
+        return v[..., : v.shape[-1] // 2]
+
+    @staticmethod
+    def dual(v: Vector) -> Vector:
+        """The second half."""
+        return v[..., v.shape[-1] // 2 :]
 
     def enter(self, x: Vector) -> Vector:
-        """[x; M x]; one product, none for x = 0."""
+        """The pair [x; M x]; one product with M, none if x = 0."""
         if x.size != self.n:
             raise ValueError(f"{self!r} is of dimension {self.n}, but x has {x.size}")
         return np.concatenate([x, self.product(x) if x.any() else x])
@@ -141,7 +162,7 @@ class PairGeometry(ABC):
 
 
 class Solvable(PairGeometry):
-    """M with a solve: every term with a gradient is welcome."""
+    """A geometry whose M can be solved with; it accepts every term that has a gradient."""
 
     @abstractmethod
     def solve(self, w: Vector) -> Vector:
@@ -168,10 +189,10 @@ class Solvable(PairGeometry):
         return largest_eigenvalue(self.solve, self.n)
 
     def spectrum(self, H: Callable[[Vector], Vector]) -> tuple[float, float]:
-        """Bounds of the eigenvalues of M^{-1} H, H symmetric.
+        """Bounds of the eigenvalues of M^{-1} H for a symmetric H.
 
-        All of them are computed up to n = 400. Beyond, Lanczos in the inner product of M; then the
-        lower bound is 0 unless a Ritz value proves H indefinite.
+        Up to n = 400 all eigenvalues are computed. For larger n the Lanczos method is run in the
+        inner product of M, and the lower bound is 0 unless a Ritz value proves H indefinite.
         """
         n = self.n
         if n <= DENSE_LIMIT:
@@ -189,34 +210,43 @@ class Solvable(PairGeometry):
 
 
 class PairTerm:
-    """A term as a function of pairs: value and gradient, one solve a gradient.
+    """A term as a function of pairs: one solve per gradient.
+
+    It answers the questions of the term whose answers can be turned into pairs (`lifts` in the
+    table of questions).
 
     `L` and `mu` are those of the inner product. They are tight where the Hessian or a bound of it
     is known as a matrix (quadratics, linear models, sums of these); otherwise
     L = L_term/lambda_min(M) and mu = mu_term/lambda_max(M).
     """
 
-    value: Callable[[Vector], float]
-    grad: Callable[[Vector], Vector]
-    value_and_grad: Callable[[Vector], tuple[float, Vector]]
-
     def __init__(self, term: Any, space: Solvable) -> None:
         self.plain, self.space, self.n = term, space, 2 * space.n
-        known = answers(term)
-        if "value" in known:
-            self.value = lambda x: term.value(x[: space.n])
-        if "grad" in known:
-            self.grad = lambda x: space.represent(np.asarray(term.grad(x[: space.n])))
-        if "value_and_grad" in known:
-            self.value_and_grad = self._value_and_grad
+        self.n_components = getattr(term, "n_components", None)
+        asked = Asked(term)
+        for name in answers(term):
+            if QUESTIONS[name].lifts:
+                setattr(self, name, partial(self._lifted, QUESTIONS[name], getattr(asked, name)))
 
-    def _value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        value, grad = self.plain.value_and_grad(x[: self.space.n])
-        return value, self.space.represent(np.asarray(grad))
+    def _lifted(self, question: Question, ask: Callable[..., Any], *args: Any) -> Any:
+        """The answer at the first half of every argument, as a pair."""
+        n = self.space.n
+        answer = ask(*(a[:n] if isinstance(a, np.ndarray) else a for a in args))
+        entries = answer if len(question.answer) > 1 else (answer,)
+        lifted = tuple(map(self._pair, question.answer, entries))
+        return lifted if len(lifted) > 1 else lifted[0]
+
+    def _pair(self, kind: str, entry: Any) -> Any:
+        if kind == NUMBER:
+            return entry
+        if kind == VECTOR:
+            return self.space.represent(np.asarray(entry))
+        pairs = [self.space.represent(w) for w in np.asarray(entry).T]
+        return np.array(pairs).reshape(len(pairs), self.n).T
 
     @cached_property
     def _curvature(self) -> tuple[float, float | None]:
-        """Mu and L in the inner product; a negative mu where the term is seen to be non-convex."""
+        """mu and L in the inner product; mu is negative if the term is known to be non-convex."""
         term, space = self.plain, self.space
         if callable(getattr(term, "hessian_product", None)):
             return space.spectrum(term.hessian_product)
@@ -231,18 +261,18 @@ class PairTerm:
 
     @property
     def L(self) -> float | None:
-        """Smoothness, None where the term does not know it."""
+        """Lipschitz constant of the gradient; None if the term does not know its own."""
         low, high = self._curvature
         return None if high is None else max(high, -low)
 
     @property
     def mu(self) -> float:
-        """Strong convexity."""
+        """Constant of strong convexity."""
         return max(self._curvature[0], 0.0)
 
     @property
     def convex(self) -> bool:
-        """Whether it is convex."""
+        """Whether the term is convex."""
         return bool(getattr(self.plain, "convex", True))
 
     def __repr__(self) -> str:

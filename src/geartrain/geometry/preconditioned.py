@@ -1,4 +1,4 @@
-"""Inner products of a positive definite matrix that can be solved with."""
+"""Inner products of positive definite matrices with which linear systems can be solved."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Preconditioned(Solvable):
     Parameters
     ----------
     M : array, sparse matrix or LinearOperator, (n, n)
-        Symmetric and positive definite. An array is factorised by Cholesky, a sparse matrix by LU;
-        a LinearOperator is taken at its word.
+        Symmetric and positive definite. An array is factorised by Cholesky and a sparse matrix by
+        LU, which tests definiteness; a LinearOperator is not tested.
     solve : callable, optional
-        ``solve(w)`` gives M^{-1} w; needed for a LinearOperator that has no ``solve`` of its own.
+        ``solve(w)`` returns M^{-1} w; needed for a LinearOperator that has no method ``solve``.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Diagonal(Solvable):
 class LowRankPlusDiagonal(Solvable):
     """The inner product of M = diag(d) + U U'.
 
-    Products and solves cost O(n r).
+    A product and a solve cost O(n r) each.
 
     Parameters
     ----------
@@ -134,10 +134,10 @@ def _factorised(M: Any) -> Callable[[Vector], Vector]:
     if isinstance(M, np.ndarray):
         return _cholesky(M, "M")
     if not sparse.issparse(M):
-        raise TypeError("M is a LinearOperator without solve; pass solve=, which gives M^{-1} w")
+        raise TypeError("M is a LinearOperator without solve; pass solve=, which returns M^{-1} w")
     from scipy.sparse.linalg import splu
 
-    # Pivots on the diagonal: the signs of U's diagonal are those of M's eigenvalues.
+    # With pivots on the diagonal, the diagonal of U has the signs of the eigenvalues of M.
     lu = splu(
         M.tocsc(),
         permc_spec="MMD_AT_PLUS_A",

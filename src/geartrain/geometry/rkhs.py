@@ -1,15 +1,15 @@
-r"""The inner product of a kernel's function space.
+r"""The inner product of the function space of a kernel.
 
 ===========  ==============  ===================================================================
 symbol       name            meaning
 ===========  ==============  ===================================================================
 K            ``K``           kernel matrix; <u, v>_K = u'Kv
-[u; K u]     a pair          how a vector of coefficients is held, see `geartrain.geometry`
+[u; K u]     a pair          represents a vector of coefficients, see `geartrain.geometry`
 ===========  ==============  ===================================================================
 
-A term phi(K x) has the gradient K phi'(K x), and K^{-1} times it is phi'(K x): no inverse, and K
-may be singular. K x is read from the second half of the pair, so the image of the gradient is the
-only product.
+A term phi(K x) has the gradient K phi'(K x), and K^{-1} times that is phi'(K x), so no inverse is
+needed and K may be singular. K x is the second half of the pair. The only product with K is the one
+that gives the second half of the gradient.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ from geartrain.oracles.validation import as_matrix
 
 
 class RKHS(PairGeometry):
-    """The inner product u'Kv of coefficients: that of the functions sum_i u_i k(x_i, .).
+    """The inner product u'Kv of coefficients, which is that of the functions sum_i u_i k(x_i, .).
 
-    For f(x) = (1/m) sum_k loss(y_k, (K x)_k) + lam/2 x'Kx the gradient there is loss'/m + lam x: no
-    inverse. A gradient of the loss is one product with K, one of the penalty none.
+    The gradient of f(x) = (1/m) sum_k loss(y_k, (K x)_k) + lam/2 x'Kx in it is loss'/m + lam x. A
+    gradient of the loss takes one product with K, a gradient of the penalty none.
 
     Parameters
     ----------
     K : array, sparse matrix or LinearOperator, (m, m)
         Kernel matrix, symmetric and positive semidefinite.
     intercept : bool
-        x has one more coordinate, the intercept, with the usual inner product.
+        Whether x has one more coordinate, the intercept, with the usual inner product.
 
     Notes
     -----
-    Terms that are understood: ``LinearModel(K, y, ..., intercept=...)`` without l2, ``Quadratic``
-    of a multiple of K (with an intercept: bordered by zeros, or by a number in the corner) without
-    b, their sums and multiples. Whether a matrix is K is asked by a product with a random vector.
+    The geometry accepts ``LinearModel(K, y, ..., intercept=...)`` without l2, ``Quadratic`` of a
+    multiple of K without b (with an intercept K is bordered by zeros, or by a number in the
+    corner), and their sums and multiples. A product with a random vector tests whether a matrix is
+    K.
 
     Examples
     --------
@@ -68,22 +69,22 @@ class RKHS(PairGeometry):
         self.n = self.m + self.intercept
 
     def product(self, u: Vector) -> Vector:
-        """K u, the intercept as it is."""
+        """K u; the intercept stays the same."""
         return np.append(self.K @ u[:-1], u[-1]) if self.intercept else self.K @ u
 
     def enter(self, x: Vector) -> Vector:
-        """[x; K x], the intercept in both halves."""
+        """The pair [x; K x], with the intercept in both halves."""
         if x.size == self.m + 1 and not self.intercept:
             raise ValueError(f"x has an intercept: use RKHS(K, intercept=True), not {self!r}")
         return super().enter(x)
 
     @cached_property
     def _probe(self) -> Vector:
-        """A random pair."""
+        """The pair of a random vector."""
         return self.enter(random_start(self.n))
 
     def term(self, term: Any, name: str) -> Any:
-        """`term` as a function of pairs, or an error that says why it cannot be one."""
+        """`term` as a function of pairs, or an error that says why that is not possible."""
         if isinstance(term, Combination):
             return Combination([(w, self.term(t, name)) for w, t in term.parts])
         if isinstance(term, LinearModel):
@@ -96,9 +97,9 @@ class RKHS(PairGeometry):
                 return KernelPenalty(weights)
             why = "it is not 1/2 x'Kx times a number"
         else:
-            why = "whether its gradient is K times something is not known"
+            why = "it is not known whether its gradient is K times something"
         raise TypeError(
-            f"{self!r} cannot use {name} = {term!r}: {why}. It understands LinearModel(K, ...), "
+            f"{self!r} cannot use {name} = {term!r}: {why}. It accepts LinearModel(K, ...), "
             "Quadratic(lam * K) and their sums; for other terms use gt.Preconditioned(M)"
         )
 
@@ -113,7 +114,7 @@ class RKHS(PairGeometry):
         return ""
 
     def _weights(self, term: Quadratic) -> Vector | None:
-        """The w with Q u = w * M u: the multiple of K, and the number in the corner."""
+        """w with Q u = w * M u, which has the factor of K and the number in the corner, or None."""
         if term.n != self.n or term.b.any():
             return None
         m, u, image = self.m, self._probe[: self.n], self._probe[self.n :]
@@ -141,25 +142,25 @@ class KernelLoss:
         self.model, self.space, self.n = model, space, 2 * space.n
 
     def _predict(self, x: Vector) -> Vector:
-        """K x and the intercept, read from the second half."""
+        """K x plus the intercept, from the second half of the pair."""
         second = x[self.space.n :]
         return second[:-1] + second[-1] if self.space.intercept else second
 
     def value(self, x: Vector) -> float:
-        """Value, no product."""
+        """The value, which takes no product."""
         return float(self.model.loss.value(self.model.y, self._predict(x)).mean())
 
     def grad(self, x: Vector) -> Vector:
-        """Gradient as a pair."""
+        """The gradient as a pair."""
         return self._represent(self._predict(x))
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """Both."""
+        """Value and gradient."""
         z = self._predict(x)
         return float(self.model.loss.value(self.model.y, z).mean()), self._represent(z)
 
     def _represent(self, z: Vector) -> Vector:
-        """The pair of loss'(z)/m and, for the intercept, of its sum: one product with K."""
+        """The pair of loss'(z)/m and of its sum for the intercept; one product with K."""
         slopes = self.model.loss.derivative(self.model.y, z) / self.space.m
         if self.space.intercept:
             slopes = np.append(slopes, slopes.sum())
@@ -167,9 +168,10 @@ class KernelLoss:
 
     @cached_property
     def L(self) -> float:
-        """Curvature of the loss times the largest eigenvalue of K (+ 1 1' with intercept), over m.
+        """Curvature of the loss times the largest eigenvalue of K (plus 1 1'), divided by m.
 
-        The Hessian is A'DA with A = [K, 1], D <= curvature/m, and A M^{-1} A' = K + 1 1'.
+        The Hessian is A'DA with A = [K, 1] and D <= curvature/m, and A M^{-1} A' = K + 1 1'. The
+        column of ones belongs to the intercept.
         """
         K, m, one = self.space.K, self.space.m, float(self.space.intercept)
         low, high = extreme_eigenvalues(lambda u: K @ u + one * u.sum(), m)
@@ -184,21 +186,21 @@ class KernelLoss:
 
 
 class KernelPenalty:
-    """1/2 x'(w M)x as a function of pairs: no product at all."""
+    """1/2 x'(w M)x as a function of pairs; no answer takes a product with K."""
 
     def __init__(self, w: Vector) -> None:
         self.w, self.n = np.concatenate([w, w]), 2 * w.size
 
     def value(self, x: Vector) -> float:
-        """Value, no product."""
+        """The value, which takes no product."""
         return 0.5 * RKHS.dot(x, self.w * x)
 
     def grad(self, x: Vector) -> Vector:
-        """Gradient as a pair."""
+        """The gradient as a pair."""
         return self.w * x
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """Both."""
+        """Value and gradient."""
         grad = self.w * x
         return 0.5 * RKHS.dot(x, grad), grad
 
@@ -208,17 +210,17 @@ class KernelPenalty:
 
     @property
     def L(self) -> float:
-        """Smoothness."""
+        """Lipschitz constant of the gradient."""
         return float(abs(self.w).max())
 
     @property
     def mu(self) -> float:
-        """Strong convexity."""
+        """Constant of strong convexity."""
         return max(float(self.w.min()), 0.0)
 
     @property
     def convex(self) -> bool:
-        """Whether it is convex."""
+        """Whether the term is convex."""
         return bool(self.w.min() >= 0.0)
 
     def __repr__(self) -> str:

@@ -23,14 +23,14 @@ from geartrain.core.stopping import Look
 from geartrain.lab.interrupts import run_whole
 from geartrain.lab.status_line import StatusLine
 from geartrain.lab.store import Store, config_hash, machine, pandas
-from geartrain.oracles.ledger import KINDS
+from geartrain.oracles.questions import kinds
 
 # f is looked at in the first iterations, and then whenever their number has grown by this factor.
 # The clock plays no part, so that the calls to reach a target are the same in every run.
 _FIRST_LOOKS = 40
 _LOOK_AGAIN = 1.005
 
-CALLS = tuple(f"{term}.{kind}" for term in ("h", "g") for kind in KINDS)
+CALLS = tuple(f"{term}.{kind}" for term in ("h", "g") for kind in kinds())
 SEEDS = (0, 1, 2, 3, 4)  # of a randomised method; quartiles of five runs are two of the runs
 
 

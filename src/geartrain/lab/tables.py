@@ -110,6 +110,7 @@ def summary(table: Any, eps: float, columns: Mapping[str, str]) -> Any:
     return pandas().DataFrame(rows)
 
 
+# Paper: Table 1
 def table_1(svm: Any) -> Any:
     """Table 1 of the paper for the instance: predicted and measured, to 1e-3.
 
@@ -135,6 +136,7 @@ def table_1(svm: Any) -> Any:
     return pandas().DataFrame(rows)
 
 
+# Paper: Table 2
 def table_2(density: Any) -> Any:
     """Table 2 of the paper for the instance: predicted and measured, to 1e-6.
 

@@ -1,1 +1,53 @@
-"""The methods: one algorithm a file."""
+"""Methods, and the contracts that an object has to keep to be one (see `geartrain.methods.base`).
+
+The inner methods, which minimise the model phi, are in `geartrain.inner`.
+"""
+
+from geartrain.methods.aeg import AEG
+from geartrain.methods.afb import AFB
+from geartrain.methods.auto import Auto
+from geartrain.methods.base import InnerMethod, InnerState, Method, State, WholeMethod, solve_model
+from geartrain.methods.baselines.acd_whole import ACDWhole
+from geartrain.methods.baselines.ags import AGS
+from geartrain.methods.baselines.catalyst import Catalyst
+from geartrain.methods.baselines.fgm import FGM
+from geartrain.methods.baselines.katyusha_whole import KatyushaWhole
+from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
+from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
+from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
+from geartrain.methods.gmco import GMCO
+from geartrain.methods.quasi_newton.sae_qn import SAEQN
+from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
+from geartrain.methods.r_sae import RSAE
+from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
+from geartrain.methods.sae import SAE
+from geartrain.methods.sc_sae import SCSAE
+
+__all__ = [
+    "AEG",
+    "AFB",
+    "AGS",
+    "FGM",
+    "GMCO",
+    "RSAE",
+    "SAE",
+    "SAEQN",
+    "SCSAE",
+    "ACDWhole",
+    "Auto",
+    "Catalyst",
+    "FixedPeriod",
+    "GradientTest",
+    "InnerMethod",
+    "InnerState",
+    "KatyushaWhole",
+    "LBFGSWhole",
+    "Method",
+    "MonteiroSvaiterWhole",
+    "Restarted",
+    "ScipyLBFGS",
+    "SimilarNewton",
+    "State",
+    "WholeMethod",
+    "solve_model",
+]

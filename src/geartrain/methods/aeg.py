@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod, State, solve_model
+from geartrain.methods.base import InnerMethod, State, solve_model
 from geartrain.methods.gmco import curvature
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector
@@ -44,6 +44,7 @@ class AEGState(State):
     L_h: float  # the constant in use: raised when h shows more curvature
     inner_steps: int = 0
     stalled: bool = False
+    rounding: bool = False
     note: str = ""
 
     @property
@@ -123,7 +124,7 @@ class AEG:
         mu, L_p, x, x_f = self._mu(problem), state.L_h, state.x, state.x_f
         norm = problem.geometry.norm
         tau = min(1.0, 0.5 * math.sqrt(mu / L_p))
-        eta = min(0.5 / mu, 0.5 / math.sqrt(mu * L_p))
+        eta = min(0.5 / mu, 0.5 / (math.sqrt(mu) * math.sqrt(L_p)))
         # 1.
         first = state.k == 0
         x_g = x_f if first else tau * x + (1.0 - tau) * x_f
@@ -159,5 +160,6 @@ class AEG:
             L_h=1.5 * seen if wrong else L_p,
             inner_steps=run.steps,
             stalled=not run.accepted,
+            rounding=run.floor,
             note=f"h shows curvature {seen:.3g} > L_h = {L_p:.3g}: raised" if wrong else "",
         )

@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod, State, solve_model
+from geartrain.methods.base import InnerMethod, State, solve_model
 from geartrain.methods.gmco import curvature
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.sc_sae import weights
@@ -42,12 +42,21 @@ class AFBState(State):
     inner_steps: int = 0
     since: int = 0  # iterations since the last restart
     uphill: float = -math.inf  # <G, x_k - x_{k-1}>
+    sound: bool = True  # h has shown no more curvature than L_h
     stalled: bool = False
+    rounding: bool = False
+    gap_rests_on: tuple[str, ...] = ("L_h",)
     note: str = ""
 
     @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """A, as long as L_h held, every inner run met its rule and there was no restart."""
+        valid = self.sound and not self.stalled and self.since == self.k
+        return self.A if valid else math.nan
+
+    @property
     def point(self) -> Vector:
-        """X."""
+        """The output x."""
         return self.x
 
     @property
@@ -147,8 +156,8 @@ class AFB:
 
         def accept(v: Vector, grad_g: Vector, grad_phi: Vector) -> bool:
             G = shifted + grad_g + mu_h * v
-            allowed = self.zeta**2 * lam**2 * dot(G, G) + self.sigma**2 * norm(v - y) ** 2
-            return bool(lam**2 * dot(grad_phi, grad_phi) <= allowed)
+            allowed = math.hypot(self.zeta * lam * norm(G), self.sigma * norm(v - y))
+            return lam * norm(grad_phi) <= allowed
 
         v0 = y if known else y + (x - state.y)
         grad_g0 = state.grad_g if known else None
@@ -174,6 +183,9 @@ class AFB:
             inner_steps=run.steps,
             since=state.since + 1,
             uphill=float(dot(G, x_next - x)),
+            sound=state.sound and not wrong,
             stalled=not run.accepted,
+            rounding=run.floor,
+            gap_rests_on=("L_h", "mu") if mu else ("L_h",),
             note=f"h shows curvature {seen:.3g} > L_h = {L_h:.3g}: raised" if wrong else "",
         )

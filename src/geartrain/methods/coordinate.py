@@ -1,22 +1,25 @@
-r"""What the accelerated coordinate methods share: constants, sampling, walks.
+r"""Parts shared by the accelerated coordinate methods: constants, sampling, walks.
 
 A walk is the recursion of `geartrain.compiled.coordinate`: main sequence x, second sequence z,
-u = x - z. A method says where to ask (`Weights`), how far to go (`Steps`), and how often a
-coordinate is drawn; the walk does the rest, compiled where the term is one of the library's or its
-``coord`` is jitted, and otherwise call by call.
+u = x - z. A method chooses where the derivatives are taken (`Schedule`), the step lengths
+(`StepLengths`) and the probabilities of the coordinates. The walk does the rest: in a compiled loop
+if the term is one of the library's or its ``coord`` is jitted, and otherwise call by call.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from geartrain.compiled.records import Schedule, Sequences, StepLengths
+from geartrain.methods.base import ceiling
+from geartrain.methods.pieces import pieces
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.log_sum_exp import LogSumExp
@@ -30,33 +33,17 @@ if TYPE_CHECKING:
 
 Index = NDArray[np.int64]
 
-# A run that has not met its rule after so many chunks never will: 40 reach 1e-16.
+# A run that has not met its stopping rule after this many chunks never will: 40 reach 1e-16.
 MAX_CHUNKS = 150
-
-
-class Weights(NamedTuple):
-    """kappa_t, beta_t and a_t of `geartrain.compiled.coordinate`, one of each a step."""
-
-    k: Vector
-    be: Vector
-    a: Vector
-
-
-class Steps(NamedTuple):
-    """Step lengths by coordinate, and whether the quadratic is a composite term."""
-
-    x: Vector  # 1/L_i
-    z: Vector  # of z, before the weight a_t
-    composite: bool = False
 
 
 @dataclass(frozen=True)
 class Walk:
-    """Where a coordinate method is."""
+    """The sequences of a coordinate method."""
 
     z: Vector  # second sequence
     u: Vector  # x - z
-    products: tuple[tuple[Vector, Vector], ...]  # (A z, A u) of every compiled term, or empty
+    products: tuple[tuple[Vector, Vector], ...]  # (A z, A u) per compiled term, or empty
 
     @property
     def x(self) -> Vector:
@@ -69,13 +56,13 @@ class Walk:
         return Walk(self.x, np.zeros_like(self.u), products)
 
     def copy(self) -> Walk:
-        """With arrays of its own."""
+        """The same walk with its own arrays."""
         products = tuple((Az.copy(), Au.copy()) for Az, Au in self.products)
         return Walk(self.z.copy(), self.u.copy(), products)
 
 
 def start_walk(terms: tuple[Any, ...], x0: Vector) -> Walk:
-    """Both sequences at x0. A term whose products are carried computes A x0 once."""
+    """Both sequences at x0; A x0 is computed once for every term whose products are carried."""
     products = []
     if all(by_columns(t) is not None for t in terms):
         for term in terms:
@@ -84,76 +71,81 @@ def start_walk(terms: tuple[Any, ...], x0: Vector) -> Walk:
     return Walk(x0, np.zeros_like(x0), tuple(products))
 
 
-def walk_model(phi: Model, walk: Walk, index: Index, weights: Weights, steps: Steps) -> Walk:
-    """Go through `index` on phi; every entry asks g for one partial derivative."""
+def walk_model(
+    phi: Model, walk: Walk, index: Index, schedule: Schedule, steps: StepLengths
+) -> Walk:
+    """Make the steps of `index` on phi; each takes one partial derivative of g."""
     from geartrain.compiled import coordinate as kernels  # imports Numba
 
     new = walk.copy()
-    tail = (new.z, new.u, index, *weights, steps.x, steps.z, phi.beta, phi.alpha, steps.composite)
-    if walk.products:
-        term = by_columns(phi.g.term)
-        phi.g.bulk("coord", kernels.advance, term, *new.products[0], *tail)
-    elif _is_jitted(phi.g.term.coord):
-        phi.g.bulk("coord", kernels.advance_user, phi.g.term.coord, *tail)
-    else:
-        walk_slowly(phi.g.coord, *tail)
+    v = Sequences(new.z, new.u)
+    if not walk.products and not _is_jitted(phi.g.term.coord):
+        walk_slowly(phi.g.coord, v, index, schedule, steps, phi.beta, phi.alpha)
+        return new
+    for part in pieces(phi.g, "coord", index.size):
+        rest = (v, index[part], _part(schedule, part), steps, phi.beta, phi.alpha)
+        if walk.products:
+            products = Sequences(*new.products[0])
+            phi.g.bulk("coord", kernels.advance, by_columns(phi.g.term), products, *rest)
+        else:
+            phi.g.bulk("coord", kernels.advance_user, phi.g.term.coord, *rest)
     return new
 
 
 def walk_sum(
-    h: Oracle, g: Oracle, walk: Walk, index: Index, weights: Weights, steps: Steps
+    h: Oracle, g: Oracle, walk: Walk, index: Index, schedule: Schedule, steps: StepLengths
 ) -> Walk:
-    """Go through `index` on h + g; every entry asks both for one partial derivative."""
+    """Make the steps of `index` on h + g; each takes one partial derivative of both."""
     new = walk.copy()
-    tail = (new.z, new.u, index, *weights, steps.x, steps.z)
+    v = Sequences(new.z, new.u)
     if not walk.products:
-        zero = np.zeros(h.n)
-        walk_slowly(lambda x, i: h.coord(x, i) + g.coord(x, i), *tail, zero, 0.0, False)
+
+        def both(x: Vector, i: int) -> float:
+            return h.coord(x, i) + g.coord(x, i)
+
+        walk_slowly(both, v, index, schedule, steps, np.zeros(h.n), 0.0)
         return new
     from geartrain.compiled import coordinate as kernels  # imports Numba
 
     H, G = by_columns(h.term), by_columns(g.term)
-    (Hz, Hu), (Gz, Gu) = new.products
-    asked = np.zeros(1, dtype=np.int64)
-    # One loop asks both terms and cannot tell their seconds apart: they are booked under h.
-    h.bulk("coord", kernels.advance_sum, asked, H, Hz, Hu, G, Gz, Gu, *tail)
-    g.bulk("coord", lambda tally: np.copyto(tally, asked))
+    Ph, Pg = (Sequences(*products) for products in new.products)
+    for part in pieces(h, "coord", index.size):
+        asked = np.zeros(1, dtype=np.int64)
+        rest = (v, index[part], _part(schedule, part), steps)
+        # One loop evaluates both terms and cannot tell their seconds apart: they are booked under h
+        h.bulk("coord", kernels.advance_sum, asked, H, Ph, G, Pg, *rest)
+        g.ledger.add(f"{g.name}.coord", int(asked[0]), 0.0)
     return new
+
+
+def _part(schedule: Schedule, part: slice) -> Schedule:
+    return Schedule(*(numbers[part] for numbers in schedule))
 
 
 def walk_slowly(
     coord: Callable[[Vector, int], float],
-    z: Vector,
-    u: Vector,
+    v: Sequences,
     index: Index,
-    k: Vector,
-    be: Vector,
-    a: Vector,
-    step_x: Vector,
-    step_z: Vector,
+    schedule: Schedule,
+    steps: StepLengths,
     beta: Vector,
     alpha: float,
-    composite: bool,
 ) -> None:
     """`geartrain.compiled.coordinate.advance_user` for any callable, in place."""
-    from geartrain.compiled.coordinate import FOLD
+    from geartrain.compiled.coordinate import FOLD, moves
 
+    z, u = v
     s, r = 0.0, 1.0
-    path = zip(index.tolist(), k.tolist(), be.tolist(), a.tolist(), strict=True)
-    for i, k_t, be_t, a_t in path:
-        c = s + k_t * r
+    path = zip(index.tolist(), *(numbers.tolist() for numbers in schedule), strict=True)
+    for i, kappa, be, a in path:
+        c = s + kappa * r
         q = z + c * u
-        z_i, q_i, L_i = float(z[i] + s * u[i]), float(q[i]), 1.0 / step_x[i]
+        z_i, q_i = float(z[i] + s * u[i]), float(q[i])
         d = coord(q, i) + beta[i]
-        if composite:
-            dz = -(d + alpha * z_i) / (a_t * L_i + alpha)
-            dx = a_t * dz
-        else:
-            d += alpha * q_i
-            dx = -d / L_i
-            dz = -a_t * step_z[i] * d
-        s += be_t * k_t * r
-        r *= (1.0 - be_t) * k_t
+        lengths = float(steps.x[i]), float(steps.z[i])
+        dx, dz = moves.py_func(d, z_i, q_i, a, *lengths, alpha, steps.composite)
+        s += be * kappa * r
+        r *= (1.0 - be) * kappa
         if r < FOLD:
             z += s * u
             u *= r
@@ -166,7 +158,7 @@ def walk_slowly(
 
 
 class Sampler:
-    """Draws coordinates with given probabilities, up to a factor."""
+    """Draws coordinates with probabilities proportional to the weights."""
 
     def __init__(self, weights: Vector) -> None:
         total = np.cumsum(weights)
@@ -177,7 +169,7 @@ class Sampler:
         self._guide = np.searchsorted(self._cumulative, np.arange(size) / size, side="right")
 
     def draw(self, key: tuple[int, ...], steps: int) -> Index:
-        """`steps` coordinates; the same for the same key."""
+        """Draw `steps` coordinates; equal keys give equal draws."""
         from geartrain.compiled.sequences import draw
 
         return draw(self._cumulative, self._guide, np.random.default_rng(key).random(steps))
@@ -186,7 +178,7 @@ class Sampler:
 def coordinate_constants(
     term: Any, L: float | None, method: str, name: str = "g"
 ) -> Vector | float:
-    """Lipschitz constants of the partial derivatives: the term's own, else L for all."""
+    """Lipschitz constants of the partial derivatives: those of the term, or L for all of them."""
     own = getattr(term, "L_coord", None)
     if own is not None:
         return np.asarray(own, dtype=np.float64)
@@ -199,19 +191,19 @@ def coordinate_constants(
 
 
 def model_constants(phi: Model, method: str) -> Vector:
-    """L_i of phi: those of g plus alpha."""
+    """The constants L_i of phi: those of g plus alpha."""
     return np.zeros(phi.n) + coordinate_constants(phi.g.term, phi.L_g, method) + phi.alpha
 
 
 def check_period(period: int | None) -> None:
-    """Refuse a period of restarts that is not a positive whole number."""
+    """Raise unless the period of restarts is None or a positive whole number."""
     if period is not None and (period < 1 or period != int(period)):
         raise ValueError(f"restart must be a positive whole number of steps, got {period}")
 
 
 def chunk_length(K: float, n: int) -> int:
-    """Steps between two tests, which cost n derivatives each; K is the natural number of steps."""
-    return max(n, math.ceil(K))
+    """Steps between two tests, each of which costs n derivatives; K steps are natural."""
+    return max(n, ceiling(K))
 
 
 def _is_jitted(fn: Any) -> bool:
@@ -219,22 +211,26 @@ def _is_jitted(fn: Any) -> bool:
     return type(fn).__module__.startswith("numba.") and hasattr(fn, "py_func")
 
 
+# The terms that were read by columns, as long as they live.
+_COLUMNS: WeakKeyDictionary[Any, Columns] = WeakKeyDictionary()
+
+
 def by_columns(term: Any) -> Columns | None:
-    """The term as the kernels read it, made once and kept on the term; None for other terms."""
+    """The term as the kernels read it, made once per term; None for terms that they cannot read."""
     if type(term) not in (Quadratic, LinearModel, LogSumExp):
         return None
     if isinstance(term, Quadratic) and not callable(term.coord):  # Q is a LinearOperator
         return None
     if isinstance(term, LinearModel) and type(term.loss) not in LOSSES.values():  # the user's loss
         return None
-    known = term.__dict__.get("_by_columns")
-    if known is None:
-        known = term.__dict__["_by_columns"] = _make_columns(term)
-    return known
+    if term not in _COLUMNS:
+        _COLUMNS[term] = _make_columns(term)
+    return _COLUMNS[term]
 
 
 def _make_columns(term: Any) -> Columns:
     from geartrain.compiled import coordinate as kernels
+    from geartrain.compiled.losses import encode
 
     dense: Any
     compressed: Any
@@ -244,12 +240,8 @@ def _make_columns(term: Any) -> Columns:
         columns, rest = term.Q, (term.b,)  # symmetric: rows are columns
     elif isinstance(term, LinearModel):
         dense, compressed = kernels.DenseModel, kernels.SparseModel
-        param = float(getattr(term.loss, "mu", getattr(term.loss, "delta", 0.0)))
-        ridge = term._ridge(np.ones(term.n))
-        columns, rest = (
-            term._with_ones.T,
-            (term.y, ridge, kernels.LOSSES.index(term.loss.name), param),
-        )
+        columns = term.with_ones.T
+        rest = (term.y, term.ridge(np.ones(term.n)), encode(term.loss))
     else:
         dense, compressed = kernels.DenseSoftmax, kernels.SparseSoftmax
         A = _rows_with_entries(term)
@@ -264,14 +256,14 @@ def _make_columns(term: Any) -> Columns:
 
 
 def _rows_with_entries(term: LogSumExp) -> Any:
-    """A without the rows whose score is always 0."""
+    """A without its empty rows, whose score is always 0."""
     if not sparse.issparse(term.A):
         return term.A
     return term.A[np.diff(term.A.indptr) > 0]
 
 
 def _product(term: Any, x: Vector) -> Vector:
-    """A x as the kernel carries it; nothing for a quadratic."""
+    """The product A x that the kernel carries; empty for a quadratic."""
     if isinstance(term, LinearModel):
         return term.predict(x)
     if isinstance(term, LogSumExp):

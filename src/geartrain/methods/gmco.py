@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod, State, solve_model
 from geartrain.geometry import Geometry
+from geartrain.methods.base import InnerMethod, State, solve_model
 from geartrain.methods.inner.agm import AGM
+from geartrain.methods.inner_rule import PaperRule, as_rule
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import EPS, Envelope, Model, Sum
 
@@ -38,7 +39,7 @@ class GMCOState(State):
 
     @property
     def point(self) -> Vector:
-        """Zeta."""
+        """The iterate zeta."""
         return self.zeta
 
     @property
@@ -47,6 +48,7 @@ class GMCOState(State):
         return None if self.grad_g is None else self.grad_h + self.grad_g
 
 
+# Paper: equation (23)
 @dataclass(frozen=True)
 class MonteiroSvaiter:
     r"""The test that ends the middle loop: \|grad F_{L,x}(zeta)\| <= sigma L \|zeta - x\|."""
@@ -63,9 +65,11 @@ class MonteiroSvaiter:
         return state.grad is not None and self.ratio(F, state) <= self.sigma
 
     def over(self, F: Envelope, state: GMCOState) -> bool:
-        """Whether zeta passes, or grad F is rounding error and no point ever will."""
-        if self.met(F, state):
-            return True
+        """Whether zeta passes, or no point ever will."""
+        return self.met(F, state) or self.is_rounding(F, state)
+
+    def is_rounding(self, F: Envelope, state: GMCOState) -> bool:
+        """Whether grad F is rounding error at zeta."""
         assert state.grad is not None and state.grad_g is not None
         norm = F.f.geometry.norm
         curvature = F.L + state.L_h + (F.f.L_g.value or 0.0)
@@ -82,6 +86,8 @@ def ms_ratio(F: Envelope, y: Vector, grad_f: Vector) -> float:
     return residual / (F.L * distance)
 
 
+# Paper: Algorithm 3
+# Paper: equation (4)
 @dataclass(frozen=True)
 class GMCO:
     r"""Gradient method for composite optimisation, on F_{L,x} = f + L/2 \|. - x\|^2.
@@ -102,8 +108,8 @@ class GMCO:
         enough, since \|grad h(v) - grad h(zeta) - L_h/2 (v - zeta)\| <= L_h/2 \|v - zeta\|.
     accuracy : float
         The inner run ends at \|grad phi(v)\| <= accuracy L \|v - x\|.
-    inner_steps : int, optional
-        Run the inner method for this many steps instead, e.g. `geartrain.theory.inner_calls`.
+    rule : {"residual", "paper"} or `geartrain.PaperRule`
+        The rule above, or that of the paper: N_M calls of the basic oracle of g per inner run.
 
     Notes
     -----
@@ -121,10 +127,13 @@ class GMCO:
     inner: InnerMethod = field(default_factory=AGM)
     weight: float = 1.0
     accuracy: float = 0.1
-    inner_steps: int | None = None
+    rule: str | PaperRule = "residual"
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        as_rule(self.rule)
 
     def init(self, problem: Sum | Envelope, zeta0: Vector) -> GMCOState:
         """Both gradients at zeta_0."""
@@ -157,6 +166,8 @@ class GMCO:
         def accept(v: Vector, grad_g: Vector, grad_phi: Vector) -> bool:
             return norm(grad_phi) <= scale * norm(v - x)
 
+        rule = as_rule(self.rule)
+        calls = None if rule is None else rule.basic_calls(f, self.inner, L, L_h)
         grad_g0 = state.grad_g if v0 is None else None
         run = solve_model(
             self.inner,
@@ -164,7 +175,7 @@ class GMCO:
             zeta if v0 is None else v0,
             accept,
             grad_g0=grad_g0,
-            steps=self.inner_steps,
+            calls=calls,
         )
         grad_h = f.h.grad(run.v)
         size = norm(grad_h) + L_h * norm(zeta)

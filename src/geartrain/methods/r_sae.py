@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod
+from geartrain.methods.base import InnerMethod, ceiling
 from geartrain.methods.inner.agm import AGM
+from geartrain.methods.inner_rule import PaperRule
 from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted, RestartRule
 from geartrain.methods.sae import SAE, SAEState
 from geartrain.oracles.protocols import Vector
@@ -15,6 +16,7 @@ from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
 
 
+# Paper: Algorithm 2
 @dataclass(frozen=True)
 class RSAE:
     r"""Restarted splitting accelerated envelope.
@@ -30,7 +32,7 @@ class RSAE:
     ----------
     mu : float, optional
         Strong convexity of f; the problem's if not given.
-    L, sigma, inner, accuracy, inner_steps
+    L, sigma, inner, accuracy, rule
         As in `SAE`.
     restart : rule, optional
         By default the period N_0 where mu is known, and where it is not the `GradientTest`.
@@ -52,7 +54,7 @@ class RSAE:
     sigma: float = 0.5
     inner: InnerMethod = field(default_factory=AGM)
     accuracy: float = 0.2
-    inner_steps: int | None = None
+    rule: str | PaperRule = "residual"
     restart: RestartRule | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
@@ -64,7 +66,7 @@ class RSAE:
         self._sae()
 
     def _sae(self) -> SAE:
-        return SAE(self.L, self.sigma, self.inner, self.accuracy, self.inner_steps)
+        return SAE(self.L, self.sigma, self.inner, self.accuracy, self.rule)
 
     def init(self, problem: Sum, x0: Vector) -> SAEState:
         """The start of the first stage."""
@@ -81,4 +83,4 @@ class RSAE:
 
 def period(L: float, mu: float) -> int:
     r"""N_0 = ceil(sqrt(8 L/mu)): after so many iterations \|y - x*\|^2 has halved."""
-    return math.ceil(math.sqrt(8.0 * L / mu))
+    return ceiling(math.sqrt(8.0 * L / mu))

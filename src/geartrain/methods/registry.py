@@ -9,6 +9,7 @@ from typing import Any
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.aeg import AEG
 from geartrain.methods.afb import AFB
+from geartrain.methods.base import AnyMethod, InnerMethod, Method, as_inner, as_method
 from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
 from geartrain.methods.baselines.catalyst import Catalyst
@@ -20,12 +21,15 @@ from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner.acd import ACD
 from geartrain.methods.inner.agm import AGM
+from geartrain.methods.inner.apcg import APCG
 from geartrain.methods.inner.approx import APPROX
 from geartrain.methods.inner.exact import Exact
 from geartrain.methods.inner.katyusha import Katyusha
 from geartrain.methods.inner.l_katyusha import LKatyusha
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.nesterov_stich import NesterovStich
+from geartrain.methods.inner.rpdg import RPDG
+from geartrain.methods.inner.spdc import SPDC
 from geartrain.methods.inner.varag import Varag
 from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
@@ -37,7 +41,7 @@ from geartrain.methods.sc_sae import SCSAE
 from geartrain.oracles.protocols import answers, require
 from geartrain.problem import Sum
 
-INNER: dict[str, Callable[[], Any]] = {
+INNER: dict[str, Callable[[], InnerMethod]] = {
     "agm": AGM,
     "exact": Exact,
     "lbfgs": LBFGS,
@@ -49,10 +53,13 @@ INNER: dict[str, Callable[[], Any]] = {
     "katyusha": Katyusha,
     "l-katyusha": LKatyusha,
     "varag": Varag,
+    "rpdg": RPDG,
+    "spdc": SPDC,
+    "apcg": APCG,
 }
 
 # Name -> maker from (problem, inner). A maker looks at the problem only to choose a restart.
-METHODS: dict[str, Callable[[Sum, Any], Any]] = {
+METHODS: dict[str, Callable[[Sum, InnerMethod], AnyMethod]] = {
     "sae": lambda problem, inner: SAE(inner=inner),
     "r-sae": lambda problem, inner: RSAE(inner=inner),
     "sc-sae": lambda problem, inner: _restarted(problem.mu.value, SCSAE(inner=inner)),
@@ -71,12 +78,12 @@ METHODS: dict[str, Callable[[Sum, Any], Any]] = {
 }
 
 
-def _restarted(mu: float | None, method: Any) -> Any:
+def _restarted(mu: float | None, method: Method) -> Method:
     """Where mu is not known, the momentum is restarted when a step goes uphill."""
     return method if mu else Restarted(method, GradientTest())
 
 
-def make_inner(inner: Any, problem: Sum) -> Any:
+def make_inner(inner: str | InnerMethod, problem: Sum) -> InnerMethod:
     """The inner method of that name or the object itself; "auto" by what g answers."""
     if inner == "auto":
         known = answers(problem.g.term)
@@ -91,23 +98,21 @@ def make_inner(inner: Any, problem: Sum) -> Any:
         else:
             inner = "coordinate-differences"
     made = _lookup(inner, INNER, "inner method")() if isinstance(inner, str) else inner
-    if not callable(getattr(made, "step", None)):
-        raise TypeError(f"inner must be a name or an inner method, got {inner!r}")
-    return made
+    return as_inner(made)
 
 
-def make_method(method: Any, inner: Any, problem: Sum) -> Any:
+def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum) -> AnyMethod:
     """The method of that name or the object itself, checked against what the terms answer."""
     if isinstance(method, str):
         maker = _lookup(method, METHODS, "method")
-        method = maker(problem, make_inner(inner, problem))
-    elif not (callable(getattr(method, "step", None)) or hasattr(method, "solve")):
-        raise TypeError(f"method must be a name or a method, got {method!r}")
-    elif inner != "auto":
-        raise TypeError(
-            "inner= goes with a method given by name; a method object has its own, e.g. "
-            "gt.SAE(inner=gt.AGM())"
-        )
+        method = as_method(maker(problem, make_inner(inner, problem)))
+    else:
+        as_method(method)
+        if inner != "auto":
+            raise TypeError(
+                "inner= goes with a method given by name; a method object has its own, e.g. "
+                "gt.SAE(inner=gt.AGM())"
+            )
     name = type(getattr(method, "method", method)).__name__
     inside = getattr(getattr(method, "method", method), "inner", None)
     if problem.geometry is not EUCLIDEAN:

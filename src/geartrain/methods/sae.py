@@ -16,9 +16,10 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod, State, iterate
+from geartrain.methods.base import InnerMethod, State, ceiling, iterate
 from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter
 from geartrain.methods.inner.agm import AGM
+from geartrain.methods.inner_rule import PaperRule, as_rule
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Envelope, Sum
@@ -42,11 +43,17 @@ class SAEState(State):
     since: int = 0  # iterations since the last restart
     uphill: float = -math.inf  # <grad f(y_k), y_k - y_{k-1}>
     stalled: bool = False
+    rounding: bool = False
     note: str = ""
 
     @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """A, as long as every test was passed and there was no restart."""
+        return math.nan if self.stalled or self.since < self.k else self.A
+
+    @property
     def point(self) -> Vector:
-        """Y."""
+        """The output y."""
         return self.y
 
     @property
@@ -55,6 +62,8 @@ class SAEState(State):
         return self.grad_h + self.grad_g
 
 
+# Paper: Algorithm 1
+# Paper: equation (24)
 @dataclass(frozen=True)
 class SAE:
     r"""Splitting accelerated envelope, SAE(x^0, L, N).
@@ -82,8 +91,9 @@ class SAE:
     inner : inner method
     accuracy : float
         Inner runs end at \|grad phi(v)\| <= accuracy sigma L \|v - x\|.
-    inner_steps : int, optional
-        Run the inner method for this many steps instead (N_M of the paper).
+    rule : {"residual", "paper"} or `geartrain.PaperRule`
+        When inner runs end: by the rule above, or, as in the paper, after N_M calls of the basic
+        oracle of g.
 
     Notes
     -----
@@ -102,7 +112,7 @@ class SAE:
     sigma: float = 0.5
     inner: InnerMethod = field(default_factory=AGM)
     accuracy: float = 0.2
-    inner_steps: int | None = None
+    rule: str | PaperRule = "residual"
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
@@ -112,6 +122,7 @@ class SAE:
             as_positive(self.L, "L")
         if not 0.0 < self.sigma <= 1.0:
             raise ValueError(f"sigma must be in (0, 1], got {self.sigma:g}")
+        as_rule(self.rule)
 
     def init(self, problem: Sum, x0: Vector) -> SAEState:
         """x^0 = y^0 = z^0, both gradients there."""
@@ -128,12 +139,12 @@ class SAE:
         """One outer iteration."""
         L, A, y, z = state.L, state.A, state.y, state.z
         # line 3
-        a = (1.0 / L + math.sqrt(1.0 / L**2 + 4.0 * A / L)) / 2.0
+        a = (1.0 + math.sqrt(1.0 + 4.0 * A * L)) / (2.0 * L)
         A_next = A + a
         x = y if A == 0.0 else (A * y + a * z) / A_next
         # line 4
         F = Envelope(problem, L, x, key=(state.k,))
-        middle = GMCO(self.inner, 1.0, self.accuracy * self.sigma, self.inner_steps)
+        middle = GMCO(self.inner, 1.0, self.accuracy * self.sigma, self.rule)
         if A == 0.0:  # then x = y = z, and both gradients are known
             grad_h, grad_g = state.grad_h, state.grad_g
         else:
@@ -144,7 +155,7 @@ class SAE:
             lambda s: middle.step(F, s),
             middle.step(F, start),
             lambda s: test.over(F, s),
-            limit=100 + math.ceil(20.0 * state.L_h / L),
+            limit=100 + ceiling(20.0 * state.L_h / L),
         )
         assert zeta.grad is not None and zeta.grad_g is not None
         ratio = test.ratio(F, zeta)
@@ -165,5 +176,6 @@ class SAE:
             since=state.since + 1,
             uphill=float(problem.geometry.dot(zeta.grad, zeta.zeta - y)),
             stalled=ratio > self.sigma,
+            rounding=test.is_rounding(F, zeta),
             note=zeta.note,
         )

@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod, State, iterate
+from geartrain.methods.base import InnerMethod, State, ceiling, iterate
 from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector
@@ -49,7 +49,7 @@ def weights(A: float, eta: float, mu: float) -> Weights:
         s = math.sqrt(mu * eta / (1.0 + mu * eta))
         # A is a bound that may overflow; an infinite one says no more than a large one.
         return Weights(min(A / (1.0 - s), 1e300), s * (1 - s) * (1 + mu * eta), 1 - s, s, s / mu)
-    root = math.sqrt(eta**2 + 4.0 * eta * A * (1.0 + mu * eta) * (1.0 + mu * A))
+    root = math.sqrt(eta) * math.sqrt(eta + 4.0 * A * (1.0 + mu * eta) * (1.0 + mu * A))
     a = 0.5 * (eta + 2.0 * A * mu * eta + root)
     A_next = A + a
     d = 1.0 + mu * A_next
@@ -75,11 +75,18 @@ class SCSAEState(State):
     since: int = 0  # iterations since the last restart
     uphill: float = -math.inf  # <grad f(x_k), x_k - x_{k-1}>
     stalled: bool = False
+    rounding: bool = False
+    gap_rests_on: tuple[str, ...] = ()
     note: str = ""
 
     @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """A, as long as every test was passed and there was no restart."""
+        return math.nan if self.stalled or self.since < self.k else self.A
+
+    @property
     def point(self) -> Vector:
-        """X."""
+        """The output x."""
         return self.x
 
     @property
@@ -170,7 +177,7 @@ class SCSAE:
             lambda s: middle.step(F, s),
             middle.step(F, start, v0),
             lambda s: test.over(F, s),
-            limit=100 + math.ceil(20.0 * state.L_h / L),
+            limit=100 + ceiling(20.0 * state.L_h / L),
         )
         assert zeta.grad is not None and zeta.grad_g is not None
         G, x_next = zeta.grad, zeta.zeta
@@ -190,5 +197,7 @@ class SCSAE:
             since=state.since + 1,
             uphill=float(problem.geometry.dot(G, x_next - x)),
             stalled=ratio > test.sigma,
+            rounding=test.is_rounding(F, zeta),
+            gap_rests_on=("mu",) if mu else (),
             note=zeta.note,
         )

@@ -16,23 +16,23 @@ def from_torch(
 ) -> Term:
     """A term from a function of a PyTorch tensor.
 
-    A call moves x to the device once, and value and gradient back once, together.
+    A call moves x to the device once, and moves value and gradient back once, together.
 
     Parameters
     ----------
     fn : callable
-        From a tensor of shape (n,) to a tensor with one number, differentiable.
+        Differentiable function from a tensor of shape (n,) to a tensor with one number.
     device : optional
-        Where `fn` computes, e.g. ``"cuda"``; PyTorch's default device if not given.
+        Device on which `fn` is evaluated, e.g. ``"cuda"``; PyTorch's default if not given.
     dtype : optional
-        What `fn` computes in, e.g. ``torch.float32``; ``torch.float64`` if not given.
+        Type of the argument of `fn`, e.g. ``torch.float32``; ``torch.float64`` if not given.
     **constants
         As for `geartrain.Term`: n, L, mu, ...
 
     Returns
     -------
     Term
-        Answers with value and gradient together.
+        It answers ``value_and_grad``.
     """
     try:
         import torch
@@ -42,9 +42,9 @@ def from_torch(
 
     def value_and_grad(x: Vector) -> tuple[float, Vector]:
         where = torch.get_default_device() if device is None else device
-        # A copy: fn must not reach the vector of the method.
+        # A copy, so that fn cannot change the vector of the method.
         point = torch.tensor(x, dtype=kind, device=where, requires_grad=True)
-        with torch.enable_grad():  # the caller may have switched it off
+        with torch.enable_grad():  # the caller may have disabled it
             value = fn(point)
             _check_number("torch", value)
             if not value.requires_grad:
@@ -63,24 +63,24 @@ def from_jax(
 ) -> Term:
     """A term from a function of a JAX array, compiled by ``jax.jit``.
 
-    A call moves x to the device once, and value and gradient back once, together.
+    A call moves x to the device once, and moves value and gradient back once, together.
 
     Parameters
     ----------
     fn : callable
-        From an array of shape (n,) to one number, differentiable and traceable.
+        Differentiable and traceable function from an array of shape (n,) to one number.
     device : optional
-        Where `fn` computes, e.g. ``jax.devices()[0]``; JAX's default device if not given.
+        Device on which `fn` is evaluated, e.g. ``jax.devices()[0]``; JAX's default if not given.
     dtype : optional
-        What `fn` computes in; if not given, JAX's largest float: float64 where
-        ``jax.config.update("jax_enable_x64", True)`` was called, else float32.
+        Type of the argument of `fn`. If not given, it is the largest float of JAX: float64 if
+        ``jax.config.update("jax_enable_x64", True)`` was called, and float32 otherwise.
     **constants
         As for `geartrain.Term`: n, L, mu, ...
 
     Returns
     -------
     Term
-        Answers with value and gradient together.
+        It answers ``value_and_grad``.
     """
     try:
         import jax

@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from geartrain.oracles.protocols import Vector, answers, can
+from geartrain.oracles.protocols import Asked, Vector, answers, extended_valued
+from geartrain.oracles.questions import QUESTIONS, Part
 from geartrain.oracles.spectrum import symmetric_spectrum
 from geartrain.oracles.validation import as_number
 
 
 class Algebra:
-    """Gives a term ``+``, ``-`` and multiplication by a number."""
+    """Base class of terms that can be added, subtracted and multiplied by a number."""
 
-    __array_ufunc__ = None  # numpy.float64(2) * term asks the term, not NumPy
+    __array_ufunc__ = None  # numpy.float64(2) * term is left to the term, not to NumPy
 
     def __add__(self, other: Any) -> Combination:
         return Combination([*_parts(self), *_parts(other)])
@@ -41,9 +42,9 @@ def _parts(term: Any) -> list[tuple[float, Any]]:
 
 
 class Combination(Algebra):
-    """``sum_j w_j term_j``, which answers what all of its parts answer.
+    """``sum_j w_j term_j``, which answers all that follows from the answers of its parts.
 
-    A proximal step is answered by a positive multiple of one term only.
+    How an answer is put together is the field `combine` of the table of questions.
 
     Parameters
     ----------
@@ -53,22 +54,15 @@ class Combination(Algebra):
     Attributes
     ----------
     L, mu
-        The ends of the spectrum where the Hessians are constant (quadratics, least squares).
-        Otherwise from the parts: the Hessian lies between ``sum_j min(w_j mu_j, w_j L_j)``
-        and ``sum_j max(w_j mu_j, w_j L_j)``. `L` is None where a part does not know its own.
+        The ends of the spectrum if the Hessians are constant (quadratics, least squares).
+        Otherwise they follow from those of the parts: the Hessian lies between
+        ``sum_j min(w_j mu_j, w_j L_j)`` and ``sum_j max(w_j mu_j, w_j L_j)``. `L` is None if a
+        part does not know its own.
     L_coord, L_components
-        Weighted sums of those of the parts, or None.
+        Weighted sums of the constants of the parts, or None if a part has none.
     convex
-        False if a part is subtracted and its curvature is not made up for by the others.
+        False if a part is subtracted and the others do not outweigh its curvature.
     """
-
-    value: Callable[[Vector], float]
-    grad: Callable[[Vector], Vector]
-    value_and_grad: Callable[[Vector], tuple[float, Vector]]
-    component: Callable[[Vector, int], Vector]
-    coord: Callable[[Vector, int], float]
-    prox: Callable[[Vector, float], Vector]
-    hessian_product: Callable[[Vector], Vector]
 
     def __init__(self, parts: list[tuple[float, Any]]) -> None:
         self.parts = parts
@@ -76,56 +70,36 @@ class Combination(Algebra):
         if len(sizes) > 1:
             raise ValueError(f"terms of different dimensions cannot be added: {sorted(sizes)}")
         self.n = sizes.pop() if sizes else None
-        if all(can(t, "value") for _, t in parts):
-            self.value = self._value
-        if all(can(t, "grad") for _, t in parts):
-            self.grad = self._grad
-            if hasattr(self, "value"):
-                self.value_and_grad = self._value_and_grad
-        if all(can(t, "coord") for _, t in parts):
-            self.coord = self._coord
-        counts = {getattr(t, "n_components", None) for _, t in parts if can(t, "component")}
-        self.n_components: int | None = None
-        if all(can(t, "component") for _, t in parts) and len(counts) == 1:
-            self.n_components = counts.pop()
-            self.component = self._component
-        if len(parts) == 1 and parts[0][0] > 0.0 and can(parts[0][1], "prox"):
-            self.prox = self._prox
-        if all(callable(getattr(t, "hessian_product", None)) for _, t in parts):
-            self.hessian_product = self._hessian_product
+        counts = {getattr(t, "n_components", None) for _, t in parts}
+        self.n_components: int | None = counts.pop() if len(counts) == 1 else None
 
-    def _value(self, x: Vector) -> float:
-        return float(sum(w * t.value(x) for w, t in self.parts))
+    @cached_property
+    def _answering(self) -> dict[str, Callable[..., Any]]:
+        """The functions that answer, by question."""
+        parts = [Part(w, t, Asked(t)) for w, t in self.parts]
+        made = {name: q.combine(q, parts) for name, q in QUESTIONS.items()}
+        return {name: answer for name, answer in made.items() if answer is not None}
 
-    def _grad(self, x: Vector) -> Vector:
-        total: Vector = np.zeros(np.shape(x))
-        for w, t in self.parts:
-            total += w * np.asarray(t.grad(x) if hasattr(t, "grad") else t.value_and_grad(x)[1])
-        return total
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name in QUESTIONS and name in self._answering:
+            return self._answering[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        total, gradient = 0.0, np.zeros(np.shape(x))
-        for w, t in self.parts:
-            if hasattr(t, "value_and_grad"):
-                value, grad = t.value_and_grad(x)
-            else:
-                value, grad = t.value(x), t.grad(x)
-            total += w * value
-            gradient += w * np.asarray(grad)
-        return float(total), gradient
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the functions, which are made again where they are needed."""
+        return {key: value for key, value in vars(self).items() if key != "_answering"}
 
-    def _coord(self, x: Vector, i: int) -> float:
-        return float(sum(w * t.coord(x, i) for w, t in self.parts))
+    @property
+    def extended_valued(self) -> bool:
+        """Whether the value may be plus infinity, because that of a part may."""
+        return any(w != 0.0 and extended_valued(t) for w, t in self.parts)
 
-    def _component(self, x: Vector, k: int) -> Vector:
-        total: Vector = np.zeros(np.shape(x))
-        for w, t in self.parts:
-            total += w * np.asarray(t.component(x, k))
-        return total
-
-    def _prox(self, u: Vector, alpha: float) -> Vector:
-        weight, term = self.parts[0]
-        return term.prox(u, alpha / weight)
+    @property
+    def hessian_product(self) -> Callable[[Vector], Vector]:
+        """``v -> H v`` for a sum of terms whose Hessian H is constant."""
+        if not all(callable(getattr(t, "hessian_product", None)) for _, t in self.parts):
+            raise AttributeError("hessian_product")
+        return self._hessian_product
 
     def _hessian_product(self, v: Vector) -> Vector:
         total: Vector = np.zeros(np.shape(v))
@@ -135,7 +109,7 @@ class Combination(Algebra):
 
     @cached_property
     def _curvature(self) -> tuple[float, float] | None:
-        """Bounds of the Hessian's eigenvalues, or None where a part has no L."""
+        """Bounds of the eigenvalues of the Hessian, or None if a part has no L."""
         if hasattr(self, "hessian_product") and self.n is not None and len(self.parts) > 1:
             return symmetric_spectrum(self.hessian_product, self.n)
         low = high = 0.0

@@ -1,4 +1,4 @@
-"""A term made of the user's own functions."""
+"""A term that is made of functions of the user."""
 
 from __future__ import annotations
 
@@ -9,39 +9,37 @@ import numpy as np
 
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.protocols import Vector, answers
+from geartrain.oracles.questions import QUESTIONS
 from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector, as_whole
 
 
 class Term(Algebra):
-    """A term from callables; it answers exactly the questions that were given.
+    """A term that is made of callables; it answers exactly the questions that are given.
 
     Parameters
     ----------
     value_and_grad : callable, optional
         ``x -> (value, gradient)`` in one pass.
-    value, grad : callable, optional
-        ``x -> float`` and ``x -> array (n,)``.
-    component : callable, optional
-        ``(x, k) -> array (n,)``, the gradient of the k-th of `n_components` summands, where
-        the term is their mean.
-    coord : callable, optional
-        ``(x, i) -> float``, the i-th partial derivative.
-    prox : callable, optional
-        ``(u, alpha) -> array (n,)``, the minimiser of ``term(v) + alpha/2 |v - u|^2``.
     n : int, optional
-        Dimension; lets `minimize` start from zero where no x0 is given.
+        Dimension; with it `minimize` can start from zero if no x0 is given.
     n_components : int, optional
-        Number of summands; needed with `component`.
+        Number of summands; needed if `component` is given.
     L, mu : float, optional
         Lipschitz constant of the gradient and strong convexity constant.
     L_coord, L_components : array, optional
         Lipschitz constants of the partial derivatives and of the summands' gradients.
     noise : float
-        Bound on the error of a value; methods that take differences of values go by it.
+        Bound on the error of a value, by which differences of values choose their steps.
     M3 : float, optional
-        Bound on the third derivative along a coordinate, for the same methods.
+        Bound on the third derivative along a coordinate, used for the same steps.
     convex : bool
-        Say False for a term that may be non-convex.
+        Whether the term is convex; give False if it may not be.
+    **functions : callable
+        Answers to the other questions, by name: ``value(x)``, ``grad(x)``, ``component(x, k)``
+        (the gradient of the k-th of `n_components` summands, where the term is their mean),
+        ``coord(x, i)`` (the i-th partial derivative), ``prox(u, alpha)`` (the minimiser of
+        ``term(v) + alpha/2 |v - u|^2``), ``products(x, D)`` (the Hessian times the columns of D)
+        and ``second_order(x, D)`` (value, gradient and products in one pass).
 
     Examples
     --------
@@ -51,15 +49,12 @@ class Term(Algebra):
     Term(grad and value together, n=3, L=1)
     """
 
+    calls_user_code = True
+
     def __init__(
         self,
         value_and_grad: Callable[[Vector], tuple[float, Any]] | None = None,
         *,
-        value: Callable[[Vector], float] | None = None,
-        grad: Callable[[Vector], Any] | None = None,
-        component: Callable[[Vector, int], Any] | None = None,
-        coord: Callable[[Vector, int], float] | None = None,
-        prox: Callable[[Vector, float], Any] | None = None,
         n: int | None = None,
         n_components: int | None = None,
         L: float | None = None,
@@ -69,15 +64,14 @@ class Term(Algebra):
         noise: float = 0.0,
         M3: float | None = None,
         convex: bool = True,
+        **functions: Callable[..., Any] | None,
     ) -> None:
-        given = {
-            "value_and_grad": value_and_grad,
-            "value": value,
-            "grad": grad,
-            "component": component,
-            "coord": coord,
-            "prox": prox,
-        }
+        if unknown := functions.keys() - QUESTIONS.keys():
+            raise TypeError(
+                f"Term has no parameter {min(unknown)!r}; the functions that it takes are "
+                f"{', '.join(QUESTIONS)}"
+            )
+        given = {"value_and_grad": value_and_grad, **functions}
         for name, fn in given.items():
             if fn is None:
                 continue
@@ -86,7 +80,7 @@ class Term(Algebra):
             setattr(self, name, fn)
         if not any(given.values()):
             raise TypeError("Term needs at least one callable, e.g. value_and_grad")
-        if component is not None and n_components is None:
+        if given.get("component") is not None and n_components is None:
             raise TypeError("Term: component needs n_components, the number of summands")
         self.n = None if n is None else as_whole(n, "n", 1)
         self.n_components = (
@@ -112,23 +106,23 @@ class Term(Algebra):
     def from_scipy(
         cls, fun: Callable[..., Any], jac: Any, args: tuple[Any, ...] = (), **constants: Any
     ) -> Term:
-        """A term from what one gives to `scipy.optimize.minimize`.
+        """A term from the arguments of `scipy.optimize.minimize`.
 
         Parameters
         ----------
         fun : callable
             ``fun(x, *args) -> float``, or ``-> (float, array)`` with ``jac=True``.
         jac : callable or True
-            ``jac(x, *args) -> array (n,)``, or True.
+            ``jac(x, *args) -> array (n,)``, or True if `fun` returns the gradient, too.
         args : tuple
-            More arguments of both.
+            Further arguments of both functions.
         **constants
             As for `geartrain.Term`: n, L, mu, ...
 
         Returns
         -------
         Term
-            Answers what was given.
+            It answers ``value`` and ``grad``, or both together.
 
         Examples
         --------

@@ -1,15 +1,16 @@
-"""`check_term`: does a term answer consistently? For terms that users write themselves."""
+"""`check_term`: are the answers of a term consistent? For terms that users write themselves."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
 
-from geartrain.oracles.checker import Checker
-from geartrain.oracles.protocols import can
-from geartrain.oracles.validation import as_vector
+from geartrain.oracles.checker import Checker, examine
+from geartrain.oracles.validation import as_positive, as_vector, as_whole
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,17 @@ class TermReport:
     problems : tuple of str
         One sentence for each thing that is wrong.
     checked : tuple of str
-        What was looked at.
+        What was checked.
+    unchecked : tuple of str
+        What was not, or not to its end, because the calls that were granted were spent.
+    calls : dict
+        How often each question was asked.
     """
 
     problems: tuple[str, ...]
     checked: tuple[str, ...]
+    unchecked: tuple[str, ...] = ()
+    calls: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -35,31 +42,54 @@ class TermReport:
     def __bool__(self) -> bool:
         return self.ok
 
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = [("checked", ", ".join(self.checked))]
+        if self.unchecked:
+            rows.append(("not finished", f"{', '.join(self.unchecked)}; allow more calls"))
+        rows.append(("calls", ", ".join(f"{c} {name}" for name, c in self.calls.items()) or "none"))
+        return rows
+
     def __str__(self) -> str:
-        head = f"checked: {', '.join(self.checked)}"
-        if self.ok:
-            return f"{head}\nnothing wrong found"
-        return "\n".join([head, *(f"- {p}" for p in self.problems)])
+        lines = [f"{name}: {text}" for name, text in self._rows()]
+        return "\n".join([*lines, *([f"- {p}" for p in self.problems] or ["nothing wrong found"])])
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        verdict = "nothing wrong found" if self.ok else f"{len(self.problems)} problem(s) found"
+        rows = [*self._rows(), *(("problem", problem) for problem in self.problems)]
+        body = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th>"
+            f"<td style='text-align:left'>{escape(text)}</td></tr>"
+            for name, text in rows
+        )
+        return f"<table><caption>{verdict}</caption>{body}</table>"
 
 
-def check_term(term: Any, x: Any = None, *, n: int | None = None, seed: int = 0) -> TermReport:
+# Paper: Assumption 1
+def check_term(
+    term: Any, x: Any = None, *, n: int | None = None, seed: int = 0, calls: float = 60
+) -> TermReport:
     """Look for contradictions between what `term` answers and what it states.
 
-    Checks the shape of the gradient, side effects, fused against separate answers, the slope of
-    the Taylor error, that the mean of the components is the gradient, that partial derivatives
-    are its entries, that a proximal step is one, and that the stated L, mu, L_coord and
-    L_components are not violated on pairs of points. Asks for some 200 gradients.
+    The checks are: shapes and finiteness; changes of x; the noise of values and gradients; fused
+    against separate answers; the gradient against the values (Taylor's formula), against the mean
+    of the components and against the partial derivatives; products with the Hessian against
+    differences of gradients; that a proximal step minimises and is firmly non-expansive; and that
+    the stated L, mu, L_coord and L_components are not violated on pairs of points.
 
     Parameters
     ----------
     term : object
-        Anything that answers some of the questions of `geartrain.oracles.protocols`.
+        Anything that answers some of the questions of `geartrain.oracles.questions`.
     x : array, optional
         Where to look; random if not given.
     n : int, optional
         Dimension, if neither `x` is given nor the term knows its own.
     seed : int
         Seed of the random points.
+    calls : float
+        How many calls may be made. n partial derivatives or `n_components` summands count as one
+        call, and a product with the Hessian as one call per column.
 
     Returns
     -------
@@ -76,26 +106,21 @@ def check_term(term: Any, x: Any = None, *, n: int | None = None, seed: int = 0)
     >>> report.problems[0][:38]
     'the gradient does not fit the value: t'
     """
-    rng = np.random.default_rng(seed)
-    n = getattr(term, "n", None) if n is None else n
+    rng = np.random.default_rng(as_whole(seed, "seed"))
+    n = getattr(term, "n", None) if n is None else as_whole(n, "n", 1)
     if x is None:
         if n is None:
             raise ValueError("check_term needs a point x or the dimension n")
         x = rng.standard_normal(n)
-    checker = Checker(term, as_vector(x, "x", n), rng)
+    checker = Checker(term, as_vector(x, "x", n), rng, as_positive(calls, "calls"))
     if not checker.known:
         return TermReport(("the term answers no question: see geartrain.Term",), ())
     if "component" in checker.known and getattr(term, "n_components", None) is None:
         return TermReport(("the term has component but no n_components",), ())
-    if can(term, "grad") and checker.shapes():
-        checker.side_effects()
-        checker.fused()
-        if can(term, "value"):
-            checker.taylor()
-        checker.components()
-        checker.partials()
-        checker.prox()
-        checker.constants()
-        checker.coordinate_constants()
-        checker.component_constants()
-    return TermReport(tuple(checker.problems), tuple(checker.checked))
+    examine(checker)
+    return TermReport(
+        tuple(checker.problems),
+        tuple(checker.checked),
+        tuple(checker.unchecked),
+        dict(checker.calls),
+    )

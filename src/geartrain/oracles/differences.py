@@ -1,4 +1,4 @@
-r"""Derivatives from values by central differences, the step chosen from the noise.
+r"""Derivatives from values by central differences, with steps that suit the noise.
 
 ========  ==========  ============================================================
 symbol    name        meaning
@@ -8,10 +8,10 @@ M_3       ``M3``      bound on the third derivative along a coordinate
 t         ``step``    (3 delta/M_3)^{1/3}, which minimises delta/t + M_3 t^2/6
 ========  ==========  ============================================================
 
-The noise is the term's ``noise``; where it states none, values are taken to be right to four
-roundings. M_3 is the term's ``M3``; where it states none, L_i/(1 + \|x\|_inf): the curvature
-changes by its own size over the scale of x. A quadratic may say M3 = 0: central differences
-are exact for it, and the step is the scale of x.
+The noise is the attribute ``noise`` of the term; a term that states none is assumed to have values
+with a relative error of four roundings. M_3 is the attribute ``M3`` of the term; if it states none,
+M_3 = L_i/(1 + \|x\|_inf) is used, as if the curvature changed by its own size over the scale of x.
+A quadratic may state M3 = 0: central differences are exact for it, and the step is the scale of x.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from geartrain.oracles.protocols import Vector
+from geartrain.oracles.vectors import Vector
 
 _ROUNDINGS = 4.0 * float(np.finfo(np.float64).eps)
 
@@ -29,7 +29,7 @@ _ROUNDINGS = 4.0 * float(np.finfo(np.float64).eps)
 def difference_steps(
     term: Any, value: Callable[[Vector], float], x: Vector, L: Vector | float
 ) -> Vector:
-    """Steps for the n partial derivatives near x; asks for one value if no noise is stated."""
+    """Steps for the n partial derivatives near x; one value is asked for if no noise is stated."""
     noise = float(getattr(term, "noise", 0.0) or 0.0)
     if noise == 0.0:
         noise = _ROUNDINGS * max(abs(value(x)), np.finfo(np.float64).tiny)
@@ -38,12 +38,12 @@ def difference_steps(
     third = np.full(x.size, 0.0) + (np.asarray(L) / scale if M3 is None else M3)
     with np.errstate(divide="ignore"):
         best = np.cbrt(3.0 * noise / third)
-    # Not beyond the scale of x, and not below what x + t can resolve.
+    # At most the scale of x, and large enough for x + t to differ from x.
     return np.clip(best, 1e-8 * scale, scale)
 
 
 def central_gradient(value: Callable[[Vector], float], x: Vector, steps: Vector) -> Vector:
-    """Estimate of the gradient at x from 2 n values."""
+    """An estimate of the gradient at x from 2 n values."""
     point = x.copy()
     grad = np.empty(x.size)
     for i, step in enumerate(steps):
@@ -52,11 +52,11 @@ def central_gradient(value: Callable[[Vector], float], x: Vector, steps: Vector)
 
 
 def central_partial(value: Callable[[Vector], float], point: Vector, i: int, step: float) -> float:
-    """Estimate of the i-th partial derivative from two values; `point` is moved and put back."""
+    """An estimate of the i-th partial derivative from two values; `point` is restored."""
     centre = point[i]
     point[i] = high = centre + step
     up = value(point)
     point[i] = low = centre - step
     down = value(point)
     point[i] = centre
-    return (up - down) / (high - low)  # the step as it was rounded
+    return (up - down) / (high - low)  # the distance after rounding

@@ -1,46 +1,52 @@
 """The ledger: how often, and for how long, each oracle was asked.
 
-Methods never see a term itself, they see an `Oracle` around it. Every answer passes through
-it and is counted, timed and checked there, so no method counts by hand; whoever monitors a
-run holds the bare term and stays out of the counts.
+Methods never see a term itself; they see an `Oracle` around it. Every answer passes through the
+oracle, which counts, times and checks it, so that no method counts by hand. Monitoring uses the
+term itself and is not counted.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from geartrain.oracles.differences import central_gradient, difference_steps
-from geartrain.oracles.protocols import QUESTIONS, MissingOracle, Vector, answers
+from geartrain.oracles.protocols import (
+    Asked,
+    Vector,
+    calls_user_code,
+    explain,
+    extended_valued,
+    read_only,
+)
+from geartrain.oracles.questions import COLUMNS, NUMBER, QUESTIONS, VECTOR, Question, kinds
+from geartrain.oracles.vectors import blas_dot
 
 _FLOAT64 = np.dtype(np.float64)
 # NumPy's codes of real numbers: floats, integers, booleans.
 _REAL = "fiub"
-
-KINDS = ("grad", "value", "component", "coord", "prox", "product")
-
-
-def _blas_dot() -> Callable[[Vector, Vector], float]:
-    """BLAS without NumPy around it: a third of the time for short vectors."""
-    from scipy.linalg.blas import ddot  # here, because importing it takes a while
-
-    return ddot
+# Stands for a second argument that is not there: packing and unpacking *args takes longer.
+_NOTHING: Any = object()
+# Parts of an answer as an error names them.
+_ENTRIES = {NUMBER: "value", VECTOR: "gradient", COLUMNS: "columns"}
+_TUPLES = {2: "pair", 3: "triple"}
 
 
 def in_gradients(calls: Any, name: str, n: int, m: int = 1) -> Any:
-    """What the calls of the term `name` are worth in gradients of it.
+    """The number of gradients of the term `name` to which its calls are equivalent.
 
-    n partial derivatives are one gradient, m summands are, and so is a product with the Hessian.
-    `calls` is by key such as ``"h.grad"``: a dict, or a table with such columns. Values and
-    proximal steps have no such worth and are not included.
+    A gradient is equivalent to n partial derivatives, to the gradients of m summands and to one
+    product with the Hessian. `calls` is a dict with keys such as ``"h.grad"``, or a table with such
+    columns. Values and proximal steps have no equivalent and are not included.
     """
-    whole = calls[f"{name}.grad"] + calls[f"{name}.product"]
-    return whole + calls[f"{name}.coord"] / n + calls[f"{name}.component"] / m
+    total: Any = 0.0
+    for key, question in {k: q for q in QUESTIONS.values() for k in q.keys}.items():
+        if question.per_gradient is not None:
+            total = total + calls[f"{name}.{key}"] / question.per_gradient(n, m)
+    return total
 
 
 class NonFiniteAnswer(ArithmeticError):
@@ -48,12 +54,23 @@ class NonFiniteAnswer(ArithmeticError):
 
 
 class Ledger:
-    """Calls and seconds by key such as ``"h.grad"``."""
+    """Numbers of calls and seconds by key, such as ``"h.grad"``.
 
-    def __init__(self, names: tuple[str, ...] = ("h", "g")) -> None:
-        keys = [f"{name}.{kind}" for name in names for kind in KINDS]
+    Attributes
+    ----------
+    calls, seconds : dict
+        How often each oracle was asked, and how long its answers took.
+    guard : callable, optional
+        ``guard(key)`` is called before every counted question; an exception that it raises ends
+        the run.
+    """
+
+    def __init__(self, names: tuple[str, ...] = ("h", "g"), more: tuple[str, ...] = ()) -> None:
+        keys = [*(f"{name}.{kind}" for name in names for kind in kinds()), *more]
         self.calls: dict[str, int] = dict.fromkeys(keys, 0)
         self.seconds: dict[str, float] = dict.fromkeys(keys, 0.0)
+        self.guard: Callable[[str], None] | None = None
+        self.room: Callable[[str], float] | None = None  # calls that may still be made, by key
 
     def add(self, key: str, calls: int, seconds: float) -> None:
         """Enter `calls` answers that took `seconds` together."""
@@ -61,194 +78,222 @@ class Ledger:
         self.seconds[key] += seconds
 
 
-class Oracle:
-    """A term as the methods see it: counted, timed, checked.
+# Paper: Assumption 2
+class Oracle(Asked):
+    """A term as the methods see it: guarded, counted, timed and checked.
 
-    The attributes `value`, `grad`, `value_and_grad`, `component`, `coord`, `prox`, `products` and
-    `second_order` are callables. A question that the term does not answer itself is put
-    together from those it does (see `geartrain.oracles.protocols.can`) and counted as what was
-    really asked.
+    Its methods are the questions of `geartrain.oracles.questions.QUESTIONS`. A question that the
+    term does not answer itself is derived from its other answers, and these are counted. The
+    gradient of a term with values only is estimated by differences.
+
+    Functions of the user get their arguments read-only, and the arrays that they return are copied,
+    because they may be buffers that are used again.
+
+    Attributes
+    ----------
+    kept : dict
+        Data that methods compute once for this oracle, by name.
     """
 
-    value: Callable[[Vector], float]
-    grad: Callable[[Vector], Vector]
-    value_and_grad: Callable[[Vector], tuple[float, Vector]]
-    component: Callable[[Vector, int], Vector]
-    coord: Callable[[Vector, int], float]
-    prox: Callable[[Vector, float], Vector]
-    products: Callable[[Vector, Vector], Vector]
-    second_order: Callable[[Vector, Vector], tuple[float, Vector, Vector]]
+    estimates = True
 
     def __init__(self, term: Any, name: str, ledger: Ledger, n: int) -> None:
-        self.term = term
+        if n < 1:
+            raise ValueError(f"{name} has dimension {n}: there is nothing to minimise")
         self.name = name
         self.n = n
         self.ledger = ledger
-        known = answers(term)
-        if "value" in known:
-            self.value = self._scalar("value", term.value)
-        if "grad" in known:
-            self.grad = self._vector("grad", term.grad)
-        if "value_and_grad" in known:
-            self.value_and_grad = self._fused(term.value_and_grad)
-        if "component" in known:
-            self.component = self._vector("component", term.component)
-        if "coord" in known:
-            self.coord = self._scalar("coord", term.coord)
-        if "prox" in known:
-            self.prox = self._vector("prox", term.prox)
-        if "products" in known:
-            self.products = partial(self._columns, term.products)
-        if "second_order" in known:
-            self.second_order = self._fused_columns
-        self._fill_gaps(known)
+        self.kept: dict[str, Any] = {}
+        self._foreign = calls_user_code(term)
+        super().__init__(term)
+
+    def _own(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """The counted form of an answer of the term."""
+        if question.answer == (NUMBER,):
+            return self._scalar(question.key, fn)
+        if question.answer == (VECTOR,):
+            return self._vector(question.key, fn)
+        if question.answer == (NUMBER, VECTOR):
+            return self._fused(question, fn)
+        return self._with_columns(question, fn)
 
     def bulk(self, kind: str, kernel: Callable[..., Any], *args: Any) -> Any:
-        """Run a compiled `kernel` that asks this term many times.
+        """Run a compiled `kernel` that evaluates this term many times.
 
         The kernel gets an int64 array of length one as its first argument and increments it
-        at the line where it evaluates the oracle.
+        whenever it evaluates the term.
         """
+        key = f"{self.name}.{kind}"
+        if self.ledger.guard is not None:
+            self.ledger.guard(key)
         tally = np.zeros(1, dtype=np.int64)
         start = perf_counter()
         try:
             return kernel(tally, *args)
-        finally:  # what was asked before an error was asked
-            self.ledger.add(f"{self.name}.{kind}", int(tally[0]), perf_counter() - start)
+        finally:  # calls before an error count, too
+            self.ledger.add(key, int(tally[0]), perf_counter() - start)
 
-    def _fill_gaps(self, known: frozenset[str]) -> None:
-        if "value" not in known and "value_and_grad" in known:
-            self.value = lambda x: self.value_and_grad(x)[0]
-        if "grad" not in known:
-            if "value_and_grad" in known:
-                self.grad = lambda x: self.value_and_grad(x)[1]
-            elif "component" in known:
-                self.grad = self._mean_of_components
-            elif "coord" in known:
-                self.grad = self._all_partials
-            elif "value" in known:
-                self.grad = self._by_differences
-        if "value_and_grad" not in known and {"value", "grad"} <= vars(self).keys():
-            self.value_and_grad = lambda x: (self.value(x), self.grad(x))
-        if "second_order" not in known and {"value_and_grad", "products"} <= vars(self).keys():
-            self.second_order = lambda x, D: (*self.value_and_grad(x), self.products(x, D))
-
-    def _mean_of_components(self, x: Vector) -> Vector:
-        m = int(self.term.n_components)
-        total = np.zeros(self.n)
-        for k in range(m):
-            total += self.component(x, k)
-        return total / m
-
-    def _all_partials(self, x: Vector) -> Vector:
-        return np.array([self.coord(x, i) for i in range(self.n)])
-
-    def _by_differences(self, x: Vector) -> Vector:
-        """An estimate: this term gives values only."""
-        L = getattr(self.term, "L_coord", None)
-        L = getattr(self.term, "L", None) if L is None else L
-        steps = difference_steps(self.term, self.value, x, 1.0 if L is None else L)
-        return central_gradient(self.value, x, steps)
-
-    # The three wrappers below are on the way of every call: names are local, and the check of an
-    # answer is one dot product, which NaN and infinity survive.
+    # Every call passes through one of the three wrappers below, so their names are local. An answer
+    # is checked by one dot product, which is not finite if an entry is NaN or infinite.
     def _vector(self, kind: str, fn: Callable[..., Any]) -> Callable[..., Vector]:
-        calls, seconds = self.ledger.calls, self.ledger.seconds
+        ledger, foreign = self.ledger, self._foreign
+        calls, seconds = ledger.calls, ledger.seconds
         key, shape = f"{self.name}.{kind}", (self.n,)
-        clock, isfinite, ndarray, float64 = perf_counter, math.isfinite, np.ndarray, _FLOAT64
-        dot = _blas_dot()
+        clock, infinity, ndarray, float64 = perf_counter, math.inf, np.ndarray, _FLOAT64
+        dot = blas_dot()
 
-        def ask(*args: Any) -> Vector:
+        def ask(x: Vector, more: Any = _NOTHING) -> Vector:
+            if ledger.guard is not None:
+                ledger.guard(key)
+            if foreign:
+                x = x.view()
+                x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
             start = clock()
-            out = fn(*args)
+            try:
+                out = fn(x) if more is _NOTHING else fn(x, more)
+            except ValueError as error:
+                explain(error, key)
             seconds[key] += clock() - start
             calls[key] += 1
             if type(out) is not ndarray or out.dtype is not float64 or out.shape != shape:
                 out = self._as_vector(kind, out)
-            if not isfinite(dot(out, out)):
+            elif foreign:
+                out = out.copy()
+            if not dot(out, out) < infinity:
                 self._refuse(key, out)
             return out
 
         return ask
 
     def _scalar(self, kind: str, fn: Callable[..., Any]) -> Callable[..., float]:
-        calls, seconds = self.ledger.calls, self.ledger.seconds
+        ledger, foreign = self.ledger, self._foreign
+        calls, seconds = ledger.calls, ledger.seconds
         key, clock, isfinite = f"{self.name}.{kind}", perf_counter, math.isfinite
+        highest = math.inf if kind == "value" and extended_valued(self.term) else math.nan
 
-        def ask(*args: Any) -> float:
+        def ask(x: Vector, more: Any = _NOTHING) -> float:
+            if ledger.guard is not None:
+                ledger.guard(key)
+            if foreign:
+                x = x.view()
+                x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
             start = clock()
-            out = fn(*args)
+            try:
+                out = fn(x) if more is _NOTHING else fn(x, more)
+            except ValueError as error:
+                explain(error, key)
             seconds[key] += clock() - start
             calls[key] += 1
             if type(out) is not float:
                 out = self._as_number(kind, out)
-            if not isfinite(out):
+            if not isfinite(out) and out != highest:
                 raise NonFiniteAnswer(f"{key} answered with {out}")
             return out
 
         return ask
 
-    def _fused(self, fn: Callable[[Vector], Any]) -> Callable[[Vector], tuple[float, Vector]]:
-        calls, seconds = self.ledger.calls, self.ledger.seconds
-        key, shape = f"{self.name}.grad", (self.n,)
+    def _fused(
+        self, question: Question, fn: Callable[..., Any]
+    ) -> Callable[..., tuple[float, Vector]]:
+        ledger, foreign = self.ledger, self._foreign
+        calls, seconds = ledger.calls, ledger.seconds
+        key, shape = f"{self.name}.{question.key}", (self.n,)
         clock, isfinite, ndarray, float64 = perf_counter, math.isfinite, np.ndarray, _FLOAT64
-        dot = _blas_dot()
+        dot, infinity = blas_dot(), math.inf
 
-        def ask(x: Vector) -> tuple[float, Vector]:
+        def ask(x: Vector, more: Any = _NOTHING) -> tuple[float, Vector]:
+            if ledger.guard is not None:
+                ledger.guard(key)
+            if foreign:
+                x = x.view()
+                x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
             start = clock()
-            both = fn(x)
+            try:
+                both = fn(x) if more is _NOTHING else fn(x, more)
+            except ValueError as error:
+                explain(error, key)
             seconds[key] += clock() - start
             calls[key] += 1
-            value, out = both if type(both) is tuple and len(both) == 2 else self._as_pair(both)
+            if type(both) is not tuple or len(both) != 2:
+                both = self._as_entries(question, both)
+            value, out = both
             if type(value) is not float:
-                value = self._as_number("value_and_grad", value)
+                value = self._as_number(question.name, value)
             if type(out) is not ndarray or out.dtype is not float64 or out.shape != shape:
-                out = self._as_vector("grad", out)
+                out = self._as_vector(question.key, out)
+            elif foreign:
+                out = out.copy()
             if not isfinite(value):
                 raise NonFiniteAnswer(f"{key} answered with the value {value}")
-            if not isfinite(dot(out, out)):
+            if not dot(out, out) < infinity:
                 self._refuse(key, out)
             return value, out
 
         return ask
 
-    def _columns(self, fn: Callable[[Vector, Vector], Any], x: Vector, D: Vector) -> Vector:
-        """The Hessian times D: every column is counted."""
-        start = perf_counter()
-        out = np.asarray(fn(x, D), dtype=np.float64)
-        self.ledger.add(f"{self.name}.product", D.shape[1], perf_counter() - start)
-        if out.shape != D.shape:
+    def _with_columns(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Answers with columns; every column is counted, and the time is that of the first key."""
+        keys = [f"{self.name}.{key}" for key in question.keys]
+
+        def ask(x: Vector, D: Vector) -> Any:
+            if self.ledger.guard is not None:
+                for key in keys:
+                    self.ledger.guard(key)
+            start = perf_counter()
+            try:
+                answer = fn(*map(read_only, (x, D)))
+            except ValueError as error:
+                explain(error, keys[0])
+            spent = perf_counter() - start
+            if question.key:
+                self.ledger.add(keys[0], 1, 0.0)
+            self.ledger.add(keys[-1], D.shape[1], 0.0)
+            self.ledger.seconds[keys[0]] += spent
+            entries = self._as_entries(question, answer)
+            checked = [
+                self._checked(question, kind, entry, D.shape)
+                for kind, entry in zip(question.answer, entries, strict=True)
+            ]
+            return tuple(checked) if len(checked) > 1 else checked[0]
+
+        return ask
+
+    def _checked(self, question: Question, kind: str, entry: Any, shape: tuple[int, ...]) -> Any:
+        """One entry of an answer with columns, converted and checked."""
+        if kind == NUMBER:
+            number = self._as_number(question.name, entry)
+            if not math.isfinite(number):
+                raise NonFiniteAnswer(f"{self.name}.{question.key} answered with {number}")
+            return number
+        if kind == VECTOR:
+            vector = self._as_vector(question.key, entry)
+            self._refuse(f"{self.name}.{question.key}", vector)
+            return vector
+        columns = np.array(entry, dtype=np.float64)
+        if columns.shape != shape:
             raise ValueError(
-                f"{self.name}.products answered with shape {out.shape}, expected {D.shape}"
+                f"{self.name}.{question.name} answered with shape {columns.shape}, expected {shape}"
             )
-        self._refuse(f"{self.name}.product", out)
-        return out
-
-    def _fused_columns(self, x: Vector, D: Vector) -> tuple[float, Vector, Vector]:
-        """One gradient and the columns; the time is the gradient's."""
-        columns: Any = None
-
-        def ask(x: Vector) -> Any:
-            nonlocal columns
-            value, gradient, columns = self.term.second_order(x, D)
-            return value, gradient
-
-        value, gradient = self._fused(ask)(x)
-        return value, gradient, self._columns(lambda x, D: columns, x, D)
+        self._refuse(f"{self.name}.{question.column_key}", columns)
+        return columns
 
     @staticmethod
     def _refuse(key: str, out: Vector) -> None:
-        """Raise, unless only the square of a large number overflowed."""
+        """Raise an error, unless only the square of a large entry has overflowed."""
         if not np.isfinite(out).all():
             raise NonFiniteAnswer(f"{key} answered with NaN or infinity")
 
-    def _as_pair(self, out: Any) -> tuple[Any, Any]:
-        if not isinstance(out, (tuple, list)) or len(out) != 2:
+    def _as_entries(self, question: Question, out: Any) -> tuple[Any, ...]:
+        count = len(question.answer)
+        if count == 1:
+            return (out,)
+        if not isinstance(out, (tuple, list)) or len(out) != count:
+            what = ", ".join(_ENTRIES[kind] for kind in question.answer)
             raise TypeError(
-                f"{self.name}.value_and_grad must answer with a pair (value, gradient), got "
+                f"{self.name}.{question.name} must answer with a {_TUPLES[count]} ({what}), got "
                 f"{type(out).__name__}"
             )
-        return out[0], out[1]
+        return tuple(out)
 
     def _as_number(self, kind: str, out: Any) -> float:
         array = np.asarray(out)
@@ -274,11 +319,8 @@ class Oracle:
             )
         return vector
 
-    def __getattr__(self, question: str) -> Any:
-        if question in QUESTIONS:
-            given = ", ".join(sorted(answers(self.__dict__.get("term")))) or "nothing"
-            raise MissingOracle(f"{self.name} has no {question!r}; it answers only: {given}")
-        raise AttributeError(question)
+    def _named(self) -> str:
+        return self.name
 
     def __repr__(self) -> str:
         return f"Oracle({self.name}: {self.term!r})"

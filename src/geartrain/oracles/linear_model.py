@@ -1,4 +1,4 @@
-"""``(1/m) sum_k loss(y_k, <a_k, x>) + l2/2 |x|^2`` for dense and CSR data."""
+"""The term ``(1/m) sum_k loss(y_k, <a_k, x>) + l2/2 |x|^2`` for dense and sparse data."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ class LinearModel(Algebra):
     Parameters
     ----------
     A : array, sparse matrix or LinearOperator (m, n_features)
-        An operator (SciPy's, pylops') is asked for products with A and A' only: no single
-        summands and partial derivatives.
+        With an operator (of SciPy or pylops), only products with A and A' are used; the term then
+        does not answer ``component`` and ``coord``.
     y : array (m,)
         Labels -1 and +1 for logistic, smoothed_hinge and squared_hinge; real targets for
         squared and huber.
     loss : str
         See `geartrain.oracles.losses` for names and formulas.
     l2 : float
-        Weight of ``1/2 |x|^2``; it does not touch the intercept.
+        Weight of ``1/2 |x|^2``, which does not include the intercept.
     intercept : bool
-        Append a column of ones, so that ``x[-1]`` is the intercept and n = n_features + 1.
+        Whether to append a column of ones, so that ``x[-1]`` is the intercept and
+        n = n_features + 1.
     **loss_params
         ``mu`` of smoothed_hinge, ``delta`` of huber.
 
     Attributes
     ----------
     L, mu, L_components, L_coord
-        Computed on first use: the largest eigenvalue of A'A, row norms, column norms, each
-        times the loss's largest curvature.
+        Computed on first use from the largest eigenvalue of A'A, the row norms and the column
+        norms, each times the largest curvature of the loss.
 
     Examples
     --------
@@ -76,7 +77,7 @@ class LinearModel(Algebra):
         if self.loss.labels and not np.isin(self.y, (-1.0, 1.0)).all():
             seen = np.unique(self.y)
             raise ValueError(
-                f"loss {self.loss.name!r} wants labels -1 and +1, got "
+                f"loss {self.loss.name!r} needs labels -1 and +1, got "
                 f"{', '.join(f'{v:g}' for v in seen[:5])}{', ...' if seen.size > 5 else ''}; "
                 "for two classes a < b use numpy.where(y == b, 1, -1)"
             )
@@ -84,14 +85,19 @@ class LinearModel(Algebra):
         self.intercept = bool(intercept)
         self.n = self.n_features + self.intercept
         self.n_components = self.m
-        if not isinstance(self.A, np.ndarray) and not sparse.issparse(self.A):
+        if self.calls_user_code:
             self.component = self.coord = None  # type: ignore[assignment]
             self.n_components = self.L_components = self.L_coord = None  # type: ignore[assignment]
         if isinstance(self.loss, Squared):
             self.hessian_product = self.curvature_product
 
-    # The ridge and its gradient, without the intercept.
-    def _ridge(self, x: Vector) -> Vector:
+    @property
+    def calls_user_code(self) -> bool:
+        """Whether A is an operator."""
+        return not isinstance(self.A, np.ndarray) and not sparse.issparse(self.A)
+
+    def ridge(self, x: Vector) -> Vector:
+        """The gradient of ``l2/2 |x|^2``, which does not include the intercept."""
         out = self.l2 * x
         if self.intercept:
             out[-1] = 0.0
@@ -103,8 +109,8 @@ class LinearModel(Algebra):
             return self.A @ x[:-1] + x[-1]
         return self.A @ x
 
-    def _pull_back(self, slopes: Vector) -> Vector:
-        """``sum_k slopes_k a_k``, for every column of slopes."""
+    def pull_back(self, slopes: Vector) -> Vector:
+        """``sum_k slopes_k a_k`` for every column of slopes."""
         out = self.A.T @ slopes
         if not self.intercept:
             return out
@@ -112,29 +118,29 @@ class LinearModel(Algebra):
 
     def value(self, x: Vector) -> float:
         losses = self.loss.value(self.y, self.predict(x))
-        return float(losses.mean() + 0.5 * (x @ self._ridge(x)))
+        return float(losses.mean() + 0.5 * (x @ self.ridge(x)))
 
     def grad(self, x: Vector) -> Vector:
         slopes = self.loss.derivative(self.y, self.predict(x))
-        return self._pull_back(slopes / self.m) + self._ridge(x)
+        return self.pull_back(slopes / self.m) + self.ridge(x)
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
         z = self.predict(x)
-        ridge = self._ridge(x)
+        ridge = self.ridge(x)
         value = float(self.loss.value(self.y, z).mean() + 0.5 * (x @ ridge))
-        return value, self._pull_back(self.loss.derivative(self.y, z) / self.m) + ridge
+        return value, self.pull_back(self.loss.derivative(self.y, z) / self.m) + ridge
 
     def products(self, x: Vector, D: Vector) -> Vector:
         """The Hessian at x times the columns of D."""
         bends = self.loss.second(self.y, self.predict(x)) / self.m
-        return self._pull_back(bends[:, None] * self.predict(D)) + self._ridge(D)
+        return self.pull_back(bends[:, None] * self.predict(D)) + self.ridge(D)
 
     def curvature_product(self, v: Vector) -> Vector:
-        """The Hessian times v if every loss had its largest curvature."""
-        return self._pull_back(self.loss.curvature / self.m * self.predict(v)) + self._ridge(v)
+        """The Hessian times v that would result if every loss had its largest curvature."""
+        return self.pull_back(self.loss.curvature / self.m * self.predict(v)) + self.ridge(v)
 
     def row(self, k: int) -> tuple[Vector | slice, Vector]:
-        """Positions and entries of row k (without the intercept)."""
+        """Positions and entries of row k, without the intercept."""
         if sparse.issparse(self.A):
             span = slice(self.A.indptr[k], self.A.indptr[k + 1])
             return self.A.indices[span], self.A.data[span]
@@ -145,7 +151,7 @@ class LinearModel(Algebra):
         where, entries = self.row(k)
         z = entries @ x[where] + (x[-1] if self.intercept else 0.0)
         slope = float(self.loss.derivative(self.y[k : k + 1], np.array([z]))[0])
-        out = self._ridge(x)
+        out = self.ridge(x)
         out[where] += slope * entries
         if self.intercept:
             out[-1] += slope
@@ -153,7 +159,7 @@ class LinearModel(Algebra):
 
     @cached_property
     def _columns(self) -> Any:
-        """A by columns: what a partial derivative reads."""
+        """A stored by columns, for partial derivatives."""
         return self.A.tocsc() if sparse.issparse(self.A) else self.A
 
     def coord(self, x: Vector, i: int) -> float:
@@ -167,7 +173,8 @@ class LinearModel(Algebra):
         return float(self.A[:, i] @ slopes / self.m + self.l2 * x[i])
 
     @property
-    def _with_ones(self) -> Any:
+    def with_ones(self) -> Any:
+        """A, with a column of ones if there is an intercept."""
         if not self.intercept:
             return self.A
         ones = np.ones((self.m, 1))
@@ -178,9 +185,9 @@ class LinearModel(Algebra):
     @cached_property
     def L(self) -> float:
         if self.component is None:
-            norm = largest_eigenvalue(lambda v: self._pull_back(self.predict(v)), self.n)
+            norm = largest_eigenvalue(lambda v: self.pull_back(self.predict(v)), self.n)
             return self.loss.curvature * norm / self.m + self.l2
-        return self.loss.curvature * gram_norm(self._with_ones) / self.m + self.l2
+        return self.loss.curvature * gram_norm(self.with_ones) / self.m + self.l2
 
     @property
     def mu(self) -> float:

@@ -1,4 +1,4 @@
-"""``ln sum_k exp(<A_k, x>) - <c, x>``, stable for any scale."""
+"""The term ``ln sum_k exp(<A_k, x>) - <c, x>``, computed without overflow."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class LogSumExp(Algebra):
     Parameters
     ----------
     A : array or sparse matrix (p, n)
-        One row for each exponential.
+        One row per exponential.
     c : array (n,), optional
-        Of the linear part; zero if not given.
+        Vector of the linear part; zero if not given.
 
     Attributes
     ----------
     L
         The Hessian is the covariance of the rows under the weights
         ``pi_k = exp(<A_k, x>) / sum``. Hence L is at most the squared radius of a ball that
-        holds all rows (tried around 0, the mean and the mid-range), and at most half the largest
-        eigenvalue of A'A; the smallest of these is taken.
+        contains all rows (balls around 0, the mean and the mid-range are tried), and at most half
+        the largest eigenvalue of A'A. The smallest of these bounds is used.
     L_coord
-        A variance of numbers in an interval: a quarter of its squared length.
+        A quarter of the squared range of each column, which bounds the variance of its entries.
 
     Examples
     --------
@@ -50,12 +50,12 @@ class LogSumExp(Algebra):
         self.c = np.zeros(self.n) if c is None else as_vector(c, "c", self.n)
 
     def _shifted(self, x: Vector) -> tuple[float, Vector]:
-        """The logarithm, and the weights pi."""
+        """The logarithm of the sum, and the weights pi."""
         scores = self.A @ x
         first = int(scores.argmax())
         top = scores[first]
         weights = np.exp(scores - top)
-        # ln(1 + rest) keeps the digits of a small rest, ln(total) would lose them.
+        # ln(1 + rest) keeps the digits of a small rest, which ln(total) would lose.
         weights[first] = 0.0
         rest = weights.sum()
         weights[first] = 1.0
@@ -71,13 +71,18 @@ class LogSumExp(Algebra):
         logarithm, weights = self._shifted(x)
         return logarithm - float(self.c @ x), self.A.T @ weights - self.c
 
+    def products(self, x: Vector, D: Vector) -> Vector:
+        """The Hessian ``A'(diag(pi) - pi pi')A`` at x times the columns of D."""
+        weights, images = self._shifted(x)[1], self.A @ D
+        return self.A.T @ (weights[:, None] * (images - weights @ images))
+
     def coord(self, x: Vector, i: int) -> float:
         column = self.A[:, [i]].T
         return float((column @ self._shifted(x)[1])[0] - self.c[i])
 
     @cached_property
     def _range(self) -> tuple[Vector, Vector]:
-        """Smallest and largest entry of every column."""
+        """The smallest and the largest entry of every column."""
         if sparse.issparse(self.A):
             low, high = self.A.min(axis=0).toarray(), self.A.max(axis=0).toarray()
             return low.ravel(), high.ravel()
@@ -88,11 +93,12 @@ class LogSumExp(Algebra):
             return float(row_norms_squared(self.A - centre).max())
         sizes = row_norms_squared(self.A)
         distances = sizes - 2.0 * (self.A @ centre) + centre @ centre
-        # The differences cancel; what rounding may have taken is added.
+        # The differences cancel, so a bound of the rounding errors is added.
         lost = 4.0 * np.finfo(np.float64).eps * self.n * (sizes.max() + centre @ centre)
         return float(max(distances.max(), 0.0) + lost)
 
     @cached_property
+    @np.errstate(all="ignore")
     def L(self) -> float:
         low, high = self._range
         mean = np.asarray(self.A.mean(axis=0)).ravel()
@@ -103,6 +109,7 @@ class LogSumExp(Algebra):
     convex = True
 
     @cached_property
+    @np.errstate(all="ignore")
     def L_coord(self) -> Vector:
         low, high = self._range
         return 0.25 * (high - low) ** 2

@@ -1,4 +1,4 @@
-r"""Losses of one prediction, free of overflow, with the bound on their curvature.
+r"""Losses of one prediction, computed without overflow, and bounds on their curvature.
 
 With z the prediction, y the label or target and t = y z the margin:
 
@@ -34,7 +34,7 @@ def _sigmoid(t: Vector) -> Vector:
 
 @dataclass(frozen=True)
 class Loss(ABC):
-    """A convex loss ``loss(y, z)``; the derivative is in z."""
+    """A convex loss ``loss(y, z)``; derivatives are with respect to the prediction z."""
 
     name: ClassVar[str]
     labels: ClassVar[bool]  # y is a label -1/+1, not a real target
@@ -50,11 +50,11 @@ class Loss(ABC):
 
     @abstractmethod
     def derivative(self, y: Vector, z: Vector) -> Vector:
-        """Its derivative in the prediction."""
+        """The derivative of every loss in the prediction."""
 
     @abstractmethod
     def second(self, y: Vector, z: Vector) -> Vector:
-        """Its second derivative there; at a kink one of the two limits."""
+        """The second derivative in the prediction; at a kink one of the two limits."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Squared(Loss):
 
 @dataclass(frozen=True)
 class SmoothedHinge(Loss):
-    """``mu ln(1 + exp((1 - y z)/mu))``: the hinge to within ``mu ln 2``."""
+    """``mu ln(1 + exp((1 - y z)/mu))``, which differs from the hinge by at most ``mu ln 2``."""
 
     mu: float = 0.1
     name: ClassVar[str] = "smoothed_hinge"
@@ -124,7 +124,7 @@ class SmoothedHinge(Loss):
 
 @dataclass(frozen=True)
 class Huber(Loss):
-    """Quadratic up to `delta`, linear beyond."""
+    """Quadratic for residuals up to `delta`, linear beyond."""
 
     delta: float = 1.0
     name: ClassVar[str] = "huber"
@@ -173,7 +173,7 @@ LOSSES: dict[str, type[Loss]] = {
 
 
 def make_loss(loss: str | Loss, **params: float) -> Loss:
-    """The loss of that name, its parameters checked."""
+    """The loss of that name with checked parameters, or the loss itself."""
     if isinstance(loss, Loss):
         return loss
     if loss not in LOSSES:

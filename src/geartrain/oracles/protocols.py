@@ -1,141 +1,164 @@
-"""What a term can be asked, and how a method says what it needs.
+"""Which questions a given term answers, and how a method states which ones it needs.
 
-A *term* is any object with some of the methods below; nothing has to be inherited.
-
-==================  ==========================================  ==================================
-question            call                                        constants beside it
-==================  ==========================================  ==================================
-``value``           ``term.value(x) -> float``
-``grad``            ``term.grad(x) -> ndarray (n,)``            ``L``, ``mu``
-``value_and_grad``  ``term.value_and_grad(x) -> (float, g)``    ``L``, ``mu``
-``component``       ``term.component(x, k) -> ndarray (n,)``    ``n_components``, ``L_components``
-``coord``           ``term.coord(x, i) -> float``               ``L_coord``
-``prox``            ``term.prox(u, alpha) -> ndarray (n,)``
-``products``        ``term.products(x, D) -> ndarray (n, k)``
-``second_order``    ``term.second_order(x, D) -> (float, g, P)``
-==================  ==========================================  ==================================
-
-``prox(u, alpha)`` is the minimiser of ``term(v) + alpha/2 |v - u|^2``. ``component(x, k)``
-is the gradient of the k-th summand of ``term(x) = (1/m) sum_k term_k(x)``. ``products(x, D)`` is
-the Hessian at x times the k columns of D; ``second_order`` gives it with value and gradient.
+The table of all questions is `geartrain.oracles.questions`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
-
-QUESTIONS = (
-    "value",
-    "grad",
-    "value_and_grad",
-    "component",
-    "coord",
-    "prox",
-    "products",
-    "second_order",
-)
-
-# A gradient can be had from each of these, in order of preference.
-_GRADIENT_SOURCES = ("grad", "value_and_grad", "component", "coord")
-
-_IN_WORDS = {
-    "value": "its value",
-    "grad": "its gradient",
-    "value_and_grad": "its value and gradient",
-    "component": "the gradient of one summand",
-    "coord": "one partial derivative",
-    "prox": "a proximal step",
-    "products": "its Hessian times vectors",
-    "second_order": "its value, gradient and Hessian times vectors",
-}
-
-
-@runtime_checkable
-class HasValue(Protocol):
-    """Answers with its value."""
-
-    def value(self, x: Vector) -> float: ...
-
-
-@runtime_checkable
-class HasGrad(Protocol):
-    """Answers with its full gradient."""
-
-    def grad(self, x: Vector) -> Vector: ...
-
-
-@runtime_checkable
-class HasValueAndGrad(Protocol):
-    """Answers with value and gradient in one call."""
-
-    def value_and_grad(self, x: Vector) -> tuple[float, Vector]: ...
-
-
-@runtime_checkable
-class HasComponent(Protocol):
-    """A mean of ``n_components`` summands that answers with one summand's gradient."""
-
-    n_components: int
-
-    def component(self, x: Vector, k: int) -> Vector: ...
-
-
-@runtime_checkable
-class HasCoord(Protocol):
-    """Answers with one partial derivative."""
-
-    def coord(self, x: Vector, i: int) -> float: ...
-
-
-@runtime_checkable
-class HasProx(Protocol):
-    """Answers with ``argmin_v term(v) + alpha/2 |v - u|^2``."""
-
-    def prox(self, u: Vector, alpha: float) -> Vector: ...
+from geartrain.oracles.questions import QUESTIONS, Question, Way
+from geartrain.oracles.vectors import Vector as Vector
 
 
 class MissingOracle(TypeError, AttributeError):
-    """A method asked a term for something that it does not answer.
+    """A method needs an answer that a term does not give.
 
-    An AttributeError, too, so that ``hasattr(oracle, "prox")`` asks whether it does.
+    It is an AttributeError, too, so that ``hasattr(oracle, "prox")`` works as expected.
     """
 
 
 def answers(term: Any) -> frozenset[str]:
-    """Names of the questions that `term` answers."""
-    return frozenset(q for q in QUESTIONS if callable(getattr(term, q, None)))
+    """Names of the questions that `term` answers itself."""
+    return frozenset(name for name in QUESTIONS if callable(getattr(term, name, None)))
 
 
 def can(term: Any, question: str) -> bool:
-    """Whether `question` can be answered, also by way of other answers.
+    """Whether `question` can be answered exactly, by the term or from its other answers.
 
-    A value can be taken from a fused call; a gradient can be put together from the
-    summands or from the partial derivatives (and is then counted as such).
+    For example, a value can be taken from a fused call, and a gradient can be computed from all
+    summands or all partial derivatives. The ledger counts the calls that are really made.
     """
     known = answers(term)
-    if question == "grad":
-        return not known.isdisjoint(_GRADIENT_SOURCES)
-    if question == "value":
-        return not known.isdisjoint(("value", "value_and_grad"))
-    if question == "value_and_grad":
-        return can(term, "grad") and can(term, "value")
-    if question == "second_order":
-        return question in known or (can(term, "value_and_grad") and "products" in known)
-    return question in known
+    return question in known or _way(question, known) is not None
 
 
 def require(method: str, role: str, term: Any, *questions: str) -> None:
     """Raise `MissingOracle`, naming method and term, unless `term` can answer all."""
     for question in questions:
         if not can(term, question):
-            given = ", ".join(sorted(answers(term))) or "nothing"
             raise MissingOracle(
-                f"{method} asks {role} for {_IN_WORDS[question]} ({question!r}), but "
-                f"{role} = {term!r} answers only: {given}. Give the term a "
+                f"{method} asks {role} for {QUESTIONS[question].words} ({question!r}), but "
+                f"{role} = {term!r} answers only: {_given(term)}. Give the term a "
                 f"{question!r}, or choose a method that does not need it."
             )
+
+
+def _given(term: Any) -> str:
+    return ", ".join(sorted(answers(term))) or "nothing"
+
+
+def _way(
+    question: str, known: frozenset[str], estimates: bool = False, asked_for: tuple[str, ...] = ()
+) -> Way | None:
+    """The first way to derive `question`; those in `asked_for` cannot be used for it."""
+    asked_for = (*asked_for, question)
+    for way in QUESTIONS[question].ways:
+        if (way.exact or estimates) and all(
+            need in known
+            or (need not in asked_for and _way(need, known, estimates, asked_for) is not None)
+            for need in way.needs
+        ):
+            return way
+    return None
+
+
+def calls_user_code(term: Any) -> bool:
+    """Whether an answer of `term` may come from a function of the user.
+
+    Such functions get their arguments read-only, and the arrays that they return are copied. The
+    terms of the library do not change their arguments and return a new array every time; those that
+    call functions of the user have the attribute ``calls_user_code``.
+    """
+    own = type(term).__module__.partition(".")[0] == "geartrain"
+    return not own or bool(getattr(term, "calls_user_code", False))
+
+
+def read_only(argument: Any) -> Any:
+    """A view of an array that cannot be written to; any other argument itself."""
+    if not isinstance(argument, np.ndarray):
+        return argument
+    view = argument.view()
+    view.setflags(write=False)
+    return view
+
+
+def _writable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn`; on copies if Numba has compiled it, because it may refuse read-only arrays then."""
+    if not type(fn).__module__.startswith("numba."):
+        return fn
+    return lambda *args: fn(*(a.copy() if isinstance(a, np.ndarray) else a for a in args))
+
+
+class ReadOnlyArgument(ValueError):
+    """A function of the user tried to write to its argument."""
+
+
+def explain(error: ValueError, asked: str) -> NoReturn:
+    """Raise `error` again, with an explanation if it is about a read-only array."""
+    if "read-only" not in str(error):
+        raise error
+    raise ReadOnlyArgument(
+        f"{asked} failed: {error}. A term gets its arguments read-only; a function that changes "
+        "them, or that needs arrays which it could change, must work on a copy, x = x.copy()"
+    ) from error
+
+
+def extended_valued(term: Any) -> bool:
+    """Whether the value of `term` may be plus infinity, as for the indicator of a set.
+
+    This is so for terms that have a proximal step and no gradient, unless they have an attribute of
+    this name that states otherwise.
+    """
+    own = getattr(term, "extended_valued", None)
+    return "prox" in answers(term) and not can(term, "grad") if own is None else bool(own)
+
+
+class Asked:
+    """The questions that a term can answer, as methods that are not counted.
+
+    A question that the term does not answer itself is derived from its other answers if the table
+    of questions has a way. Functions of the user get their arguments read-only.
+    """
+
+    estimates = False  # whether ways that are not exact are used
+
+    def __init__(self, term: Any) -> None:
+        self.term = term
+        known = answers(term)
+        for question in QUESTIONS.values():
+            if question.name in known:
+                answer = self._own(question, _writable(getattr(term, question.name)))
+            elif way := _way(question.name, known, self.estimates):
+                answer = partial(way.answer, self)
+            else:
+                continue
+            setattr(self, question.name, answer)
+
+    def _own(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """The method for a question that the term answers itself."""
+        if not calls_user_code(self.term):
+            return fn
+
+        def ask(*args: Any) -> Any:
+            try:
+                return fn(*map(read_only, args))
+            except ValueError as error:
+                explain(error, question.name)
+
+        return ask
+
+    def __getattr__(self, question: str) -> Callable[..., Any]:
+        if question in QUESTIONS:
+            raise MissingOracle(
+                f"{self._named()} has no {question!r}; it answers only: {_given(self.term)}"
+            )
+        raise AttributeError(question)
+
+    def _named(self) -> str:
+        """The name of the term in an error message."""
+        return repr(self.term)

@@ -1,4 +1,4 @@
-"""``1/2 x'Qx - b'x`` with Q an array, a sparse matrix or a LinearOperator."""
+"""The term ``1/2 x'Qx - b'x`` with an array, a sparse matrix or a LinearOperator Q."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ class Quadratic(Algebra):
     Parameters
     ----------
     Q : array, sparse matrix or LinearOperator, (n, n)
-        Symmetric. A LinearOperator answers values and gradients only.
+        Symmetric. With a LinearOperator the term answers values, gradients and products only.
     b : array (n,), optional
+        Zero if not given.
 
     Attributes
     ----------
     L, mu
-        Largest eigenvalue in modulus, and smallest (0 if it is not positive). All eigenvalues
-        are computed up to n = 400; beyond, `L` comes from Lanczos and `mu` is taken as 0 (pass
-        ``mu=`` to the solver if known). A LinearOperator is asked for at most 120 products.
+        The largest eigenvalue in modulus, and the smallest eigenvalue (0 if it is negative). Up to
+        n = 400 all eigenvalues are computed. For larger n, `L` comes from the Lanczos method and
+        `mu` is 0; pass ``mu=`` to `geartrain.minimize` if it is known. A LinearOperator is used
+        for at most 120 products.
     L_coord
         The diagonal of Q.
 
@@ -57,13 +59,29 @@ class Quadratic(Algebra):
                     "pass (Q + Q.T) / 2"
                 )
         else:
-            # Products are all an operator can do: these questions are not answered.
+            # An operator has products only: these questions are not answered.
             self.coord = self.prox = self.L_coord = None  # type: ignore[assignment]
         self._factors: dict[float, Any] = {}
 
     @property
     def _has_entries(self) -> bool:
         return isinstance(self.Q, np.ndarray) or sparse.issparse(self.Q)
+
+    @property
+    def calls_user_code(self) -> bool:
+        """Whether Q is an operator."""
+        return not self._has_entries
+
+    @cached_property
+    def spherical(self) -> tuple[float, Vector] | None:
+        """The pair (c, b) if the term is ``c/2 |x|^2 - <b, x>``, else None."""
+        if not self._has_entries:
+            return None
+        diagonal = self.Q.diagonal()
+        entries = self.Q.count_nonzero() if sparse.issparse(self.Q) else np.count_nonzero(self.Q)
+        if (diagonal != diagonal[0]).any() or entries > np.count_nonzero(diagonal):
+            return None
+        return float(diagonal[0]), self.b
 
     def value(self, x: Vector) -> float:
         return float(x @ (0.5 * (self.Q @ x) - self.b))
@@ -87,10 +105,10 @@ class Quadratic(Algebra):
         return float((self.Q[[i]] @ x)[0] - self.b[i])
 
     def prox(self, u: Vector, alpha: float) -> Vector:
-        """``(Q + alpha I)^{-1} (b + alpha u)``; factorised once for a given `alpha`."""
+        """``(Q + alpha I)^{-1} (b + alpha u)``; the factors are kept for the last `alpha`."""
         solve = self._factors.get(alpha)
         if solve is None:
-            self._factors = {alpha: self._factorise(alpha)}  # one alpha at a time
+            self._factors = {alpha: self._factorise(alpha)}  # for one alpha at a time
             solve = self._factors[alpha]
         return solve(self.b + alpha * u)
 

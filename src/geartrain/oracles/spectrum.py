@@ -1,20 +1,21 @@
-"""Largest eigenvalues and norms by a few products, never by a crude norm."""
+"""Largest eigenvalues and norms, by a few products instead of crude norms."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from geartrain.oracles.protocols import Vector
+from geartrain.oracles.vectors import Vector, norm
 
-# Up to this size all eigenvalues are computed: it takes milliseconds and is exact.
+# Up to this size all eigenvalues are computed, which takes milliseconds and is exact.
 DENSE_LIMIT = 400
-# Products that Lanczos may make.
+# Largest number of products of the Lanczos method.
 LANCZOS_STEPS = 120
-# Lanczos approaches the largest eigenvalue from below; this covers what is left of the way.
+# The Lanczos method approaches the largest eigenvalue from below; this margin covers the rest.
 LANCZOS_MARGIN = 1e-3
 
 
@@ -24,10 +25,11 @@ def random_start(n: int) -> Vector:
 
 
 def _dots(B: Vector, w: Vector) -> Any:
-    """Inner products of w with the rows of B."""
+    """The inner products of w with the rows of B."""
     return B @ w
 
 
+@np.errstate(all="ignore")
 def extreme_eigenvalues(
     product: Callable[[Vector], Vector],
     n: int,
@@ -36,13 +38,14 @@ def extreme_eigenvalues(
 ) -> tuple[float, float]:
     """Estimates (low, high) of the ends of the spectrum of a symmetric operator.
 
-    Lanczos with full reorthogonalisation from a fixed random start, until the larger end in
-    modulus has stopped growing; that one is tight to 0.1 % and moved outwards to be a bound.
-    The other end is a Ritz value: inside the spectrum, so that a negative `low` proves the
-    operator indefinite. Some 20 to 60 products whatever `n` is, never more than 120.
+    The Lanczos method with full reorthogonalisation is run from a fixed random start until the end
+    that is larger in modulus has stopped growing. That end is accurate to 0.1 % and moved outwards
+    to be a bound. The other end is a Ritz value, which lies inside the spectrum, so that a negative
+    `low` proves the operator indefinite. This takes 20 to 60 products for any `n`, and never more
+    than 120.
 
-    `dots` is the inner product in which the operator is symmetric, and `start` then a vector to
-    start from (see `geartrain.geometry`).
+    `dots` is the inner product in which the operator is symmetric, and `start` is then the vector
+    to start from (see `geartrain.geometry`).
     """
     q = random_start(n) if start is None else start
     q = q / np.sqrt(dots(q, q))
@@ -51,9 +54,13 @@ def extreme_eigenvalues(
     diagonal: list[float] = []
     off: list[float] = []
     low = high = theta = 0.0
+    scale = 1.0  # of the operator, a power of two: squares of its eigenvalues may overflow
     for k in range(steps):
         basis[k] = q
-        w = np.asarray(product(q), dtype=np.float64)
+        w = np.asarray(product(q), dtype=np.float64) / scale
+        if k == 0 and 0.0 < (size := norm(w)) < math.inf:
+            scale = 2.0 ** (math.frexp(size)[1] - 1)
+            w = w / scale
         diagonal.append(float(dots(q, w)))
         for _ in range(2):
             w = w - basis[: k + 1].T @ dots(basis[: k + 1], w)
@@ -69,16 +76,19 @@ def extreme_eigenvalues(
         off.append(beta)
         q = w / beta
     margin = LANCZOS_MARGIN * theta
-    return (low - margin, high) if -low > high else (low, high + margin)
+    low, high = (low - margin, high) if -low > high else (low, high + margin)
+    return scale * low, scale * high
 
 
+@np.errstate(all="ignore")
 def symmetric_spectrum(
     product: Callable[[Vector], Vector], n: int, entries: Any = None
 ) -> tuple[float, float]:
     """Bounds (low, high) of the spectrum of a symmetric operator.
 
-    All eigenvalues are computed where the matrix `entries` is given and n <= 400, or n <= 120
-    products make it. Beyond, `low` is 0 unless the operator is seen to be indefinite.
+    All eigenvalues are computed if the matrix `entries` is given and n <= 400, or if n <= 120
+    products give the matrix. Otherwise `low` is 0 unless a Ritz value proves the operator
+    indefinite.
     """
     if n <= (LANCZOS_STEPS if entries is None else DENSE_LIMIT):
         if entries is None:
@@ -89,37 +99,44 @@ def symmetric_spectrum(
 
 
 def computed_ends(values: Vector) -> tuple[float, float]:
-    """Ends of a computed spectrum; an eigenvalue of the size of rounding is 0."""
+    """Ends of a computed spectrum; an eigenvalue of the size of rounding errors counts as 0."""
     low, high = float(values[0]), float(values[-1])
     size = max(high, -low)
-    # Rounding leaves a singular matrix with an eigenvalue of this size.
+    # Rounding errors give a singular matrix an eigenvalue of this size.
     return (0.0 if -1e-12 * size <= low <= 4e-16 * values.size * size else low), high
 
 
 def ritz_ends(low: float, high: float) -> tuple[float, float]:
-    """Bounds from Ritz values: a positive one is no lower bound, a negative one is a proof."""
+    """Bounds from Ritz values; a positive one is no lower bound, a negative one proves its sign."""
     return (low if low < -1e-10 * abs(high) else 0.0), high
 
 
 def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
-    """Upper estimate, tight to 0.1 %, of the largest eigenvalue of a psd operator."""
+    """Upper estimate, accurate to 0.1 %, of the largest eigenvalue of a psd operator."""
     return max(extreme_eigenvalues(product, n)[1], 0.0)
 
 
+@np.errstate(all="ignore")
 def gram_norm(A: Any) -> float:
     """Largest eigenvalue of ``A'A`` for an array, a sparse matrix or a LinearOperator."""
     m, n = A.shape
     small = min(m, n) <= DENSE_LIMIT
     if small and (isinstance(A, np.ndarray) or sparse.issparse(A)):
+        largest = float(abs(A).max())
+        if largest == 0.0:
+            return 0.0
+        scale = 2.0 ** (math.frexp(largest)[1] - 1)  # the squares of its entries may overflow
+        A = A / scale
         gram = A @ A.T if m <= n else A.T @ A
         gram = gram.toarray() if sparse.issparse(gram) else gram
-        return max(float(np.linalg.eigvalsh(gram)[-1]), 0.0)
+        return max(float(np.linalg.eigvalsh(gram)[-1]), 0.0) * scale * scale
     transpose = A.T
     if m <= n:
         return largest_eigenvalue(lambda u: A @ (transpose @ u), m)
     return largest_eigenvalue(lambda v: transpose @ (A @ v), n)
 
 
+@np.errstate(all="ignore")
 def row_norms_squared(A: Any) -> Vector:
     """Squared Euclidean norms of the rows."""
     if sparse.issparse(A):
@@ -127,6 +144,7 @@ def row_norms_squared(A: Any) -> Vector:
     return np.einsum("ij,ij->i", A, A)
 
 
+@np.errstate(all="ignore")
 def column_norms_squared(A: Any) -> Vector:
     """Squared Euclidean norms of the columns."""
     if sparse.issparse(A):

@@ -1,4 +1,4 @@
-"""Checks of what users hand in; every message says what was wrong and what is expected."""
+"""Checks of the user's input; every message says what is wrong and what is expected."""
 
 from __future__ import annotations
 
@@ -8,26 +8,20 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from geartrain.oracles.protocols import Vector
+from geartrain.oracles.vectors import Vector
 
 
 def as_vector(value: Any, name: str, size: int | None = None) -> Vector:
     """`value` as a finite float64 vector; integers and float32 are converted."""
-    try:
-        array = np.asarray(value)
-        if np.iscomplexobj(array):
-            raise TypeError(f"{name} must be real, got complex numbers")
-        array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        if "must be real" in str(error):
-            raise
-        raise TypeError(f"{name} must be a vector of real numbers, got {value!r:.60}") from error
+    array = _as_floats(value, name, "a vector of real numbers")
     if array.ndim != 1:
         raise ValueError(
             f"{name} must be one-dimensional, got shape {array.shape}; flatten it with .ravel()"
         )
     if size is not None and array.size != size:
         raise ValueError(f"{name} must have length {size}, got {array.size}")
+    if array.size == 0:
+        raise ValueError(f"{name} is empty: it must have at least one entry")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity")
     return array
@@ -39,25 +33,47 @@ def as_matrix(value: Any, name: str, *, operator: bool = False) -> Any:
         if operator:
             return _as_operator(value, name)
         raise TypeError(f"{name} must be an array or a sparse matrix, got a LinearOperator")
-    if np.iscomplexobj(value):
-        raise TypeError(f"{name} must be real, got complex numbers")
     if sparse.issparse(value):
+        if np.iscomplexobj(value):
+            raise TypeError(f"{name} must be real, got complex numbers")
         matrix = sparse.csr_array(value, dtype=np.float64)
         entries = matrix.data
     else:
-        try:
-            matrix = np.ascontiguousarray(value, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"{name} must be a two-dimensional array of real numbers or a sparse matrix, "
-                f"got {type(value).__name__}"
-            ) from error
-        entries = matrix
+        what = "a two-dimensional array of real numbers or a sparse matrix"
+        matrix = entries = np.ascontiguousarray(_as_floats(value, name, what, copy=False))
     if matrix.ndim != 2:
         raise ValueError(f"{name} must be two-dimensional, got shape {matrix.shape}")
+    if matrix.shape[1] == 0:
+        raise ValueError(f"{name} has no columns: it must have at least one")
     if not np.isfinite(entries).all():
         raise ValueError(f"{name} contains NaN or infinity")
     return matrix
+
+
+def _as_floats(value: Any, name: str, what: str, copy: bool = True) -> Any:
+    """`value` as an array of float64; `what` it must be."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} must be {what}, got a masked array; fill it first, e.g. {name}.filled(0.0)"
+        )
+    try:
+        array = np.asarray(value)
+        if not np.iscomplexobj(array) and not _is_text_or_time(array):
+            with np.errstate(over="ignore"):  # an infinity is refused later
+                return array.astype(np.float64, copy=copy)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{name} must be {what}, got {value!r:.60}") from error
+    if np.iscomplexobj(array):
+        raise TypeError(f"{name} must be real, got complex numbers")
+    raise TypeError(f"{name} must be {what}, got {value!r:.60}")
+
+
+def _is_text_or_time(array: Any) -> bool:
+    """Whether NumPy would make numbers of what is none."""
+    kind = array.dtype.kind
+    return kind in "mMSU" or (
+        kind == "O" and any(isinstance(entry, (str, bytes)) for entry in array.flat)
+    )
 
 
 def _as_operator(value: Any, name: str) -> Any:

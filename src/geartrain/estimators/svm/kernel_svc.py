@@ -2,106 +2,146 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
-import warnings
 from collections.abc import Callable
-from functools import cache
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
-from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import compute_class_weight
-from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from geartrain.estimators.arrays import Array, classes_and_labels, points_and_labels, sample_weights
+from geartrain.estimators.arrays import Array, classes_and_labels
+from geartrain.estimators.svm.base import LARGEST_C, KernelMachine
 from geartrain.estimators.svm.block_smo import block_smo
-from geartrain.estimators.svm.kernel_matrix import KERNELS, Kernel, TrainingKernel
-from geartrain.estimators.svm.problem import BinaryProblem, Solution, hinge_objective
-from geartrain.estimators.svm.smoothed import katyusha, lbfgs, sae
+from geartrain.estimators.svm.kernel_matrix import KEYS
+from geartrain.estimators.svm.pairs import one_against_rest, pack, pairs, unpack, votes
+from geartrain.estimators.svm.problem import BinaryProblem, Solution, primal_objective
+from geartrain.estimators.svm.smoothed import smoothed_katyusha, smoothed_lbfgs, smoothed_sae
+from geartrain.oracles.ledger import Ledger
 
 Solver = Callable[[BinaryProblem], Solution]
 
+
+def exact_hinge(problem: BinaryProblem) -> Solution:
+    """Block SMO on the dual of the hinge loss."""
+    return block_smo(problem.hinge_dual())
+
+
 # The solvers of every loss by name; the first is "auto".
 SOLVERS: dict[str, dict[str, Solver]] = {
-    "hinge": {"smo": block_smo},
-    "smoothed_hinge": {"lbfgs": lbfgs, "sae": sae, "katyusha": katyusha},
+    "hinge": {"smo": exact_hinge},
+    "smoothed_hinge": {
+        "lbfgs": smoothed_lbfgs,
+        "sae": smoothed_sae,
+        "katyusha": smoothed_katyusha,
+    },
 }
 
 
-class KernelSVC(ClassifierMixin, BaseEstimator):
+def _has_probability(model: KernelSVC) -> bool:
+    if not model.probability:
+        raise AttributeError("predict_proba is not available when probability=False")
+    return True
+
+
+# Paper: kernel SVM
+class KernelSVC(ClassifierMixin, KernelMachine):
     r"""Support vector classifier with a kernel: the same model as SVC, fitted several times faster.
 
     Minimises 1/2 \|w\|^2 + sum_i C_i loss(y_i f(x_i)) over f = <w, phi(x)> + b, where C_i is `C`
-    times the class and sample weights; that is lambda = 1/(C m) for the mean loss. Several
-    classes are fitted one against the rest.
+    times the class and sample weights; this corresponds to lambda = 1/(C m) for the mean loss.
+    Several classes are fitted one against one, as in `sklearn.svm.SVC`.
 
     Parameters
     ----------
     C : float
-        Weight of the losses, with the meaning it has in `sklearn.svm.SVC`.
-    kernel : {"rbf", "linear", "poly", "precomputed"} or callable
-        As in SVC; a callable takes two arrays of points and gives their kernel matrix.
+        Weight of the losses, with the same meaning as in `sklearn.svm.SVC`. Infinity stands for
+        1e10.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable
+        As in SVC. A callable takes two collections of points and returns their kernel matrix; it is
+        called once with all training points.
     gamma : "scale", "auto" or float
         "scale" is 1 / (n_features * X.var()), with the variance weighted by `sample_weight`;
         "auto" is 1 / n_features.
     degree : int
-        Of the kernel "poly".
+        Degree of the kernel "poly".
     coef0 : float
-        Of the kernel "poly".
+        Constant of the kernels "poly" and "sigmoid".
     loss : {"hinge", "smoothed_hinge"}
         The smoothed hinge is mu ln(1 + exp((1 - t)/mu)). It exceeds the hinge by at most
-        mu ln 2, so the hinge objective at its solution is within mu ln 2 sum(C_i) of the best.
+        mu ln 2, so the hinge objective at its solution is within mu ln 2 sum(C_i) of the optimum.
     mu : float
         Smoothing of "smoothed_hinge".
     solver : str
-        "auto", which is the first of the loss. For the hinge "smo", block SMO. For the smoothed
-        hinge the library's methods in the geometry of the kernel's space: "lbfgs", "sae" with
-        L-BFGS inside, "katyusha", which is SAE with Katyusha inside and stores K.
+        "auto" chooses the first solver of the loss. The hinge has "smo", block SMO. The smoothed
+        hinge has the library's methods in the geometry of the kernel's space: "lbfgs"; "sae" with
+        inner L-BFGS; "katyusha", which is SAE with inner Katyusha and stores K.
     tol : float
-        "smo": largest violation of the optimality conditions, as in SVC.
-        The others: norm of the gradient in the kernel's space relative to that at zero.
+        "smo": largest violation of the optimality conditions, as in SVC. The others: norm of the
+        gradient in the kernel's space, relative to that at zero.
     class_weight : dict, "balanced" or None
         Factors of C by class.
+    decision_function_shape : {"ovr", "ovo"}
+        Shape of `decision_function` with more than two classes: one column per class or one per
+        pair of classes.
+    break_ties : bool
+        Whether `predict` resolves ties between the votes of the pairs by the decision values; only
+        with ``decision_function_shape="ovr"``.
+    probability : bool
+        Whether `predict_proba` is available. Fits the model on five folds to calibrate it, as
+        `sklearn.calibration.CalibratedClassifierCV` with ``ensemble=False``.
     memory_limit : float
-        Megabytes that a fit may take beyond the data. Kernel rows that do not fit are computed
-        again when needed.
+        Megabytes that a fit may take in addition to the data. Kernel rows that do not fit are
+        computed again when needed.
     warm_start : bool
-        Start from the last solution if the number of samples and the classes are the same.
+        Whether to start from the last solution if the numbers of samples and classes are the same.
     max_iter : int
-        Limit of blocks ("smo") or iterations.
+        Limit of two-variable steps ("smo", as in SVC) or iterations for each binary problem; -1 for
+        none.
+    random_state : int, RandomState or None
+        Seed of the folds of `probability`.
     verbose : bool
-        Show progress on stderr.
+        Whether to show progress on stderr.
 
     Attributes
     ----------
     classes_ : array (n_classes,)
+    class_weight_ : array (n_classes,)
+        Factors of C by class.
     support_ : array (n_support,)
-        Indices of the samples with a coefficient that is not zero.
+        Indices of the samples with a nonzero coefficient, class by class.
     support_vectors_ : array (n_support, n_features)
-        Empty if the kernel is precomputed.
-    dual_coef_ : array (1 or n_classes, n_support)
-        Coefficients of the support vectors, y_i alpha_i.
-    intercept_ : array (1 or n_classes,)
-    objective_ : float or array (n_classes,)
-        The primal objective: `gap_` above the dual one, which is float64. Of the hinge it is
-        computed when first asked for.
-    gap_ : float or array (n_classes,)
-        Duality gap: `objective_` exceeds the minimum by at most this. What float32 rounding may
-        have left in it is counted in.
-    n_iter_ : array (1 or n_classes,)
+        Empty if the kernel is precomputed or a callable.
+    n_support_ : array (n_classes,)
+        Number of support vectors of each class.
+    dual_coef_ : array (n_classes - 1, n_support)
+        Coefficients of the support vectors, y_i alpha_i, arranged as in SVC; sparse if X is.
+    coef_ : array (n_pairs, n_features)
+        Weights of the features if the kernel is linear.
+    intercept_ : array (n_pairs,)
+    objective_ : float or array (n_pairs,)
+        The primal objective: the dual objective in float64 plus `gap_`. For the hinge it is
+        computed when first needed.
+    gap_ : float or array (n_pairs,)
+        Duality gap: `objective_` exceeds the minimum by at most this. It includes the error that
+        float32 rounding may have left. It is a bound for positive semidefinite kernels, which
+        "sigmoid" is not.
+    n_iter_ : array (n_pairs,)
+        Two-variable steps ("smo") or iterations.
+    fit_status_ : int
+        0 if all problems were solved to the tolerance, 1 otherwise.
     n_calls_ : dict
-        "smo": kernel rows in float32 ("kernel.row"), the shorter ones of the sample that the start
-        is guessed from included, and two-variable steps ("smo.step"). The
-        others: gradients of the penalty ("h.grad") and the losses ("g.grad"), summands of the
-        losses ("g.component"), and what "lbfgs" and "sae" make of them: products with the kernel
-        matrix ("kernel.product"), those of setting up included, and its rows.
+        Kernel rows in float32 ("kernel.row", including the shorter ones of the sample from which
+        "smo" guesses its start), products with the kernel matrix ("kernel.product"), blocks and
+        two-variable steps of "smo" ("smo.block", "smo.step"). The solvers of the smoothed hinge
+        also count gradients of the penalty ("h.grad") and of the losses ("g.grad"), and summands of
+        the losses ("g.component").
     n_features_in_ : int
     feature_names_in_ : array (n_features,)
 
@@ -117,20 +157,15 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **KernelMachine._parameter_constraints,
         "loss": [StrOptions(set(SOLVERS))],
         "mu": [Interval(Real, 0.0, None, closed="neither")],
         "solver": [str],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "memory_limit": [Interval(Real, 0.0, None, closed="neither")],
-        "warm_start": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "verbose": ["verbose"],
+        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+        "break_ties": ["boolean"],
+        "probability": ["boolean"],
+        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -146,9 +181,13 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         solver: str = "auto",
         tol: float = 1e-3,
         class_weight: dict[Any, float] | str | None = None,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        probability: bool = False,
         memory_limit: float = 1000.0,
         warm_start: bool = False,
-        max_iter: int = 100_000,
+        max_iter: int = -1,
+        random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.C = C
@@ -161,39 +200,14 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         self.solver = solver
         self.tol = tol
         self.class_weight = class_weight
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.probability = probability
         self.memory_limit = memory_limit
         self.warm_start = warm_start
         self.max_iter = max_iter
+        self.random_state = random_state
         self.verbose = verbose
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel in ("rbf", "linear", "poly")
-        return tags
-
-    @classmethod
-    @cache
-    def _get_param_names(cls) -> list[str]:
-        return super()._get_param_names()
-
-    @classmethod
-    @cache
-    def _defaults(cls) -> dict[str, Any]:
-        parameters = inspect.signature(cls).parameters
-        return {name: parameter.default for name, parameter in parameters.items()}
-
-    def _validate_params(self) -> None:
-        """The checks of scikit-learn, of what is not the default: they take their time."""
-        given = {
-            name: getattr(self, name)
-            for name, default in self._defaults().items()
-            if getattr(self, name) is not default
-        }
-        if not get_config()["skip_parameter_validation"]:
-            validate_parameter_constraints(
-                self._parameter_constraints, given, caller_name=type(self).__name__
-            )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSVC:
         """Fit the model.
@@ -205,7 +219,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         y : array (n_samples,)
             Labels.
         sample_weight : array (n_samples,), optional
-            Factors of C by sample.
+            Factors of C by sample. Samples with negative weights are left out.
 
         Returns
         -------
@@ -214,45 +228,45 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         solve = self._solver()
-        X, y = points_and_labels(self, X, y, **self._accepted())
-        if y.dtype.kind == "f" and (y != np.floor(y)).any():
-            check_classification_targets(y)  # slow, and only this kind of labels can fail
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} "
-                "matrix."
-            )
-        self._known_classes: Any = getattr(self, "classes_", None)
+        given, (X, y) = X, self._data(X, y)
+        if y.dtype.kind not in "biu":
+            check_classification_targets(y)
+        known_classes = getattr(self, "classes_", None)
         self.classes_, labels = classes_and_labels(y)
         if self.classes_.size < 2:
             raise ValueError(
                 f"The number of classes has to be greater than one; got {self.classes_.size} class"
             )
-        weights = None if sample_weight is None else sample_weights(sample_weight, X)
-        C = self._weights(weights, y, labels)
-        self._kernel = Kernel(self.kernel, self._gamma(X, weights), self.degree, self.coef0)
-        training = TrainingKernel(self._kernel, X, 1e6 * self.memory_limit)
-        starts = self._starts(X.shape[0])
-        solutions = []
-        targets = [1] if self.classes_.size == 2 else range(self.classes_.size)
-        for k, target in enumerate(targets):
-            signs = np.where(labels == target, 1.0, -1.0)
-            if not C.all() and not (C[signs > 0].any() and C[signs < 0].any()):
-                raise ValueError(
-                    "a class has only samples of weight zero; remove it or give it weight"
-                )
+        weights = self._weights(X, sample_weight)
+        C = self._bounds(weights, y, labels)
+        X = self._prepare(X, weights)
+        same = known_classes is not None and np.array_equal(known_classes, self.classes_)
+        starts = getattr(self, "_solved", []) if self.warm_start and same else []
+        ledger = Ledger(names=(), more=KEYS)
+        solutions, coefficients = [], []
+        for k, (i, j) in enumerate(pairs(self.classes_.size)):
+            two = self.classes_.size == 2
+            members = None if two else np.flatnonzero((labels == i) | (labels == j))
+            of = slice(None) if members is None else members
+            signs = np.where(labels[of] == (1 if two else i), 1.0, -1.0)
+            self._check_weights(signs, C[of], two)
+            start = starts[k] if starts and starts[k].size == signs.size else None
             problem = BinaryProblem(
-                kernel=training,
+                kernel=self._training(X, ledger, members),
                 y=signs,
-                C=C,
+                C=C[of],
                 mu=self.mu,
                 tol=self.tol,
                 max_iter=self.max_iter,
-                start=None if starts is None else starts[k],
-                report=self._reporter(self.classes_[target]),
+                start=None if start is None else self.C * start,
+                report=self._reporter(f", {self.classes_[i]} or {self.classes_[j]}"),
             )
             solutions.append(solve(problem))
-        self._keep(X, solutions)
+            coefficients.append(np.zeros(labels.size))
+            coefficients[-1][of] = solutions[-1].coefficients
+        self._keep(X, labels, solutions, coefficients, ledger)
+        self._calibrate(given, y, sample_weight)
+        self._warn(solutions)
         return self
 
     def _solver(self) -> Solver:
@@ -266,79 +280,79 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             )
         return solvers[name]
 
-    def _accepted(self) -> dict[str, Any]:
-        return {"accept_sparse": "csr"} if self.kernel in ("rbf", "linear", "poly") else {}
-
-    def _gamma(self, X: Any, weights: Array | None) -> float:
-        if self.gamma == "scale":
-            variance = _variance(X, weights)
-            return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
-        return 1.0 / X.shape[1] if self.gamma == "auto" else float(self.gamma)
-
-    def _weights(self, weights: Array | None, y: Array, labels: Array) -> Array:
+    def _bounds(self, weights: Array | None, y: Array, labels: Array) -> Array:
         """C_i of every sample."""
-        C = np.full(labels.size, float(self.C))
         if self.class_weight == "balanced":
             totals = np.bincount(labels, weights)
-            C *= (totals.sum() / (totals.size * totals))[labels]
-        elif self.class_weight is not None:
-            C *= compute_class_weight(self.class_weight, classes=self.classes_, y=y)[labels]
-        return C if weights is None else C * weights
+            with np.errstate(divide="ignore"):
+                self.class_weight_ = totals.sum() / (totals.size * totals)
+        elif self.class_weight is None:
+            self.class_weight_ = np.ones(self.classes_.size)
+        else:
+            self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        C = min(float(self.C), LARGEST_C) * self.class_weight_[labels]
+        return C if weights is None else np.where(weights > 0.0, C, 0.0) * weights
 
-    def _reporter(self, label: Any) -> Callable[[str], None]:
-        if not self.verbose:
-            return lambda line: None
-        return lambda line: print(f"KernelSVC, class {label}: {line}", file=sys.stderr)
+    @staticmethod
+    def _check_weights(signs: Array, C: Array, two: bool) -> None:
+        if C.all() or (C[signs > 0].any() and C[signs < 0].any()):
+            return
+        if two:
+            raise ValueError(
+                "Invalid input - all samples with positive weights belong to the same class."
+            )
+        raise ValueError("a class has only samples of weight zero; remove it or give it weight")
 
-    def _starts(self, m: int) -> Array | None:
-        """Coefficients of the last fit, if they are those of a problem like this one.
-
-        They are scaled to the new C: what was at its bound is at its bound again.
-        """
-        if not self.warm_start or not hasattr(self, "_coefficients"):
-            return None
-        same = self._known_classes is not None and np.array_equal(
-            self._known_classes, self.classes_
-        )
-        return self.C * self._coefficients if same and self._coefficients.shape[1] == m else None
-
-    def _keep(self, X: Any, solutions: list[Solution]) -> None:
-        coefficients = np.array([solution.coefficients for solution in solutions])
+    def _keep(
+        self,
+        X: Any,
+        labels: Array,
+        solutions: list[Solution],
+        coefficients: list[Array],
+        ledger: Ledger,
+    ) -> None:
+        support, self.n_support_, dual_coef = pack(coefficients, labels, self.classes_.size)
+        intercept = np.array([solution.intercept for solution in solutions])
+        self._keep_support(X, support, dual_coef, intercept)
         if self.warm_start:
-            self._coefficients = coefficients / self.C
-        self.support_ = np.flatnonzero(coefficients.any(axis=0))
-        self.support_vectors_ = (
-            np.empty((0, 0)) if self.kernel == "precomputed" else X[self.support_]
-        )
-        self.dual_coef_ = coefficients[:, self.support_]
-        self.intercept_ = np.array([solution.intercept for solution in solutions])
+            self._solved = [solution.coefficients / self.C for solution in solutions]
         self.n_iter_ = np.array([solution.n_iter for solution in solutions])
         gaps = [solution.gap for solution in solutions]
         self.gap_ = gaps[0] if len(gaps) == 1 else np.array(gaps)
         self._objectives = [solution.objective for solution in solutions]
-        self.n_calls_ = {
-            kind: sum(solution.calls[kind] for solution in solutions) for kind in solutions[0].calls
-        }
-        if not all(solution.converged for solution in solutions):
-            warnings.warn(
-                f"KernelSVC stopped before the tolerance {self.tol:g} was met "
-                f"(max_iter={self.max_iter}); gap_ tells how far from the optimum it is",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        self.n_calls_ = dict(ledger.calls)
+        for kind in solutions[0].calls:
+            self.n_calls_[kind] = sum(solution.calls[kind] for solution in solutions)
+
+    def _calibrate(self, X: Any, y: Array, sample_weight: Any) -> None:
+        if not self.probability:
+            self._calibrated = None
+            return
+        from sklearn.calibration import CalibratedClassifierCV  # slow to import
+
+        folds = StratifiedKFold(5, shuffle=True, random_state=self.random_state)
+        model = CalibratedClassifierCV(
+            clone(self).set_params(probability=False), cv=folds, ensemble=False
+        )
+        self._calibrated = model.fit(X, y, sample_weight=sample_weight)
+
+    def _coefficients(self) -> Any:
+        return unpack(self._dense_dual_coef(), self.n_support_)
 
     @property
     def objective_(self) -> Any:
         """The primal objective; see the attributes."""
-        for k, (gap, row) in enumerate(zip(np.atleast_1d(self.gap_), self.dual_coef_, strict=True)):
+        M = self._coefficients()
+        for k, gap in enumerate(np.atleast_1d(self.gap_)):
             if self._objectives[k] is None:
-                points, c = self.support_vectors_[row != 0.0], row[row != 0.0]
+                column = M[:, k] if isinstance(M, np.ndarray) else M[:, [k]].toarray().ravel()
+                points, c = self.support_vectors_[column != 0.0], column[column != 0.0]
                 f = self._kernel.expand_symmetric(points, c)
-                self._objectives[k] = hinge_objective(c, f, float(gap))
+                self._objectives[k] = primal_objective(np.sign(c), c, f, float(gap))
         return self._objectives[0] if len(self._objectives) == 1 else np.array(self._objectives)
 
     def decision_function(self, X: Any) -> Array:
-        """Value of f: (n_samples,) for two classes, else (n_samples, n_classes).
+        """Decision values, whose shape follows `decision_function_shape`.
 
         Parameters
         ----------
@@ -347,19 +361,16 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        array
-            Positive for ``classes_[1]``, or the largest for the class that is predicted.
+        array (n_samples,), (n_samples, n_classes) or (n_samples, n_pairs)
+            For two classes, positive for ``classes_[1]``. For more classes and "ovr", the votes of
+            the pairs with ties resolved by their values; for "ovo", the value of each pair (i, j),
+            i < j, positive for class i.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64, order="C", **self._accepted())
-        if self.kernel == "precomputed":
-            values = X[:, self.support_] @ self.dual_coef_.T
-        else:
-            if sparse.issparse(self.support_vectors_) and not sparse.issparse(X):
-                X = sparse.csr_matrix(X)
-            values = self._kernel.expand(X, self.support_vectors_, self.dual_coef_.T)
-        values += self.intercept_
-        return values[:, 0] if self.classes_.size == 2 else values
+        values = self._values(X)
+        if self.classes_.size == 2:
+            return values[:, 0]
+        ovr = self.decision_function_shape == "ovr"
+        return one_against_rest(values, self.classes_.size) if ovr else values
 
     def predict(self, X: Any) -> Array:
         """Labels of the rows of X.
@@ -374,20 +385,49 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         array (n_samples,)
             The labels.
         """
-        values = self.decision_function(X)
-        if values.ndim == 1:
-            return self.classes_[(values > 0.0).astype(np.intp)]
-        return self.classes_[values.argmax(axis=1)]
+        check_is_fitted(self)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        if self.classes_.size == 2:
+            return self.classes_[(self.decision_function(X) > 0.0).astype(np.intp)]
+        if self.break_ties:
+            return self.classes_[self.decision_function(X).argmax(axis=1)]
+        return self.classes_[votes(self._values(X) > 0.0, self.classes_.size).argmax(axis=1)]
 
+    @available_if(_has_probability)
+    def predict_proba(self, X: Any) -> Array:
+        """Calibrated probabilities of the classes; only with ``probability=True``.
 
-def _variance(X: Any, weights: Array | None) -> float:
-    """Variance of all entries of X, its rows weighted."""
-    if weights is None:
-        if not sparse.issparse(X):
-            return float(X.var())
-        mean = X.mean()
-        return float(X.multiply(X).mean() - mean * mean)
-    weights = weights / (weights.sum() * X.shape[1])
-    mean = float((weights @ X).sum())
-    square = X.multiply(X) if sparse.issparse(X) else X * X
-    return float((weights @ square).sum() - mean * mean)
+        Parameters
+        ----------
+        X : array or sparse matrix (n_samples, n_features)
+            As in `decision_function`.
+
+        Returns
+        -------
+        array (n_samples, n_classes)
+            Rows sum to one; columns are in the order of `classes_`.
+        """
+        check_is_fitted(self)
+        if self._calibrated is None:
+            raise NotFittedError(
+                "predict_proba is not available when fitted with probability=False; set "
+                "probability=True before the fit"
+            )
+        return self._calibrated.predict_proba(X)
+
+    @available_if(_has_probability)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of `predict_proba`; only with ``probability=True``.
+
+        Parameters
+        ----------
+        X : array or sparse matrix (n_samples, n_features)
+            As in `decision_function`.
+
+        Returns
+        -------
+        array (n_samples, n_classes)
+            Columns are in the order of `classes_`.
+        """
+        return np.log(self.predict_proba(X))

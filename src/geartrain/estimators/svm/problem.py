@@ -1,11 +1,15 @@
-r"""The binary problem that the solvers of `KernelSVC` are given, and what they give back.
+r"""The problems that the solvers of `KernelSVC` are given, and their solutions.
 
 ========  =========================================================================
 f         K c, values of the decision function without its intercept
 b         intercept
-C         vector of weights, the estimator's C times class and sample weights
+C         vector of weights: the C of the estimator times class and sample weights
 P(c, b)   1/2 c'Kc + sum_i C_i loss(y_i (f_i + b)), the primal objective
+beta      signed dual variables, lo <= beta <= hi and sum(beta) = 0
+D(beta)   <y, beta> - kink sum_i |beta_i| - 1/2 beta'K beta, the dual objective
 ========  =========================================================================
+
+For the hinge loss beta_i = y_i alpha_i lies between 0 and y_i C_i, and kink = 0.
 """
 
 from __future__ import annotations
@@ -15,22 +19,61 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from geartrain.compiled.records import Dual
 from geartrain.estimators.arrays import Array
 from geartrain.estimators.svm.kernel_matrix import TrainingKernel
+from geartrain.estimators.svm.tuning import DEFAULT, Tuning
 
 
 @dataclass(frozen=True)
 class BinaryProblem:
-    """Labels, weights and kernel of one binary problem, and how well it is to be solved."""
+    """Labels, weights and kernel of one binary problem, and how accurately it is to be solved."""
 
     kernel: TrainingKernel
     y: Array  # -1.0 and +1.0
     C: Array  # weight of every sample
     mu: float  # smoothing of the hinge
     tol: float
-    max_iter: int
+    max_iter: int  # -1: no limit
     start: Array | None  # coefficients of an earlier solution
     report: Callable[[str], None]  # takes a line of progress
+
+    def hinge_dual(self) -> DualProblem:
+        """The dual problem for the hinge loss."""
+        return DualProblem(
+            kernel=self.kernel,
+            y=self.y,
+            lo=np.where(self.y > 0.0, 0.0, -self.C),
+            hi=np.where(self.y > 0.0, self.C, 0.0),
+            kink=0.0,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            start=self.start,
+            report=self.report,
+        )
+
+
+@dataclass(frozen=True)
+class DualProblem:
+    """The dual problem of a support vector machine, and how accurately it is to be solved."""
+
+    kernel: TrainingKernel
+    y: Array  # labels, or targets of a regression
+    lo: Array  # bounds of beta, lo <= 0 <= hi
+    hi: Array
+    kink: float
+    tol: float  # largest violation of the optimality conditions
+    max_iter: int  # limit of two-variable steps; -1: none
+    start: Array | None  # a beta to start from
+    report: Callable[[str], None]  # takes a line of progress
+    tuning: Tuning = DEFAULT
+
+    def at(self, beta: Array) -> Dual:
+        """The dual at beta, with the gradient from float32 rows of K; beta is not copied."""
+        F, G = self.y.astype(np.float64), np.zeros(self.y.size)
+        S = np.flatnonzero(beta)
+        self.kernel.move(F, G, S, beta[S], abs(beta[S]))
+        return Dual(beta, F, G, self.lo, self.hi, self.kink)
 
 
 @dataclass(frozen=True)
@@ -39,27 +82,27 @@ class Solution:
 
     coefficients: Array
     intercept: float
-    objective: float | None  # P(c, b); None: not computed, see `hinge_objective`
+    objective: float | None  # P(c, b); None: not computed, see `primal_objective`
     gap: float  # P(c, b) minus a lower bound on its minimum
     n_iter: int
-    calls: dict[str, int]
     converged: bool
+    calls: dict[str, int]  # of the terms h and g; the kernel has a ledger of its own
 
 
-def hinge_objective(coefficients: Array, f: Array, gap: float) -> float:
-    """P(c, b) of the plain hinge in terms of its gap and f = K c, at points where c is not zero.
+def primal_objective(y: Array, c: Array, f: Array, gap: float, kink: float = 0.0) -> float:
+    """P(c, b) as the sum of the dual objective D(c) and the gap, where f = K c.
 
-    The dual objective is <y, c> - 1/2 <c, K c>, and y_i is the sign of c_i.
+    Points with c_i = 0 may be left out.
     """
-    return gap + float(abs(coefficients).sum() - 0.5 * (coefficients @ f))
+    return gap + float(y @ c - kink * abs(c).sum() - 0.5 * (c @ f))
 
 
 def feasible(beta: Array, lo: Array, hi: Array) -> Array:
-    """`beta` moved into the box, the heavier side shrunk until the sum is zero."""
+    """`beta` moved into the box, with the heavier side shrunk until the sum is zero."""
     beta = np.clip(beta, lo, hi)
     above, below = beta[beta > 0.0].sum(), -beta[beta < 0.0].sum()
     if min(above, below) <= 0.0:
         return np.zeros_like(beta)
     if abs(above - below) <= 1e-13 * above:
-        return beta  # what is at a bound stays there
+        return beta  # variables at a bound stay there
     return np.where(beta > 0.0, beta * min(1.0, below / above), beta * min(1.0, above / below))

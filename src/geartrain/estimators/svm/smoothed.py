@@ -1,18 +1,19 @@
-r"""The smoothed hinge by the library's own methods, in the inner product of the kernel's space.
+r"""The smoothed hinge loss, minimised by the library's methods in the kernel's Hilbert space.
 
 ==========  ============  ====================================================================
 symbol      name          meaning
 ==========  ============  ====================================================================
 c, b        ``x``         coefficients and intercept, f = K c
 lambda      ``lam``       1/sum(C), so that P = f(x)/lambda
-h           ``penalty``   lambda/2 c'Kc: no product with K
+h           ``penalty``   lambda/2 c'Kc; its gradient in this space is lambda c
 g           ``losses``    (1/m) sum_i w_i loss(y_i, f_i + b), w_i = C_i/mean(C)
-L, w        ``factor``    K = L L' by pivoted Cholesky, w = L'c: the space in coordinates
+L, w        ``factor``    K = L L' (pivoted Cholesky), w = L'c: coordinates of the space
 ==========  ============  ====================================================================
 
-In the inner product u'Kv the gradient of g is coefficient-wise (see `geartrain.geometry.rkhs`), and
-that of h is lambda c. A stochastic method wants summands of vectors that it can hold: in the
-coordinates w = L'c the same inner product is the usual one, and summand i is a loss of row i of L.
+In the inner product u'Kv the gradients of both terms need no product with K beyond f = K c (see
+`geartrain.geometry.rkhs`). A stochastic method needs the summands as functions of vectors: in the
+coordinates w = L'c the same inner product is the Euclidean one, and summand i is a loss of row i
+of L.
 """
 
 from __future__ import annotations
@@ -38,11 +39,12 @@ from geartrain.oracles.losses import Loss, SmoothedHinge
 from geartrain.oracles.quadratic import Quadratic
 
 KINDS = ("h.grad", "g.grad", "g.component")
+MOST_ITERATIONS = 100_000  # if the user sets no limit
 
 
 @dataclass(frozen=True)
 class WeightedHinge(Loss):
-    """The smoothed hinge times a weight of its own for every sample."""
+    """The smoothed hinge with one weight per sample."""
 
     mu: float
     weights: Array
@@ -52,7 +54,7 @@ class WeightedHinge(Loss):
 
     @property
     def curvature(self) -> float:
-        """That of the heaviest sample."""
+        """Curvature of the loss of the heaviest sample."""
         return SmoothedHinge(self.mu).curvature * float(self.weights.max())
 
     def value(self, y: Array, z: Array) -> Array:
@@ -68,25 +70,25 @@ class WeightedHinge(Loss):
         return self.weights * SmoothedHinge(self.mu).second(y, z)
 
 
-def lbfgs(problem: BinaryProblem) -> Solution:
-    """L-BFGS on the whole objective with ``geometry=RKHS(K)``: one product with K a gradient."""
+def smoothed_lbfgs(problem: BinaryProblem) -> Solution:
+    """L-BFGS on the whole objective with ``geometry=RKHS(K)``: one product with K per gradient."""
     return _in_the_space(problem, method="lbfgs")
 
 
-def sae(problem: BinaryProblem) -> Solution:
-    """SAE with L-BFGS inside, ``geometry=RKHS(K)``: the penalty is asked once or twice a step."""
+def smoothed_sae(problem: BinaryProblem) -> Solution:
+    """SAE with inner L-BFGS and ``geometry=RKHS(K)``: one or two gradients of h per iteration."""
     return _in_the_space(problem, method="sae", inner="lbfgs")
 
 
-def katyusha(problem: BinaryProblem) -> Solution:
-    """SAE with Katyusha on the summands of g inside, in the coordinates w = L'c.
+def smoothed_katyusha(problem: BinaryProblem) -> Solution:
+    """SAE with inner Katyusha on the summands of g, in the coordinates w = L'c.
 
-    L is stored, in float64. It leaves out less than m 1e-16 times the largest K_ii of each K_ii.
+    L is stored in float64. It neglects less than m 1e-16 times the largest K_ii of each K_ii.
     """
     kernel, y, C, m = problem.kernel, problem.y, problem.C, problem.y.size
     if np.ptp(C) > 0.0:
         raise ValueError(
-            "solver='katyusha' wants samples of equal weight; use 'sae' or 'lbfgs' with "
+            "solver='katyusha' needs samples of equal weight; use 'sae' or 'lbfgs' with "
             "class_weight or sample_weight"
         )
     factor, pivots = _factor(kernel)
@@ -98,14 +100,14 @@ def katyusha(problem: BinaryProblem) -> Solution:
     result = _run(
         problem, penalty, losses, np.append(factor.T @ start, 0.0), method="sae", inner="katyusha"
     )
-    # The coefficients of r points give every function of the space: L'c = w.
+    # The coefficients of r points represent every function of the space: L'c = w.
     c = np.zeros(m)
     c[pivots] = solve_triangular(factor[pivots], result.x[:-1], trans="T", lower=True)
-    return _solution(problem, c, result, {})
+    return _solution(problem, c, result)
 
 
 def _factor(kernel: TrainingKernel) -> tuple[Array, Array]:
-    """L with K = L L', and the points whose rows of L are triangular."""
+    """L with K = L L', and the points whose rows of L form a triangular matrix."""
     every = np.arange(kernel.m)
     if 16 * kernel.m**2 > kernel.memory_limit:
         raise ValueError(
@@ -121,7 +123,6 @@ def _factor(kernel: TrainingKernel) -> tuple[Array, Array]:
 
 def _in_the_space(problem: BinaryProblem, **method: str) -> Solution:
     kernel, y, C, m = problem.kernel, problem.y, problem.C, problem.y.size
-    products_before, rows_before = kernel.n_products, kernel.n_rows
     lam = 1.0 / float(C.sum())
     K = LinearOperator((m, m), matvec=kernel.product, dtype=np.float64)
     bordered = LinearOperator(
@@ -138,15 +139,11 @@ def _in_the_space(problem: BinaryProblem, **method: str) -> Solution:
         losses,
         np.append(start, 0.0),
         geometry=RKHS(K, intercept=True),
-        # K + 1 1' is at most its trace, and the Hessian at most curvature/m times it.
+        # The norm of K + 1 1' is at most its trace, and the Hessian at most curvature/m times it.
         L_g=loss.curvature * (float(kernel.diagonal().mean()) + 1.0),
         **method,
     )
-    calls = {
-        "kernel.product": kernel.n_products - products_before,
-        "kernel.row": kernel.n_rows - rows_before,
-    }
-    return _solution(problem, result.x[:-1], result, calls)
+    return _solution(problem, result.x[:-1], result)
 
 
 def _run(problem: BinaryProblem, penalty: Any, losses: Any, x0: Array, **options: Any) -> Any:
@@ -155,14 +152,14 @@ def _run(problem: BinaryProblem, penalty: Any, losses: Any, x0: Array, **options
         losses,
         x0,
         stop=Gradient(abs=problem.tol * _size_at_zero(problem)),
-        max_iter=problem.max_iter,
+        max_iter=MOST_ITERATIONS if problem.max_iter < 0 else problem.max_iter,
         callback=_progress(problem.report),
         **options,
     )
 
 
 def _size_at_zero(problem: BinaryProblem) -> float:
-    """Norm of the gradient of g at zero, in the space."""
+    """Norm of the gradient of g at zero, in the kernel's space."""
     zero = np.zeros(problem.y.size)
     slopes = problem.C * SmoothedHinge(problem.mu).derivative(problem.y, zero)
     slopes /= problem.C.sum()
@@ -176,7 +173,7 @@ def _progress(report: Callable[[str], None]) -> Callable[..., None]:
     return callback
 
 
-def _solution(problem: BinaryProblem, c: Array, result: Any, calls: dict[str, int]) -> Solution:
+def _solution(problem: BinaryProblem, c: Array, result: Any) -> Solution:
     objective, gap = _certificate(problem, c, float(result.x[-1]))
     return Solution(
         coefficients=c,
@@ -184,13 +181,13 @@ def _solution(problem: BinaryProblem, c: Array, result: Any, calls: dict[str, in
         objective=objective,
         gap=gap,
         n_iter=max(int(result.nit), 1),
-        calls={**{kind: result.calls[kind] for kind in KINDS}, **calls},
+        calls={kind: result.calls[kind] for kind in KINDS},
         converged=bool(result.success),
     )
 
 
 def _certificate(problem: BinaryProblem, c: Array, b: float) -> tuple[float, float]:
-    """P(c, b) and its distance to the dual, both with K in float64.
+    """P(c, b) and its distance to the dual objective, both with K in float64.
 
     mu ln(1 + exp((1 - z)/mu)) = max over p in [0, 1] of p (1 - z) + mu H(p), H the entropy; so
     beta_i = y_i C_i p_i with sum(beta) = 0 gives the lower bound

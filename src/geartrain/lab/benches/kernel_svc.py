@@ -25,7 +25,7 @@ import numpy as np
 from geartrain import datasets
 from geartrain.estimators import KernelSVC
 from geartrain.estimators.arrays import Array
-from geartrain.estimators.svm.kernel_matrix import Kernel
+from geartrain.estimators.svm.kernel import Kernel
 
 GAMMAS: tuple[float | str, ...] = (0.1, 1.0, "scale")
 CS = (0.03, 1.0, 30.0)

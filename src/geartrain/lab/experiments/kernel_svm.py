@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# Paper: Figure 1
+# Paper: Figure 2
+# Paper: kernel SVM
 import json
 import sys
 from pathlib import Path

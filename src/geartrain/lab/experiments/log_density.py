@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# Paper: Figure 3
+# Paper: Figure 4
+# Paper: log-density
 from dataclasses import replace
 from functools import partial
 from typing import Any

@@ -29,8 +29,8 @@ from geartrain.lab.frontier.suite import Problem, suite
 from geartrain.lab.interrupts import run_whole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
-from geartrain.oracles.ledger import KINDS
 from geartrain.oracles.protocols import MissingOracle
+from geartrain.oracles.questions import kinds
 from geartrain.problem import MissingConstant
 
 TARGETS = (1e-3, 1e-5, 1e-7)
@@ -38,7 +38,7 @@ TIMES = 20.0
 SECONDS = 60.0  # per run of L-BFGS, SAE-QN and auto
 SECONDS_OTHERS = 15.0
 SEED = 0
-CALLS = tuple(f"{name}.{kind}" for name in ("h", "g") for kind in KINDS)
+CALLS = tuple(f"{name}.{kind}" for name in ("h", "g") for kind in kinds())
 Row = dict[str, Any]
 
 

@@ -103,7 +103,7 @@ class Guarded:
         """As the inner method."""
         return self.inner.needs
 
-    def init(self, phi: Model, v0: Any, grad_g0: Any) -> Any:
+    def init(self, phi: Model, v0: Any, grad_g0: Any, warm: Any = None) -> Any:
         """As the inner method."""
         return self.inner.init(phi, v0, grad_g0)
 
@@ -146,10 +146,12 @@ class Rival:
 
 
 BY_COORDINATES = ("acd", "nesterov-stich", "approx")
-BY_SUMMANDS = ("katyusha", "l-katyusha", "varag")
+BY_SUMMANDS = ("katyusha", "l-katyusha", "varag", "rpdg")
 # Names of METHODS and INNER that do not compete, and why.
 LEFT_OUT = {
     "exact": "a proximal step has no price in gradients",
+    "spdc": "a proximal step of one loss has no price in gradients",
+    "apcg": "a proximal step of one loss has no price in gradients",
     "directional": "for terms with values only; 2 n values tell what one gradient does",
     "coordinate-differences": "for terms with values only; 2 n values tell what one gradient does",
 }

@@ -19,10 +19,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from geartrain.core.loop import State
+from geartrain.methods.base import State
 from geartrain.methods.coordinate import (
     Sampler,
-    Steps,
+    StepLengths,
     Walk,
     chunk_length,
     coordinate_constants,
@@ -63,6 +63,7 @@ class ACDWholeState(State):
         return self.grad_x
 
 
+# Paper: coordinate descent
 @dataclass(frozen=True)
 class ACDWhole:
     r"""Nesterov and Stich's accelerated coordinate descent on f = h + g (FCD, ARCD).
@@ -108,6 +109,8 @@ class ACDWhole:
         L = np.zeros(problem.n)
         L += coordinate_constants(problem.h.term, problem.L_h.value, "ACDWhole", "h")
         L += coordinate_constants(problem.g.term, problem.L_g.value, "ACDWhole", "g")
+        if not L.any():  # f is linear: every positive number is a constant of its derivatives
+            L += 1.0
         walk = start_walk((problem.h.term, problem.g.term), x0)
         grad = problem.grad(x0)
         return ACDWholeState(k=0, A=0.0, B=1.0, x=x0, walk=walk, grad_x=grad, L_coord=L)
@@ -126,7 +129,7 @@ class ACDWhole:
         sampler = Sampler(root)
         index = sampler.draw((problem.seed, state.k), size)
         with np.errstate(divide="ignore"):  # a coordinate that f does not depend on is not drawn
-            steps = Steps(x=1.0 / state.L_coord, z=1.0 / sampler.p)
+            steps = StepLengths(x=1.0 / state.L_coord, z=1.0 / sampler.p)
         weights, A, B = nesterov_stich_weights(state.A, state.B, S, mu, size)
         walk = walk_sum(problem.h, problem.g, state.walk, index, weights, steps)
         x = walk.x

@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from geartrain.core.loop import State
+from geartrain.methods.base import State, ceiling
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
 
@@ -45,6 +45,7 @@ class AGSState(State):
         return None if self.start is None else self.start[0] + self.start[1]
 
 
+# Paper: AGS
 @dataclass(frozen=True)
 class AGS:
     r"""Accelerated gradient sliding: one gradient of h and T of g an iteration.
@@ -95,7 +96,7 @@ class AGS:
             state = replace(state, k=0, x=state.x_bar)
         L, M, k = state.L, state.M, state.k + 1
         x_bar, x = state.x_bar, state.x
-        T = math.ceil(math.sqrt(M / L))
+        T = ceiling(math.sqrt(M / L))
         gamma = 2.0 / (k + 1)
         lam = 1.0 if k == 1 else gamma * (T + 1) * (T + 2) / (T * (T + 3))
         beta = 3.0 * L * gamma / (k * lam)
@@ -123,4 +124,4 @@ class AGS:
 
 def stage_length(L: float, mu: float) -> int:
     r"""N_0 = ceil(sqrt(60 L/mu)): from 15 L R^2/N^2 <= mu R^2/4."""
-    return math.ceil(math.sqrt(60.0 * L / mu))
+    return ceiling(math.sqrt(60.0 * L / mu))

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from geartrain.core.loop import State, solve_model
+from geartrain.methods.base import State, ceiling, solve_model
 from geartrain.methods.inner.finite_sum import finite_sum
 from geartrain.methods.momentum import next_theta
 from geartrain.oracles.protocols import Vector
@@ -45,7 +45,9 @@ class GradientDescent:
         """L - 2 mu; the optimum is flat."""
         return L_f - 2.0 * mu if L_f > 2.0 * mu else 0.5 * L_f
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> DescentState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: DescentState | None = None
+    ) -> DescentState:
         """At v0."""
         return DescentState(v0, phi.g.grad(v0) if grad_g0 is None else grad_g0)
 
@@ -58,7 +60,7 @@ class GradientDescent:
     def limit(self, phi: Model) -> int:
         """A hundred times the natural number of steps."""
         assert phi.L_g is not None
-        return 200 + math.ceil(100.0 * (1.0 + phi.L_g / phi.alpha))
+        return 200 + ceiling(100.0 * (1.0 + phi.L_g / phi.alpha))
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,9 @@ class SVRG:
         """10 L/m, where trials needed the fewest calls."""
         return 10.0 * L_f / finite_sum(problem.g).m
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> DescentState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: DescentState | None = None
+    ) -> DescentState:
         """At v0; the slopes of the components are asked for with the gradient."""
         grad_g, memory = finite_sum(phi.g.g).snapshot(v0)
         grad = phi.g.h.grad(v0) + grad_g if grad_g0 is None else grad_g0
@@ -104,7 +108,7 @@ class SVRG:
     def limit(self, phi: Model) -> int:
         """A hundred times the natural number of epochs."""
         terms = finite_sum(phi.g.g)
-        return 200 + math.ceil(100.0 * (1.0 + (phi.L_g or 0.0) / (terms.m * phi.alpha)))
+        return 200 + ceiling(100.0 * (1.0 + (phi.L_g or 0.0) / (terms.m * phi.alpha)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +124,7 @@ class CatalystState(State):
     L: float  # of f
     kappa: float
     stalled: bool = False
+    rounding: bool = False
 
     @property
     def point(self) -> Vector:
@@ -132,6 +137,7 @@ class CatalystState(State):
         return self.grad_f
 
 
+# Paper: Catalyst
 @dataclass(frozen=True)
 class Catalyst:
     r"""Catalyst over gradient descent or SVRG.
@@ -210,4 +216,5 @@ class Catalyst:
             L=state.L,
             kappa=kappa,
             stalled=not run.accepted,
+            rounding=run.floor,
         )

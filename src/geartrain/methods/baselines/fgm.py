@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from geartrain.core.loop import State
+from geartrain.methods.base import State
 from geartrain.methods.momentum import next_theta
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
@@ -41,6 +41,7 @@ class FGMState(State):
         return self.grad_y
 
 
+# Paper: FGM
 @dataclass(frozen=True)
 class FGM:
     r"""Nesterov's fast gradient method, convex (mu = 0) and strongly convex.

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from geartrain.core.loop import State
+from geartrain.methods.base import State
 from geartrain.methods.inner.finite_sum import finite_sum
 from geartrain.methods.inner.katyusha import check_options, epoch_length
 from geartrain.oracles.protocols import Vector, require
@@ -47,6 +47,7 @@ class KatyushaWholeState(State):
         return self.grad_h + self.grad_g
 
 
+# Paper: Katyusha on the whole
 @dataclass(frozen=True)
 class KatyushaWhole:
     r"""Katyusha on f = (1/m) sum_k (h + g_k), with mu the strong convexity of f.

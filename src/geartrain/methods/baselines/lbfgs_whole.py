@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from geartrain.core.loop import State
+from geartrain.methods.base import State
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.lbfgs import LBFGSState as RunState
 from geartrain.oracles.protocols import Vector

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from geartrain.core.loop import InnerMethod, State, solve_model
+from geartrain.methods.base import InnerMethod, State, solve_model
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model, Sum
@@ -24,10 +24,16 @@ class WholeState(State):
     L: float
     ms_ratio: float = math.nan
     stalled: bool = False
+    rounding: bool = False
+
+    @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """A, as long as every test was passed."""
+        return math.nan if self.stalled else self.A
 
     @property
     def point(self) -> Vector:
-        """Y."""
+        """The output y."""
         return self.y
 
     @property
@@ -36,6 +42,7 @@ class WholeState(State):
         return self.grad_f
 
 
+# Paper: Monteiro-Svaiter
 @dataclass(frozen=True)
 class MonteiroSvaiterWhole:
     r"""Lines 3 to 5 of SAE with the envelope minimised by the inner method on all of f.
@@ -75,7 +82,7 @@ class MonteiroSvaiterWhole:
         """One proximal step on f."""
         L, A, y, z = state.L, state.A, state.y, state.z
         norm = problem.geometry.norm
-        a = (1.0 / L + math.sqrt(1.0 / L**2 + 4.0 * A / L)) / 2.0
+        a = (1.0 + math.sqrt(1.0 + 4.0 * A * L)) / (2.0 * L)
         x = y if A == 0.0 else (A * y + a * z) / (A + a)
         L_f = problem.L_h.need("L_h", "MonteiroSvaiterWhole") + problem.L_g.need(
             "L_g", "MonteiroSvaiterWhole"
@@ -104,4 +111,5 @@ class MonteiroSvaiterWhole:
             L=L,
             ms_ratio=run.residual / (L * distance) if distance > 0.0 else 0.0,
             stalled=not run.accepted,
+            rounding=run.floor,
         )

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from geartrain.core.loop import State
+from geartrain.methods.base import State
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum, norm
 
@@ -24,7 +24,7 @@ class LBFGSState(State):
 
     @property
     def point(self) -> Vector:
-        """X."""
+        """The iterate x."""
         return self.x
 
     @property
@@ -39,10 +39,11 @@ class ScipyLBFGS:
 
     Algorithm: limited-memory BFGS with a line search for the strong Wolfe conditions, by the code
     of [1]_. SciPy's own stopping tests are switched off; when its line search fails (rounding), it
-    is started again from the best point, and the run ends as stalled if that does not help.
+    is started again from the last iterate, and the run ends as stalled if that does not help. The
+    evaluations of a failed line search are in a last row of the history.
 
     Guarantee: linear convergence for strongly convex f, no useful rate; quick in practice. An
-    evaluation is one fused call of h and one of g, mostly one an iteration.
+    evaluation is one fused call of h and one of g, mostly one per iteration.
 
     Parameters
     ----------
@@ -63,38 +64,39 @@ class ScipyLBFGS:
         """Run from x0, reporting every iterate, until the report says stop."""
         from scipy.optimize import minimize
 
-        last: dict[bytes, tuple[float, Vector]] = {}
-
-        def evaluate(x: Vector) -> tuple[float, Vector]:
+        def evaluate(x: Vector) -> LBFGSState:
             value_h, grad_h = problem.h.value_and_grad(x)
             value_g, grad_g = problem.g.value_and_grad(x)
-            last[x.tobytes()] = value_h + value_g, grad_h + grad_g
-            while len(last) > 30:
-                last.pop(next(iter(last)))
-            return last[x.tobytes()]
+            return LBFGSState(x=np.array(x), value=value_h + value_g, grad_f=grad_h + grad_g)
 
-        def known(x: Vector) -> tuple[float, Vector]:
-            return last[x.tobytes()] if x.tobytes() in last else evaluate(x)
+        # The iterate reported last, and the newest evaluation: neither is asked for again.
+        current = newest = evaluate(x0)
 
-        def state(x: Vector) -> LBFGSState:
-            value, grad = known(x)
-            return LBFGSState(x=x, value=value, grad_f=grad)
+        def known(x: Vector) -> LBFGSState:
+            nonlocal newest
+            if np.array_equal(x, current.x):
+                return current
+            if not np.array_equal(x, newest.x):
+                newest = evaluate(x)
+            return newest
 
-        ended = report(state(x0))
-        x, best = x0, math.inf
+        def answer(x: Vector) -> tuple[float, Vector]:
+            return known(x).value, known(x).grad_f.copy()  # SciPy writes into what it is given
+
+        ended, best = report(current), math.inf
         while not ended:
 
             def each(intermediate_result: object) -> None:
-                nonlocal ended, x
-                x = np.array(intermediate_result.x)  # type: ignore[attr-defined]
-                ended = report(state(x))
+                nonlocal ended, current, newest
+                current = newest = known(intermediate_result.x)  # type: ignore[attr-defined]
+                ended = report(current)
                 if ended:
                     raise StopIteration
 
-            start = norm(known(x)[1])
+            start = norm(current.grad_f)
             minimize(
-                known,
-                x,
+                answer,
+                current.x,
                 jac=True,
                 method="L-BFGS-B",
                 callback=each,
@@ -107,6 +109,8 @@ class ScipyLBFGS:
                     "maxls": 50,
                 },
             )
-            if norm(known(x)[1]) >= min(start, best):
+            if not ended and norm(current.grad_f) >= min(start, best):
+                if newest is not current:  # a last row holds the calls of the last line search
+                    report(current)
                 return
-            best = norm(known(x)[1])
+            best = norm(current.grad_f)

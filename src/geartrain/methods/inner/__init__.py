@@ -1,1 +1,26 @@
-"""Methods for the inner problem phi(v) = <beta, v> + alpha/2 |v|^2 + g(v)."""
+"""Inner methods: they minimise phi(v) = <beta, v> + alpha/2 |v|^2 + g(v) for an outer method."""
+
+from geartrain.methods.inner.acd import ACD
+from geartrain.methods.inner.agm import AGM
+from geartrain.methods.inner.approx import APPROX
+from geartrain.methods.inner.exact import Exact
+from geartrain.methods.inner.katyusha import Katyusha
+from geartrain.methods.inner.l_katyusha import LKatyusha
+from geartrain.methods.inner.lbfgs import LBFGS
+from geartrain.methods.inner.nesterov_stich import NesterovStich
+from geartrain.methods.inner.varag import Varag
+from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
+
+__all__ = [
+    "ACD",
+    "AGM",
+    "APPROX",
+    "LBFGS",
+    "CoordinateSearch",
+    "DirectionalSearch",
+    "Exact",
+    "Katyusha",
+    "LKatyusha",
+    "NesterovStich",
+    "Varag",
+]

@@ -24,9 +24,9 @@ import numpy as np
 from geartrain.methods.coordinate import (
     MAX_CHUNKS,
     Sampler,
-    Steps,
+    Schedule,
+    StepLengths,
     Walk,
-    Weights,
     chunk_length,
     model_constants,
     start_walk,
@@ -46,6 +46,7 @@ class ACDState:
     chunk: int = 0
 
 
+# Paper: NU_ACDM
 @dataclass(frozen=True)
 class ACD:
     r"""Accelerated coordinate descent on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
@@ -80,7 +81,9 @@ class ACD:
 
     needs: ClassVar[tuple[str, ...]] = ("coord",)
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> ACDState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: ACDState | None = None
+    ) -> ACDState:
         """Both sequences at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         return ACDState(v0, grad_g, start_walk((phi.g.term,), v0))
@@ -92,7 +95,7 @@ class ACD:
         S = float(np.sqrt(L).sum())
         sampler = Sampler(np.sqrt(L))
         index = sampler.draw((*phi.key, state.chunk), chunk_length(S / math.sqrt(sigma), phi.n))
-        steps = Steps(x=1.0 / L, z=1.0 / sampler.p)
+        steps = StepLengths(x=1.0 / L, z=1.0 / sampler.p)
         walk = walk_model(phi, state.walk, index, nu_acdm_weights(S, sigma, index.size), steps)
         v = walk.x
         return ACDState(v, phi.g.grad(v), walk, state.chunk + 1)
@@ -102,7 +105,7 @@ class ACD:
         return MAX_CHUNKS
 
 
-def nu_acdm_weights(S: float, sigma: float, steps: int) -> Weights:
+def nu_acdm_weights(S: float, sigma: float, steps: int) -> Schedule:
     """The constants of lines 1 and 3: x = z + (1 - tau)(y - z), share tau, a = tau/sigma."""
     tau = 2.0 / (1.0 + math.sqrt(4.0 * S * S / sigma + 1.0))
-    return Weights(*(np.full(steps, value) for value in (1.0 - tau, tau, tau / sigma)))
+    return Schedule(*(np.full(steps, value) for value in (1.0 - tau, tau, tau / sigma)))

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from geartrain.methods.base import ceiling
 from geartrain.methods.momentum import next_theta
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import MissingConstant, Model
@@ -30,6 +31,7 @@ class AGMState:
     theta: float
 
 
+# Paper: AGM
 @dataclass(frozen=True)
 class AGM:
     r"""Accelerated gradient method on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
@@ -60,7 +62,9 @@ class AGM:
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> AGMState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AGMState | None = None
+    ) -> AGMState:
         """Start at v0 without momentum."""
         return AGMState(v0, v0, phi.g.grad(v0) if grad_g0 is None else grad_g0, 1.0)
 
@@ -76,7 +80,7 @@ class AGM:
 
     def limit(self, phi: Model) -> int:
         """A hundred times the natural number of steps: rounding has won by then."""
-        return 200 + math.ceil(100.0 * math.sqrt(1.0 + _need_L(phi) / phi.alpha))
+        return 200 + ceiling(100.0 * math.sqrt(1.0 + _need_L(phi) / phi.alpha))
 
 
 def _need_L(phi: Model) -> float:

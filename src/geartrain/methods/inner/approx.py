@@ -19,12 +19,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from geartrain.methods.base import ceiling
 from geartrain.methods.coordinate import (
     MAX_CHUNKS,
     Sampler,
-    Steps,
+    Schedule,
+    StepLengths,
     Walk,
-    Weights,
     check_period,
     chunk_length,
     model_constants,
@@ -47,6 +48,7 @@ class APPROXState:
     chunk: int = 0
 
 
+# Paper: APPROX
 @dataclass(frozen=True)
 class APPROX:
     r"""APPROX on phi(v) = g(v) + psi(v), psi(v) = <beta, v> + alpha/2 \|v\|^2.
@@ -88,7 +90,9 @@ class APPROX:
     def __post_init__(self) -> None:
         check_period(self.restart)
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> APPROXState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: APPROXState | None = None
+    ) -> APPROXState:
         """Both sequences at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         return APPROXState(v0, grad_g, start_walk((phi.g.term,), v0), theta=1.0 / phi.n)
@@ -98,10 +102,10 @@ class APPROX:
         n = phi.n
         b = model_constants(phi, "APPROX") - phi.alpha
         unit = n * math.sqrt((float(b.max()) + phi.alpha) / (phi.alpha + phi.mu_g))
-        period = math.ceil(3.0 * unit) if self.restart is None else self.restart
+        period = ceiling(3.0 * unit) if self.restart is None else self.restart
         index = Sampler(np.ones(n)).draw((*phi.key, state.chunk), chunk_length(unit, n))
         with np.errstate(divide="ignore"):  # g may not depend on a coordinate at all
-            steps = Steps(x=1.0 / b, z=b, composite=True)
+            steps = StepLengths(x=1.0 / b, z=b, composite=True)
         walk, theta, since, done = state.walk, state.theta, state.since, 0
         while done < index.size:
             if since == period:
@@ -118,9 +122,9 @@ class APPROX:
         return MAX_CHUNKS if self.restart is None else 20 * MAX_CHUNKS
 
 
-def approx_weights(theta: float, n: int, steps: int) -> tuple[Weights, float]:
+def approx_weights(theta: float, n: int, steps: int) -> tuple[Schedule, float]:
     """Lines 1 and 4 for so many steps; the weights and theta."""
     from geartrain.compiled.sequences import thetas
 
     t = thetas(theta, steps + 1)
-    return Weights(1.0 - t[:-1], np.zeros(steps), n * t[:-1]), float(t[-1])
+    return Schedule(1.0 - t[:-1], np.zeros(steps), n * t[:-1]), float(t[-1])

@@ -37,7 +37,9 @@ class Exact:
     needs: ClassVar[tuple[str, ...]] = ("prox",)
     any_geometry: ClassVar[bool] = True
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> ExactState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: ExactState | None = None
+    ) -> ExactState:
         """Solve; there is nothing to iterate."""
         v = phi.g.prox(-phi.beta / phi.alpha, phi.alpha)
         return ExactState(v, -phi.beta - phi.alpha * v)

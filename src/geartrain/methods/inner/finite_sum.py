@@ -1,8 +1,8 @@
-"""A finite sum g = (1/m) sum_k g_k as the variance-reduced methods see it.
+"""A finite sum g = (1/m) sum_k g_k as the variance-reduced methods use it.
 
-`LinearSum` runs the compiled kernels on a `geartrain.LinearModel`; `ComponentSum` runs on the
-``component`` of any term, in a compiled loop if that is a Numba function and in plain Python
-if not.
+`LinearSum` runs the compiled kernels on a `geartrain.LinearModel`. `ComponentSum` uses the
+``component`` of any other term, in a compiled loop if it is a Numba function and in plain Python
+otherwise.
 """
 
 from __future__ import annotations
@@ -11,17 +11,22 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from geartrain.methods.inner.recursion import Steps, epoch_by_components, pass_over_components
+from geartrain.methods.pieces import pieces
 from geartrain.oracles.ledger import NonFiniteAnswer, Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import LOSSES
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import MissingConstant
+
+if TYPE_CHECKING:
+    from geartrain.compiled.finite_sum import SparseRows
 
 # Component gradients of the snapshot are kept up to this many numbers (512 MB).
 MEMORY_LIMIT = 2**26
@@ -29,7 +34,7 @@ MEMORY_LIMIT = 2**26
 
 @dataclass(frozen=True)
 class Epoch:
-    """Where an epoch ended."""
+    """The end of an epoch."""
 
     y: Vector
     z: Vector
@@ -37,15 +42,16 @@ class Epoch:
 
 
 class FiniteSum(ABC):
-    """What the methods ask of a finite sum.
+    """The interface between the methods and a finite sum.
 
     Attributes
     ----------
     m : int
     strong : float
-        Strong convexity of the part of g that is treated exactly, with the quadratic of phi.
+        Strong convexity of the ridge of g, which is treated exactly together with the quadratic
+        of phi.
     ridges : tuple
-        Weights of that part, one for each group of coordinates.
+        Weights of the ridge, one for each group of coordinates.
     """
 
     strong: float = 0.0
@@ -63,11 +69,11 @@ class FiniteSum(ABC):
 
     @abstractmethod
     def snapshot(self, v: Vector) -> tuple[Vector, Any]:
-        """Gradient of g at v, and what an epoch from there remembers of the components."""
+        """Gradient of g at v, and the memory of the components for an epoch that starts there."""
 
     @abstractmethod
     def forgotten(self) -> Any:
-        """The memory where only the gradient of the snapshot is known."""
+        """The memory if only the gradient at the snapshot is known."""
 
     @abstractmethod
     def epoch(
@@ -83,27 +89,27 @@ class FiniteSum(ABC):
         y: Vector,
         z: Vector,
     ) -> Epoch:
-        """The component steps of `order` from the snapshot xt."""
+        """Make the component steps of `order` with the snapshot xt."""
 
     @abstractmethod
     def estimator(
         self, xt: Vector, grad_g: Vector, memory: Any, scale: Vector
     ) -> Callable[[Vector, int], Vector]:
-        """(x, k) -> the unbiased estimate of the gradient of g at x by component k."""
+        """The function (x, k) -> unbiased estimate of the gradient of g at x from component k."""
 
     def sampling(self, kind: str, shift: float = 0.0) -> Sampling:
-        """Sampling for components of smoothness L_k + shift; the last one is kept."""
+        """Sampling for components of smoothness L_k + shift; the last one made is kept."""
         key = (kind, shift)
         if key not in self._samplings:
             self._samplings = {key: Sampling(self.L_k + shift, kind, self._pick())}
         return self._samplings[key]
 
     def _pick(self) -> Pick | None:
-        """A compiled way to draw, where there is one."""
+        """A compiled function that draws, or None."""
         return None
 
     def start(self, v0: Vector, grad_g0: Vector | None) -> tuple[Vector, Any]:
-        """Gradient and memory at v0; a known gradient is not asked for again."""
+        """Gradient and memory at v0; a gradient that is known is not evaluated again."""
         return self.snapshot(v0) if grad_g0 is None else (grad_g0, self.forgotten())
 
 
@@ -111,17 +117,17 @@ Pick = Callable[[Vector, Vector, Any], Any]
 
 
 class Sampling:
-    """Draws components with probabilities p_k, by Walker's alias method: O(1) a draw."""
+    """Draws components with probabilities p_k by Walker's alias method: O(1) per draw."""
 
     def __init__(self, L_k: Vector, kind: str, pick: Pick | None = None) -> None:
         m = L_k.size
         self._pick = _pick_by_alias if pick is None else pick
         self.m = m
-        # Within 5 % of each other uniform draws, which are quicker, lose next to nothing.
+        # If all L_k are within 5 % of their mean, uniform draws are faster and lose almost nothing.
         even = kind == "uniform" or L_k.max() <= 1.05 * L_k.mean()
         self.L = max(float(L_k.max() if even else L_k.mean()), 1e-100)
         self.p = np.full(m, 1.0 / m) if even else L_k / L_k.sum()
-        # A component with p_k = 0 is constant and never drawn.
+        # A component with p_k = 0 is constant and is never drawn.
         self.scale = 1.0 / np.where(self.p > 0.0, m * self.p, 1.0)
         self._alias = None if even else _alias_table(m * self.p)
 
@@ -141,7 +147,7 @@ def _pick_by_alias(u: Vector, keep: Vector, other: Any) -> Any:
 
 
 def _alias_table(share: Vector) -> tuple[Vector, Any]:
-    """For shares of mean 1: keep k with probability keep[k], else take other[k]."""
+    """The table for shares of mean 1: keep k with probability keep[k], else take other[k]."""
     keep, other = share.copy(), np.arange(share.size)
     small = list(np.flatnonzero(share < 1.0))
     large = list(np.flatnonzero(share >= 1.0))
@@ -151,13 +157,13 @@ def _alias_table(share: Vector) -> tuple[Vector, Any]:
         keep[big] -= 1.0 - keep[k]
         if keep[big] < 1.0:
             small.append(large.pop())
-    # What is left over differs from 1 by rounding only.
+    # The remaining shares differ from 1 only by rounding.
     keep[small + large] = 1.0
     return keep, other
 
 
 class LinearSum(FiniteSum):
-    """A `LinearModel`: one slope a component, compiled epochs, the ridge treated exactly."""
+    """A `LinearModel`: one slope per component, compiled epochs, exact treatment of the ridge."""
 
     def __init__(self, oracle: Oracle) -> None:
         self.term: LinearModel = oracle.term
@@ -168,18 +174,16 @@ class LinearSum(FiniteSum):
         A = self.term.A
         if sparse.issparse(A) and not A.has_canonical_format:
             A = A.copy()
-            A.sum_duplicates()  # the lazy updates meet each coordinate once a row
+            A.sum_duplicates()  # the lazy updates need each coordinate at most once per row
         self._A = A
         if sparse.issparse(A):
             # One type for all data: half the traffic, no sign to check, one compiled kernel.
-            self._where = A.indices.astype(np.uint32)
-            self._scale: Vector | None = None
-            self._packed = np.empty((self.m + 1, 4))
-            self._packed[:-1, 0], self._packed[:, 3] = self.term.y, A.indptr
+            self._columns = A.indices.astype(np.uint32)
+            self._components: NDArray[Any] | None = None  # made when the kernels are imported
 
     @property
     def L_k(self) -> Vector:
-        """Without the ridge."""
+        """Smoothness of the components without the ridge."""
         return self.term.L_components - self.term.l2
 
     def _pick(self) -> Pick:
@@ -194,14 +198,14 @@ class LinearSum(FiniteSum):
         def one_pass(tally: Any) -> tuple[Vector, Vector]:
             tally[0] += 1
             slopes = term.loss.derivative(term.y, term.predict(v))
-            return term._pull_back(slopes / self.m) + term._ridge(v), slopes
+            return term.pull_back(slopes / self.m) + term.ridge(v), slopes
 
         grad, slopes = self.oracle.bulk("grad", one_pass)
         _check_finite(grad, self.oracle, "grad")
         return grad, slopes
 
     def forgotten(self) -> Vector:
-        """All slopes are asked for when they are first needed."""
+        """Every slope is evaluated when it is first needed."""
         return np.full(self.m, np.nan)
 
     def epoch(
@@ -217,11 +221,12 @@ class LinearSum(FiniteSum):
         y: Vector,
         z: Vector,
     ) -> Epoch:
-        """By the dense or the CSR kernel."""
+        """Run the dense or the CSR kernel."""
         from geartrain.compiled import finite_sum as kernels
+        from geartrain.compiled.losses import encode
 
         term = self.term
-        b = grad_g - term._ridge(xt) + beta
+        b = grad_g - term.ridge(xt) + beta
         parts = [steps.diagonal(alpha + extra) for extra in self.ridges]
         features = parts[0]
         k = np.full(xt.size, features.k)
@@ -231,32 +236,51 @@ class LinearSum(FiniteSum):
             bias = parts[1]
             k[-1], f[-1] = bias.k, bias.shift(xt[-1:], b[-1:])[0]
             X0[-1] = bias.t3 * f[-1] + steps.tau_2 * xt[-1]
-        z, w, acc = z.copy(), y - k * z - f, np.zeros(xt.size)
-        numbers = np.array([part.numbers for part in parts])
-        loss = kernels.LOSS_IDS[term.loss.name]
-        param = float(getattr(term.loss, "mu", getattr(term.loss, "delta", 1.0)))
-        shared = (xt, z, w, acc, steps.a * b, X0, numbers, steps.rho)
-        ask = self.oracle.bulk
-        if order.size == 0:
-            pass
-        elif sparse.issparse(self._A):
-            if self._scale is not scale:
-                self._packed[:-1, 1] = self._scale = scale
-            rows = (self._A.data, self._where, self._packed)
-            what = (loss, param, order, memory)
-            ask("component", kernels.epoch_csr, *rows, *what, *shared, term.n_features)
+        z, w, total = z.copy(), y - k * z - f, np.zeros(xt.size)
+        kernel: tuple[Any, ...]
+        if sparse.issparse(self._A):
+            kernel = kernels.epoch_csr, self._sparse_rows(scale, memory), term.n_features
         else:
-            given = (self._A, term.y, loss, param, order, scale, memory.copy())
-            ask("component", kernels.epoch_dense, *given, *shared)
-        mean = acc / max(steps.weight(order.size), 1.0) + f
+            rows = kernels.DenseRows(self._A, term.y, scale, memory.copy())
+            kernel = kernels.epoch_dense, rows
+        for part in pieces(self.oracle, "component", order.size, calls=2):
+            acc = np.zeros(xt.size)
+            data = kernels.EpochData(
+                loss=encode(term.loss),
+                order=order[part],
+                xt=xt,
+                G=steps.a * b,
+                X0=X0,
+                z=z,
+                w=w,
+                acc=acc,
+                features=kernels.Recursion(*parts[0].numbers),
+                intercept=kernels.Recursion(*parts[-1].numbers),
+                rho=steps.rho,
+            )
+            self.oracle.bulk("component", *kernel, data)
+            total = steps.rho ** (part.stop - part.start) * total + acc
+        mean = total / max(steps.weight(order.size), 1.0) + f
         _check_finite(z, self.oracle, "component")
         return Epoch(k * z + w + f, z, mean)
+
+    def _sparse_rows(self, scale: Vector, slopes: Vector) -> SparseRows:
+        """The data for the CSR kernel, with these scales and slopes of the components."""
+        from geartrain.compiled import finite_sum as kernels
+
+        if self._components is None:
+            self._components = np.zeros(self.m + 1, dtype=kernels.COMPONENT)
+            self._components["y"][:-1] = self.term.y
+            self._components["start"] = self._A.indptr
+        self._components["scale"][:-1] = scale
+        self._components["slope"][:-1] = slopes
+        return kernels.SparseRows(self._A.data, self._columns, self._components)
 
     def estimator(
         self, xt: Vector, grad_g: Vector, memory: Vector, scale: Vector
     ) -> Callable[[Vector, int], Vector]:
-        """By rows; the ridge is exact."""
-        term, fixed = self.term, grad_g - self.term._ridge(xt)
+        """The estimate from one row; the ridge is exact."""
+        term, fixed = self.term, grad_g - self.term.ridge(xt)
 
         def ask(tally: Any, x: Vector, k: int) -> float:
             tally[0] += 1
@@ -266,7 +290,7 @@ class LinearSum(FiniteSum):
 
         def estimate(x: Vector, k: int) -> Vector:
             change = (self.oracle.bulk("component", ask, x, k) - memory[k]) * scale[k]
-            out = fixed + term._ridge(x)
+            out = fixed + term.ridge(x)
             where, entries = term.row(k)
             out[where] += change * entries
             if term.intercept:
@@ -279,8 +303,8 @@ class LinearSum(FiniteSum):
 class ComponentSum(FiniteSum):
     """Any term with ``component(x, k)``.
 
-    A Numba function runs in a compiled loop. A Python function takes some 20 microseconds a step
-    in small dimensions: about 25 times as long as a Numba function, and 100 times as long as
+    A Numba function runs in a compiled loop. A Python function takes about 20 microseconds per
+    step in small dimensions: about 25 times as long as a Numba function and 100 times as long as
     the kernels of a `LinearModel`.
     """
 
@@ -293,17 +317,18 @@ class ComponentSum(FiniteSum):
             from geartrain.compiled import components as kernels
 
             self._compiled = kernels.is_compiled(fn)
-        if self._compiled:
-            self._component: Any = fn
-            self._epoch: Any = kernels.compiled(epoch_by_components)
-            self._pass: Any = kernels.compiled(pass_over_components)
-        else:
-            self._component = lambda x, k: np.asarray(fn(x, k), dtype=np.float64)
-            self._epoch, self._pass = epoch_by_components, pass_over_components
+
+    def run(self, loop: Callable[..., Any], *args: Any) -> Any:
+        """Run a loop over components: compiled as a whole, or one counted call after the other."""
+        if not self._compiled:
+            return loop(np.zeros(1, dtype=np.int64), self.oracle.component, *args)
+        from geartrain.compiled.components import compiled
+
+        return self.oracle.bulk("component", compiled(loop), self.oracle.term.component, *args)
 
     @property
     def L_k(self) -> Vector:
-        """From the term."""
+        """The ``L_components`` of the term."""
         L_k = getattr(self.oracle.term, "L_components", None)
         if L_k is None:
             raise MissingConstant(
@@ -313,16 +338,16 @@ class ComponentSum(FiniteSum):
         return np.asarray(L_k, dtype=np.float64)
 
     def snapshot(self, v: Vector) -> tuple[Vector, Any]:
-        """The term's own gradient, or the mean of all components, which are then kept."""
+        """The gradient of the term, or the mean of all components, which are then kept."""
         memory = self.forgotten()
         if hasattr(self.oracle.term, "grad") or hasattr(self.oracle.term, "value_and_grad"):
             return self.oracle.grad(v), memory
-        grad = self.oracle.bulk("component", self._pass, self._component, self.m, v, memory)
+        grad = self.run(pass_over_components, self.m, v, memory)
         _check_finite(grad, self.oracle, "component")
         return grad, memory
 
     def forgotten(self) -> Any:
-        """All components are asked for when they are first needed."""
+        """Every component is evaluated when it is first needed."""
         return np.full((self._rows, self.oracle.n), np.nan)
 
     def epoch(
@@ -338,32 +363,20 @@ class ComponentSum(FiniteSum):
         y: Vector,
         z: Vector,
     ) -> Epoch:
-        """Component by component."""
-        y, z, acc = self.oracle.bulk(
-            "component",
-            self._epoch,
-            self._component,
-            order,
-            scale,
-            memory.copy(),
-            xt,
-            grad_g + beta,
-            y,
-            z,
-            steps.tau_1,
-            steps.tau_2,
-            steps.a,
-            alpha,
-            steps.rho,
-            steps.c,
-        )
+        """Run the recursion component by component."""
+        numbers = (steps.tau_1, steps.tau_2, steps.a, alpha, steps.rho, steps.c)
+        memory, b, total = memory.copy(), grad_g + beta, np.zeros_like(y)
+        for part in pieces(self.oracle, "component", order.size, calls=2):
+            given = (order[part], scale, memory, xt, b, y, z, *numbers)
+            y, z, acc = self.run(epoch_by_components, *given)
+            total = steps.rho ** (part.stop - part.start) * total + acc
         _check_finite(z, self.oracle, "component")
-        return Epoch(y, z, acc / max(steps.weight(order.size), 1.0))
+        return Epoch(y, z, total / max(steps.weight(order.size), 1.0))
 
     def estimator(
         self, xt: Vector, grad_g: Vector, memory: Any, scale: Vector
     ) -> Callable[[Vector, int], Vector]:
-        """Component by component."""
+        """The estimate from one component."""
         ask = self.oracle.component
         memory = memory.copy()
 
@@ -385,11 +398,11 @@ def _check_finite(v: Vector, oracle: Oracle, kind: str) -> None:
 
 
 def finite_sum(oracle: Oracle) -> FiniteSum:
-    """The finite sum around an oracle, made once and kept beside it."""
-    made = oracle.__dict__.get("_finite_sum")
+    """The finite sum of an oracle, made once per oracle and kept beside it."""
+    made = oracle.kept.get("finite sum")
     if made is None:
         term = oracle.term
         compiled = type(term) is LinearModel and type(term.loss) in LOSSES.values()
         made = LinearSum(oracle) if compiled else ComponentSum(oracle)
-        oracle.__dict__["_finite_sum"] = made
+        oracle.kept["finite sum"] = made
     return made

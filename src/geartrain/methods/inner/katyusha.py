@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from geartrain.methods.base import ceiling
 from geartrain.methods.inner.finite_sum import FiniteSum, finite_sum
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.oracles.protocols import Vector
@@ -37,6 +38,7 @@ class KatyushaState:
     plain: bool = True  # prox-SVRG steps are allowed where no momentum is needed
 
 
+# Paper: Katyusha
 @dataclass(frozen=True)
 class Katyusha:
     r"""Katyusha on phi(v) = <beta, v> + alpha/2 \|v\|^2 + (1/m) sum_k g_k(v).
@@ -106,7 +108,9 @@ class Katyusha:
                     f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
                 )
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> KatyushaState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: KatyushaState | None = None
+    ) -> KatyushaState:
         """Xt = y = z = v0."""
         grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
         return KatyushaState(v0, grad_g, memory, v0, v0, 0)
@@ -148,7 +152,7 @@ class Katyusha:
         terms = finite_sum(phi.g)
         L = terms.sampling(self.sampling, self._shift(phi)).L
         l = self._length(phi, terms, L)
-        return 200 + math.ceil(100.0 * math.sqrt(1.0 + 3.0 * L / (l * phi.alpha)))
+        return 200 + ceiling(100.0 * math.sqrt(1.0 + 3.0 * L / (l * phi.alpha)))
 
     def _shift(self, phi: Model) -> float:
         return phi.alpha if self.quadratic == "whole" else 0.0
@@ -177,7 +181,7 @@ def svrg_steps(alpha: float, L: float) -> Steps:
 
 def epoch_length(m: int, L: float, alpha: float) -> int:
     """m, or 9 L/alpha where that is smaller: prox-SVRG then contracts by exp(-3)."""
-    return m if alpha * m <= 9.0 * L else math.ceil(9.0 * L / alpha)
+    return m if alpha * m <= 9.0 * L else ceiling(9.0 * L / alpha)
 
 
 def check_options(epoch: int | None, sampling: str) -> None:

@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from geartrain.methods.base import ceiling
 from geartrain.methods.inner.finite_sum import finite_sum
 from geartrain.methods.inner.katyusha import KatyushaState, check_options
 from geartrain.methods.inner.recursion import Steps, separated
@@ -70,7 +71,9 @@ class LKatyusha:
         if self.p is not None and not 0.0 < self.p <= 1.0:
             raise ValueError(f"p must be in (0, 1], got {self.p:g}")
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> KatyushaState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: KatyushaState | None = None
+    ) -> KatyushaState:
         """W = y = z = v0."""
         grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
         return KatyushaState(v0, grad_g, memory, v0, v0, 0)
@@ -114,4 +117,4 @@ class LKatyusha:
         terms = finite_sum(phi.g)
         p = 1.0 / terms.m if self.p is None else self.p
         L = terms.sampling(self.sampling).L
-        return 200 + math.ceil(100.0 * math.sqrt(1.0 + 3.0 * p * L / phi.alpha))
+        return 200 + ceiling(100.0 * math.sqrt(1.0 + 3.0 * p * L / phi.alpha))

@@ -50,8 +50,6 @@ class LBFGS:
     ----------
     memory : int
         Number of pairs kept.
-    start : pairs
-        Pairs of g from an earlier run.
     max_steps : int
         Give up after so many steps.
 
@@ -61,16 +59,17 @@ class LBFGS:
     """
 
     memory: int = 15
-    start: Pairs = ()
     max_steps: int = 10_000
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> LBFGSState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: LBFGSState | None = None
+    ) -> LBFGSState:
         """Start at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
-        pairs = self.start[-self.memory :]
+        pairs = () if warm is None else warm.pairs[-self.memory :]
         curved = tuple(c for s, y_g in pairs if (c := _curved(phi, s, y_g)))
         return LBFGSState(v0, grad_g, pairs, curved)
 

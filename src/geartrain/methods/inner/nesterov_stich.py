@@ -22,9 +22,9 @@ from typing import ClassVar
 from geartrain.methods.coordinate import (
     MAX_CHUNKS,
     Sampler,
-    Steps,
+    Schedule,
+    StepLengths,
     Walk,
-    Weights,
     check_period,
     chunk_length,
     model_constants,
@@ -48,6 +48,7 @@ class NesterovStichState:
     chunk: int = 0
 
 
+# Paper: Nesterov-Stich
 @dataclass(frozen=True)
 class NesterovStich:
     r"""Accelerated coordinate descent on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
@@ -93,7 +94,9 @@ class NesterovStich:
             raise ValueError(f"beta must be in [0, 1/2], got {self.beta:g}")
         check_period(self.restart)
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> NesterovStichState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: NesterovStichState | None = None
+    ) -> NesterovStichState:
         """Both sequences at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         return NesterovStichState(v0, grad_g, start_walk((phi.g.term,), v0), A=0.0, B=1.0)
@@ -106,7 +109,7 @@ class NesterovStich:
         sampler = Sampler(L**self.beta)
         S = float((L**self.beta).sum())
         index = sampler.draw((*phi.key, state.chunk), chunk_length(S / math.sqrt(sigma), phi.n))
-        steps = Steps(x=1.0 / L, z=1.0 / (w * sampler.p))
+        steps = StepLengths(x=1.0 / L, z=1.0 / (w * sampler.p))
         walk, A, B, since, done = state.walk, state.A, state.B, state.since, 0
         while done < index.size:
             if since == self.restart:
@@ -128,9 +131,9 @@ class NesterovStich:
 
 def nesterov_stich_weights(
     A: float, B: float, S: float, sigma: float, steps: int
-) -> tuple[Weights, float, float]:
+) -> tuple[Schedule, float, float]:
     """Lines 1 and 2 for so many steps; the weights, A and B."""
     from geartrain.compiled.sequences import estimating_sequence
 
     k, be, a, A, B = estimating_sequence(A, B, S, sigma, steps)
-    return Weights(k, be, a), A, B
+    return Schedule(k, be, a), A, B

@@ -49,7 +49,7 @@ class Steps:
             return float(l)
         return -math.expm1(l * math.log(self.rho)) / (1.0 - self.rho)
 
-    def diagonal(self, alpha: float) -> Diagonal:
+    def diagonal(self, alpha: float) -> DiagonalForm:
         """The diagonal form on coordinates with alpha/2 v_i^2."""
         t3 = 1.0 - self.tau_1 - self.tau_2
         r = 1.0 / (1.0 + self.a * alpha)
@@ -63,11 +63,11 @@ class Steps:
             T, forcing = s * t3, s * self.tau_2
             k = s * self.tau_1 / (r - T)
             q = k * r * self.a - 1.0 / (self.c + alpha)
-        return Diagonal(r, T, k, q, self.a, self.tau_1 + t3 * k, t3, forcing)
+        return DiagonalForm(r, T, k, q, self.a, self.tau_1 + t3 * k, t3, forcing)
 
 
 @dataclass(frozen=True)
-class Diagonal:
+class DiagonalForm:
     """z_+ = r (z - a b - a d), w_+ = T w + q d for the component part d of the estimate.
 
     With f = (forcing xt + q b)/(1 - T): y = k z + w + f and x = x1 z + t3 w + (t3 f + tau_2 xt).

@@ -20,6 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from geartrain.methods.base import ceiling
 from geartrain.methods.inner.finite_sum import finite_sum
 from geartrain.methods.inner.katyusha import KatyushaState, check_options
 from geartrain.methods.inner.recursion import Steps, separated
@@ -27,6 +28,7 @@ from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
 
 
+# Paper: Varag
 @dataclass(frozen=True)
 class Varag:
     r"""Varag on phi(v) = <beta, v> + alpha/2 \|v\|^2 + (1/m) sum_k g_k(v).
@@ -71,7 +73,9 @@ class Varag:
     def __post_init__(self) -> None:
         check_options(None, self.sampling)
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> KatyushaState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: KatyushaState | None = None
+    ) -> KatyushaState:
         """Xt = x = v0."""
         grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
         return KatyushaState(v0, grad_g, memory, v0, v0, 0)
@@ -118,4 +122,4 @@ class Varag:
         """A hundred times the natural number of epochs: rounding has won by then."""
         terms = finite_sum(phi.g)
         L = terms.sampling(self.sampling).L
-        return 200 + math.ceil(100.0 * math.sqrt(1.0 + 3.0 * L / (terms.m * phi.alpha)))
+        return 200 + ceiling(100.0 * math.sqrt(1.0 + 3.0 * L / (terms.m * phi.alpha)))

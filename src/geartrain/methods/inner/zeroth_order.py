@@ -22,6 +22,8 @@ import numpy as np
 
 from geartrain.methods.coordinate import (
     Sampler,
+    Sequences,
+    StepLengths,
     Walk,
     chunk_length,
     coordinate_constants,
@@ -54,7 +56,9 @@ class _ZerothOrder:
 
     needs: ClassVar[tuple[str, ...]] = ("value",)
 
-    def init(self, phi: Model, v0: Vector, grad_g0: Vector | None) -> ZerothOrderState:
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: ZerothOrderState | None = None
+    ) -> ZerothOrderState:
         """Both sequences at v0."""
         if grad_g0 is None:
             grad_g0 = central_gradient(phi.g.value, v0, _steps(phi, v0))
@@ -65,6 +69,7 @@ class _ZerothOrder:
         return _MAX_CHUNKS
 
 
+# Paper: derivative-free
 @dataclass(frozen=True)
 class CoordinateSearch(_ZerothOrder):
     r"""Accelerated coordinate search on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
@@ -104,20 +109,18 @@ class CoordinateSearch(_ZerothOrder):
         walk = state.walk.copy()
         walk_slowly(
             lambda x, i: central_partial(value, x, i, t[i]),
-            walk.z,
-            walk.u,
+            Sequences(walk.z, walk.u),
             index,
-            *weights,
-            1.0 / L,
-            1.0 / sampler.p,
+            weights,
+            StepLengths(x=1.0 / L, z=1.0 / sampler.p),
             phi.beta,
             phi.alpha,
-            False,
         )
         v = walk.x
         return ZerothOrderState(v, central_gradient(value, v, t), walk, A, B, state.chunk + 1)
 
 
+# Paper: derivative-free
 @dataclass(frozen=True)
 class DirectionalSearch(_ZerothOrder):
     r"""Accelerated random directional search on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).

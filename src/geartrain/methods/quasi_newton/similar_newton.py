@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from geartrain.core.loop import State, solve_model
+from geartrain.methods.base import State, solve_model
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.protocols import Vector
@@ -45,6 +45,8 @@ _RESIDUAL, _CG_STEPS, _ROUGH = 1e-2, 250, 15
 _LONGEST, _PART = 1.3, (0.1, 0.5)
 _TRIALS = 30
 _ARMIJO, _ROUNDING = 1e-4, 1e-10
+# A gradient of f below this part of those of h and g is rounding error.
+_SMALLEST = 1e3 * EPS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,11 @@ class SimilarNewtonState(State):
     change_h: Vector  # of the gradient of h along it, divided by the same
     trials: int = 0  # points asked in the last step
     stalled: bool = False
+
+    @property
+    def rounding(self) -> bool:  # type: ignore[override]
+        """Whether the gradient of f is near its rounding error."""
+        return norm(self.grad) <= _SMALLEST * (norm(self.grad_h) + norm(self.grad_g))
 
     @property
     def point(self) -> Vector:
@@ -316,4 +323,4 @@ def _lower(f: float, f_v: float, slope: float, slope_v: float) -> bool:
 def _is_rounding(before: Vector, grad_h: Vector, grad_g: Vector) -> bool:
     """Whether the gradient of f is near its rounding error, and has not become smaller."""
     size = norm(grad_h + grad_g)
-    return norm(before) <= size <= 1e3 * EPS * (norm(grad_h) + norm(grad_g))
+    return norm(before) <= size <= _SMALLEST * (norm(grad_h) + norm(grad_g))

@@ -1,0 +1,51 @@
+"""Slopes of the losses in compiled code.
+
+Numba's cache on disk looks only at the file of the function that is compiled. After a change to
+this file, touch the files of the loops that call it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from numba import njit
+
+from geartrain.oracles.losses import Loss
+
+LOSSES = ("logistic", "squared", "smoothed_hinge", "huber", "squared_hinge")
+LOGISTIC, SQUARED, SMOOTHED_HINGE, HUBER, SQUARED_HINGE = range(5)
+
+
+class LossCode(NamedTuple):
+    """A loss as compiled code reads it."""
+
+    kind: int  # position in LOSSES
+    param: float  # mu of smoothed_hinge, delta of huber; 1 for the others
+
+
+def encode(loss: Loss) -> LossCode:
+    """The code of one of the library's losses."""
+    param = getattr(loss, "mu", getattr(loss, "delta", 1.0))
+    return LossCode(LOSSES.index(loss.name), float(param))
+
+
+@njit(cache=True)
+def slope(loss: LossCode, y: float, z: float) -> float:
+    """Derivative of the loss in the prediction z."""
+    if loss.kind == LOGISTIC:
+        return -y * _sigmoid(-y * z)
+    if loss.kind == SQUARED:
+        return z - y
+    if loss.kind == SMOOTHED_HINGE:
+        return -y * _sigmoid((1.0 - y * z) / loss.param)
+    if loss.kind == HUBER:
+        return min(max(z - y, -loss.param), loss.param)
+    return -2.0 * y * max(0.0, 1.0 - y * z)
+
+
+@njit(cache=True)
+def _sigmoid(t: float) -> float:
+    # If exp overflows, the inverse of infinity is the right answer. A branch on the sign of t
+    # would be mispredicted half of the time.
+    return 1.0 / (1.0 + math.exp(-t))

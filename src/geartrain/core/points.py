@@ -1,0 +1,96 @@
+r"""Points that a run may return, and what is proven about them.
+
+For convex f, a point v and the distance R >= \|x0 - x*\|:
+
+====  ==========================================  ==============================================
+(a)   \|grad f(v)\|^2/(2 mu)                      f is mu-strongly convex
+(b)   \|grad f(v)\| (\|v - x0\| + R)              f(v) - f* <= <grad f(v), v - x*>
+(c)   R^2/(2 A)                                   the method's own weight A of that point, from x0
+====  ==========================================  ==============================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from geartrain.core.contracts import State
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import Constant, Sum
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """An upper bound on f(x) - f*, and what it rests on."""
+
+    bound: float
+    assumption: str
+
+    def __float__(self) -> float:
+        return self.bound
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point, and what a run knows there."""
+
+    x: Vector
+    f: float = math.nan
+    grad_norm: float = math.nan  # |grad f(x)|
+    weight: float = math.nan  # A of (c)
+    rests_on: tuple[str, ...] = ()  # constants of the problem that the weight rests on
+    below: bool = False  # f(x) <= f(x0) is shown, by <grad f(x), x0 - x> >= 0 for convex f
+
+    @staticmethod
+    def of(state: State, f: float, grad_norm: float) -> tuple[Point, ...]:
+        """The output of a state, and the point of its gradient where that is another one."""
+        own = state.grad is None or state.grad_point is state.point
+        output = Point(
+            state.point,
+            f,
+            grad_norm if own else math.nan,
+            float(state.gap_weight),
+            state.gap_rests_on,
+        )
+        return (output,) if own else (output, Point(state.grad_point, grad_norm=grad_norm))
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the point itself is."""
+        return bool(np.isfinite(self.x).all())
+
+    def better_than(self, other: Point) -> bool:
+        """Smaller f where both are known, else smaller gradient, else the newer one."""
+        if not (math.isnan(self.f) or math.isnan(other.f)):
+            return self.f <= other.f
+        if not (math.isnan(self.grad_norm) or math.isnan(other.grad_norm)):
+            return self.grad_norm <= other.grad_norm
+        return True
+
+    def certificates(self, problem: Sum, x0: Vector, claims: object) -> list[Certificate]:
+        """What (a), (b) and (c) give here.
+
+        `claims` is the stopping rule, which may state ``R`` or ``mu``.
+        """
+        R: float | None = getattr(claims, "R", None)
+        mu, slope = problem.mu, self.grad_norm
+        if not mu.value:
+            mu = Constant(getattr(claims, "mu", None), "given")
+        found: list[tuple[float, str]] = []
+        if mu.value and not math.isnan(slope):
+            told = f"f is {mu.value:.6g}-strongly convex (mu is {mu.source})"
+            found.append((slope * (slope / (2.0 * mu.value)), told))
+        if R is not None:
+            told = f"|x0 - x*| <= {R:g}, f convex"
+            if not math.isnan(slope):
+                found.append((slope * (problem.geometry.norm(self.x - x0) + R), told))
+            if self.weight > 0.0:
+                sources = [f", {name} is {getattr(problem, name).source}" for name in self.rests_on]
+                found.append((0.5 * R * (R / self.weight), told + "".join(sources)))
+        return [Certificate(float(bound), told) for bound, told in found]
+
+    def certificate(self, problem: Sum, x0: Vector, claims: object) -> Certificate | None:
+        """The smallest of them, or None."""
+        return min(self.certificates(problem, x0, claims), key=float, default=None)

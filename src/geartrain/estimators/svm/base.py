@@ -1,0 +1,246 @@
+"""Parts shared by `KernelSVC` and `KernelSVR`: parameters, kernels, data, predictions."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from collections.abc import Callable
+from functools import cache
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn import get_config
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import (
+    Interval,
+    Options,
+    StrOptions,
+    validate_parameter_constraints,
+)
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from geartrain.estimators.arrays import Array, points_and_labels
+from geartrain.estimators.svm.kernel import KERNELS, OVERFLOW, Kernel
+from geartrain.estimators.svm.kernel_matrix import TrainingKernel
+from geartrain.estimators.svm.problem import Solution
+from geartrain.oracles.ledger import Ledger
+
+# An infinite C: at larger values the sums of the dual variables would lose all digits.
+LARGEST_C = 1e10
+
+
+class KernelMachine(BaseEstimator):
+    """Base class of the support vector machines; the parameters are described there."""
+
+    C: float
+    kernel: str | Callable[[Any, Any], Any]
+    gamma: str | float
+    degree: int
+    coef0: float
+    tol: float
+    memory_limit: float
+    warm_start: bool
+    max_iter: int
+    verbose: bool
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "C": [Interval(Real, 0.0, None, closed="right")],
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
+        "degree": [Interval(Integral, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "memory_limit": [Interval(Real, 0.0, None, closed="neither")],
+        "warm_start": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), Options(Integral, {-1})],
+        "verbose": ["verbose"],
+    }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        return super()._get_param_names()
+
+    @classmethod
+    @cache
+    def _defaults(cls) -> dict[str, Any]:
+        parameters = inspect.signature(cls).parameters
+        return {name: parameter.default for name, parameter in parameters.items()}
+
+    def _validate_params(self) -> None:
+        """The checks of scikit-learn, for values that are not the defaults: they take time."""
+        given = {
+            name: getattr(self, name)
+            for name, default in self._defaults().items()
+            if getattr(self, name) is not default
+        }
+        if not get_config()["skip_parameter_validation"]:
+            validate_parameter_constraints(
+                self._parameter_constraints, given, caller_name=type(self).__name__
+            )
+
+    def _data(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        """The training data, checked. A callable kernel may take points of any kind."""
+        if sparse.issparse(X) and self.kernel == "precomputed":
+            raise TypeError("Sparse precomputed kernels are not supported.")
+        if callable(self.kernel):
+            check_consistent_length(X, y)
+            y = column_or_1d(y, warn=True)
+        else:
+            X, y = points_and_labels(self, X, y, accept_sparse="csr", **options)
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} "
+                "matrix."
+            )
+        return X, y
+
+    def _weights(self, X: Any, sample_weight: Any) -> Array | None:
+        """The sample weights, negative ones as zero; None if none are given."""
+        if sample_weight is None:
+            return None
+        weights = np.asarray(sample_weight, dtype=np.float64)
+        if weights.size and weights.max() <= 0.0:
+            raise ValueError("Invalid input - all samples have zero or negative weights.")
+        return np.maximum(_check_sample_weight(weights, X), 0.0)
+
+    def _prepare(self, X: Any, weights: Array | None) -> Any:
+        """Set the kernel and return what `_training` needs of X: points or a kernel matrix."""
+        self._sparse = sparse.issparse(X) and not callable(self.kernel)
+        self._points, self._n_fitted = None, _num_samples(X)
+        if callable(self.kernel):
+            self._points = X
+            X = self._matrix(X)
+        precomputed = callable(self.kernel) or self.kernel == "precomputed"
+        self._gamma = 0.0 if precomputed else self._find_gamma(X, weights)
+        name = "precomputed" if callable(self.kernel) else self.kernel
+        self._kernel = Kernel(name, self._gamma, self.degree, self.coef0)
+        return X
+
+    def _training(self, X: Any, ledger: Ledger, members: Array | None = None) -> TrainingKernel:
+        """The kernel of the training points, or of some of them."""
+        if members is not None:
+            X = X[np.ix_(members, members)] if self._kernel.name == "precomputed" else X[members]
+        return TrainingKernel(self._kernel, X, 1e6 * self.memory_limit, ledger)
+
+    def _matrix(self, X: Any) -> Array:
+        """The matrix of a callable kernel between X and the training points."""
+        K = self.kernel(X, self._points)  # type: ignore[operator]
+        K = np.asarray(K.toarray() if sparse.issparse(K) else K, dtype=np.float64, order="C")
+        if K.shape != (_num_samples(X), self._n_fitted):
+            raise ValueError(
+                f"the kernel gave a matrix of shape {K.shape} for {_num_samples(X)} and "
+                f"{self._n_fitted} points; expected {(_num_samples(X), self._n_fitted)}"
+            )
+        return K
+
+    def _find_gamma(self, X: Any, weights: Array | None) -> float:
+        if self.gamma == "auto":
+            return 1.0 / X.shape[1]
+        if self.gamma != "scale":
+            return float(self.gamma)
+        variance = _variance(X, weights)
+        if not np.isfinite(variance):
+            raise ValueError(OVERFLOW)
+        return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
+
+    def _keep_support(self, X: Any, support: Array, dual_coef: Array, intercept: Array) -> None:
+        if not (np.isfinite(dual_coef).all() and np.isfinite(intercept).all()):
+            raise ValueError(OVERFLOW)
+        self.support_ = support.astype(np.int32)
+        precomputed = self._kernel.name == "precomputed"
+        self.support_vectors_ = np.empty((0, 0)) if precomputed else X[support]
+        self.dual_coef_ = sparse.csr_array(dual_coef) if self._sparse else dual_coef
+        self.intercept_ = intercept
+
+    def _warn(self, solutions: list[Solution]) -> None:
+        """Set `fit_status_`, and warn unless all problems were solved."""
+        self.fit_status_ = int(not all(solution.converged for solution in solutions))
+        if not self.fit_status_:
+            return
+        if any(s.n_iter >= self.max_iter > 0 for s in solutions if not s.converged):
+            reason = (
+                f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing "
+                "your data with StandardScaler or MinMaxScaler."
+            )
+        else:
+            reason = f"{type(self).__name__} did not reach the tolerance {self.tol:g}."
+        warnings.warn(
+            f"{reason} The attribute gap_ bounds the distance from the optimum.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+    def _reporter(self, what: str) -> Callable[[str], None]:
+        if not self.verbose:
+            return lambda line: None
+        return lambda line: print(f"{type(self).__name__}{what}: {line}", file=sys.stderr)
+
+    def _values(self, X: Any) -> Array:
+        """Decision values or predictions, one column per problem."""
+        check_is_fitted(self)
+        coefficients = self._coefficients()
+        if callable(self.kernel):
+            return self._matrix(X)[:, self.support_] @ coefficients + self.intercept_
+        X = validate_data(self, X, reset=False, dtype=np.float64, order="C", accept_sparse="csr")
+        if self.kernel == "precomputed":
+            return X[:, self.support_] @ coefficients + self.intercept_
+        if self._sparse and not sparse.issparse(X):
+            X = sparse.csr_array(X)
+        if sparse.issparse(X) and not self._sparse:
+            name = type(self).__name__
+            raise ValueError(f"cannot use sparse input in {name!r} trained on dense data")
+        return self._kernel.expand(X, self.support_vectors_, coefficients) + self.intercept_
+
+    def _coefficients(self) -> Any:
+        """Coefficients of the support vectors, one column per problem."""
+        return self._dense_dual_coef().T
+
+    def _dense_dual_coef(self) -> Array:
+        coef: Any = self.dual_coef_
+        return coef.toarray() if sparse.issparse(coef) else coef
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the features, one row per problem; only for ``kernel="linear"``.
+
+        It is sparse if the model was fitted to sparse points.
+        """
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        coef = self._coefficients().T @ self.support_vectors_
+        coef = sparse.csr_array(coef) if self._sparse else coef
+        (coef.data if sparse.issparse(coef) else coef).flags.writeable = False
+        return coef
+
+
+def _variance(X: Any, weights: Array | None) -> float:
+    """Variance of all entries of X, with weighted rows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if weights is None and not sparse.issparse(X):
+            centred = X.ravel() - X.mean()
+            return float(centred @ centred) / X.size
+        if weights is None:
+            mean = X.mean()
+            return float(X.multiply(X).mean() - mean * mean)
+        weights = weights / (weights.sum() * X.shape[1])
+        mean = float((weights @ X).sum())
+        square = X.multiply(X) if sparse.issparse(X) else X * X
+        return float((weights @ square).sum() - mean * mean)

@@ -1,0 +1,1 @@
+"""Data profiles and performance profiles on random convex problems."""

@@ -1,0 +1,212 @@
+"""``method="auto"``: steps the method that the planner has chosen, and changes it where it fails.
+
+How many gradients of g an inner run takes shows only in the run. Where g's part of the bill gets
+out of hand, the rest is left to L-BFGS on the sum, from the point that was reached. Where that
+stalls before the stopping rule is met, SAE-QN, whose test is not a comparison of values, goes on.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Protocol, cast
+
+import numpy as np
+
+from geartrain.methods.base import Method, Report, State, drive
+from geartrain.methods.choice import Bill, Change, Choice, ChoiceTuning, Prices, Reason
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import Sum
+
+
+class Separating(Protocol):
+    """What `Auto` reads of the state of a method that it may leave."""
+
+    @property
+    def bend_ratio(self) -> float:
+        """|change of grad h| / |change of grad g| along the last step; 0 before the first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoState(State):
+    """State of `Auto`: that of the current method, and how the run came there."""
+
+    current: State  # of the current method
+    choice: Choice  # with the changes so far
+    note: str = ""
+
+    # What the driver reads is that of the current method.
+    A = property(lambda self: self.current.A)
+    L = property(lambda self: self.current.L)
+    ms_ratio = property(lambda self: self.current.ms_ratio)
+    value = property(lambda self: self.current.value)
+    grad_bound = property(lambda self: self.current.grad_bound)
+    rounding = property(lambda self: self.current.rounding)
+
+    @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """That of the first method: a later one has started from another point."""
+        return math.nan if self.choice.changes else self.current.gap_weight
+
+    @property
+    def gap_rests_on(self) -> tuple[str, ...]:  # type: ignore[override]
+        """That of the current method."""
+        return self.current.gap_rests_on
+
+    @property
+    def stalled(self) -> bool:  # type: ignore[override]
+        """Whether the current method is, and no other one goes on."""
+        return self.current.stalled and (self.choice.settled or self.current.rounding)
+
+    @property
+    def point(self) -> Vector:
+        """The output of the current method."""
+        return self.current.point
+
+    @property
+    def grad(self) -> Vector | None:
+        """Gradient of f at `grad_point`, if the current method knows it."""
+        return self.current.grad
+
+    @property
+    def grad_point(self) -> Vector:
+        """The point at which the current method knows the gradient."""
+        return self.current.grad_point
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The method of a `Choice`, and its runner-up where that method does not do well.
+
+    Algorithm, from x_0 with the method of the choice:
+
+    1. one iteration of the current method
+    2. SAE-QN is left for L-BFGS on the sum, from the last point, where measured prices turn out to
+       be alike, where g's part of the bill gets out of hand, or, at a
+       small price ratio, where h is not small beside g along the last step
+    3. where the current method stalls before the stopping rule is met, and not by rounding, the
+       other one goes on from the best point, and there are no further changes
+
+    Guarantee: that of the method in use, `geartrain.SAEQN` or `geartrain.ScipyLBFGS`. A change
+    costs the calls with which the next method starts.
+
+    Parameters
+    ----------
+    choice : Choice
+        Made by `geartrain.planner.choose`.
+    prices : Prices
+        Of one call.
+    tuning : ChoiceTuning
+        When a method is left.
+    """
+
+    choice: Choice
+    prices: Prices = field(default_factory=Prices)
+    tuning: ChoiceTuning = field(default_factory=ChoiceTuning)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What the first method needs."""
+        return self.choice.method.needs
+
+    @property
+    def any_geometry(self) -> bool:
+        """Whether the first method works in any geometry."""
+        return getattr(self.choice.method, "any_geometry", False)
+
+    def solve(self, problem: Sum, x0: Vector, report: Report) -> None:
+        """Run from x0."""
+        self._run(problem, x0, report, self.choice, None)
+
+    def resume(self, problem: Sum, state: AutoState, report: Report) -> None:
+        """Go on from `state`."""
+        self._run(problem, state.point, report, state.choice, state.current)
+
+    def describe(self, problem: Sum, state: AutoState | None) -> str:
+        """The choice, what happened, and the bill."""
+        choice = self.choice if state is None else state.choice
+        return str(replace(choice, bill=Bill.of(problem.ledger, self.prices)))
+
+    def _run(
+        self, problem: Sum, x0: Vector, report: Report, choice: Choice, current: State | None
+    ) -> None:
+        p = exchanged(problem) if choice.exchanged else problem
+        note = ""
+        if current is not None and not isinstance(choice.current, Method):
+            name = type(choice.current).__name__
+            note = f"{name} cannot be stepped: started again from the last point"
+        while True:
+            leg = _Leg(self, p, choice, report, note)
+            if current is None or leg.goes_on(current):
+                drive(choice.current, p, x0, leg.tell, current)
+            if leg.ended or (leg.change is None and choice.settled):
+                return
+            change = leg.change or _stalled(choice)
+            choice = replace(choice, changes=(*choice.changes, change))
+            note = f"method changed: {change.told}"
+            x0, current = leg.best, None
+            following = choice.current
+            if change.reason is Reason.STALLED and isinstance(following, Method):
+                current = following.init(p, x0)  # the point itself was reported before
+
+    def leave(self, problem: Sum, choice: Choice, state: State) -> Change | None:
+        """Line 2: why the method should be left now, or None."""
+        if choice.settled or choice.changes or not isinstance(choice.method, Method):
+            return None
+        if state.stalled:
+            return _stalled(choice)
+        tuning, ledger, seen = self.tuning, problem.ledger, cast(Separating, state)
+        dear, cheap = problem.h.name, problem.g.name
+        p_h, p_g = self.prices.of(dear, problem), self.prices.of(cheap, problem)
+        n_h, n_g = ledger.calls[f"{dear}.grad"], ledger.calls[f"{cheap}.grad"]
+        measured = self.prices.given is None
+        difference = not problem.h_is_convex
+        small = tuning.small_difference if difference else tuning.small
+        early = difference and n_h <= 3 and p_h < tuning.sure_from * p_g
+        because = {
+            Reason.CHEAP: measured and n_h == 1 and p_h < tuning.try_from * p_g,
+            Reason.OUT_OF_HAND: n_h >= tuning.patience
+            and n_g * p_g > tuning.out_of_hand * n_h * p_h,
+            Reason.NOT_SMALL: (p_h < tuning.separate_from * p_g and seen.bend_ratio > small)
+            or (early and seen.bend_ratio > tuning.unlike),
+        }
+        reason = next((reason for reason, holds in because.items() if holds), None)
+        if reason is None:
+            return None
+        ratio = p_h / p_g if reason is Reason.CHEAP else n_g / n_h
+        return Change(reason, reason.value.format(dear=dear, cheap=cheap, ratio=ratio))
+
+
+class _Leg:
+    """The part of a run that one method makes: reports its states, and says when it is left."""
+
+    def __init__(self, auto: Auto, problem: Sum, choice: Choice, report: Report, note: str) -> None:
+        self.auto, self.problem, self.choice, self.report = auto, problem, choice, report
+        self.note = note  # for the first state
+        self.ended = False  # the whole run
+        self.change: Change | None = None  # why the method is left
+        self.best, self.lowest = np.zeros(0), math.inf  # the point of the lowest value
+
+    def tell(self, state: State) -> bool:
+        """Report a new state of the method; True if the method should end."""
+        note = "; ".join(filter(None, (self.note, state.note)))
+        self.note = ""
+        self.ended = self.report(AutoState(current=state, choice=self.choice, note=note))
+        return self.ended or not self.goes_on(state)
+
+    def goes_on(self, state: State) -> bool:
+        """Whether the method goes on from `state`."""
+        if not state.value > self.lowest:  # the newest where no value is known
+            self.best, self.lowest = state.point, state.value
+        self.change = self.auto.leave(self.problem, self.choice, state)
+        return self.change is None
+
+
+def _stalled(choice: Choice) -> Change:
+    name = "sae-qn" if isinstance(choice.current, Method) else "L-BFGS"
+    return Change(Reason.STALLED, Reason.STALLED.value.format(name=name))
+
+
+def exchanged(problem: Sum) -> Sum:
+    """The same sum with h and g in each other's place."""
+    return replace(problem, h=problem.g, g=problem.h, L_h=problem.L_g, L_g=problem.L_h)

@@ -1,0 +1,217 @@
+"""What ``method="auto"`` has chosen, why, and what it costs: data, and the words for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from geartrain.methods.base import AnyMethod
+from geartrain.oracles.ledger import Ledger
+from geartrain.oracles.validation import as_positive
+from geartrain.problem import Sum
+
+
+class Reason(Enum):
+    """Why a method was chosen or, from `CHEAP` on, left; the value is the sentence."""
+
+    GEOMETRY = "it works in {where}"
+    NO_GRADIENTS = "g gives no gradients"
+    INNER_GIVEN = "the inner method decides"
+    MEASURED = "prices are measured as the run goes"
+    ALIKE = "prices are alike (ratio {ratio:.2g}), separation does not pay"
+    EXPENSIVE = "a gradient of {dear} costs {ratio:.4g} times one of the other term"
+    CHEAP = "a gradient of {dear} costs {ratio:.2g} times one of {cheap}"
+    OUT_OF_HAND = "{ratio:.0f} gradients of {cheap} for one of {dear}"
+    NOT_SMALL = "{dear} is not small beside {cheap} along the last step"
+    STALLED = "{name} stalled"
+
+
+@dataclass(frozen=True)
+class ChoiceTuning:
+    """The numbers behind a choice; prices are those of one gradient.
+
+    They were chosen on the problems of ``geartrain bench frontier``, on which L-BFGS on the sum and
+    SAE-QN cost the same at price ratios between 2 and 20.
+    """
+
+    # Price ratio below which L-BFGS on the sum is chosen at once.
+    try_from: float = 2.0
+    # Price ratio below which SAE-QN is kept only while the gradient of h changes along the last
+    # step by at most `small` (convex h) or `small_difference` times the change of that of g.
+    separate_from: float = 5.0
+    small: float = 10.0
+    small_difference: float = 0.6
+    # Below the price ratio `sure_from`, a difference h whose gradient changes along the first two
+    # steps by more than `unlike` times the change of that of g is given up.
+    sure_from: float = 30.0
+    unlike: float = 1.4
+    # SAE-QN is left where g's part of the bill exceeds this multiple of h's, tested from `patience`
+    # gradients of h on.
+    out_of_hand: float = 14.0
+    patience: int = 5
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What a call costs: given, or the seconds measured so far.
+
+    Parameters
+    ----------
+    given : dict, optional
+        By key, as in ``res.calls``, e.g. ``{"h.grad": 100.0, "g.grad": 1.0}``. A gradient whose
+        price is not given costs 1; other calls whose price is not given are not on the bill.
+    """
+
+    given: dict[str, float] | None = None
+
+    @staticmethod
+    def checked(given: Mapping[str, float] | None, ledger: Ledger) -> Prices:
+        """`given`, if its keys are those of the ledger and its prices are positive numbers."""
+        if given is None:
+            return Prices()
+        known = ", ".join(ledger.calls)
+        if not isinstance(given, Mapping):
+            raise TypeError(
+                f"prices must be a dict such as {{'h.grad': 100.0, 'g.grad': 1.0}}, got "
+                f"{given!r:.60}; its keys are {known}"
+            )
+        for key in given:
+            if key not in ledger.calls:
+                raise ValueError(f"prices has the unknown key {key!r}; the keys are {known}")
+        return Prices(
+            {key: as_positive(price, f"the price of {key!r}") for key, price in given.items()}
+        )
+
+    def of(self, name: str, problem: Sum) -> float:
+        """The price of a gradient of the term `name`; 1 where nothing is known."""
+        price = self.of_call(f"{name}.grad", problem.ledger)
+        return 1.0 if math.isnan(price) else price
+
+    def of_call(self, key: str, ledger: Ledger) -> float:
+        """The price of one call by its key; nan where nothing is known."""
+        if self.given is not None:
+            return self.given.get(key, 1.0 if key.endswith(".grad") else math.nan)
+        return ledger.seconds[key] / ledger.calls[key] if ledger.calls[key] else math.nan
+
+
+# Kinds of calls in words.
+_WORDS = {
+    "grad": "gradients",
+    "value": "values",
+    "component": "gradients of summands",
+    "coord": "partial derivatives",
+    "prox": "proximal steps",
+    "product": "Hessian products",
+}
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Everything that was asked in a run, and what it costs."""
+
+    calls: dict[str, int]  # by key, those that were made
+    prices: dict[str, float]  # of one call, by the same keys; nan where there is none
+    unit: str  # " s" where prices are measured
+
+    @staticmethod
+    def of(ledger: Ledger, prices: Prices) -> Bill:
+        """The bill so far."""
+        calls = {key: count for key, count in ledger.calls.items() if count}
+        unit = "" if prices.given is not None else " s"
+        return Bill(calls, {key: prices.of_call(key, ledger) for key in calls}, unit)
+
+    @property
+    def total(self) -> float:
+        """The sum over all calls that have a price."""
+        parts = (self.calls[key] * price for key, price in self.prices.items())
+        return sum(part for part in parts if not math.isnan(part))
+
+    def __str__(self) -> str:
+        parts = []
+        for key, count in self.calls.items():
+            name, kind = key.rsplit(".", 1)
+            price = self.prices[key]
+            at = "without a price" if math.isnan(price) else f"at {price:.3g}{self.unit}"
+            parts.append(f"{count} {_WORDS.get(kind, kind)} of {name} {at}")
+        *first, last = parts or ["nothing"]
+        return f"bill: {' and '.join([', '.join(first), last] if first else [last])}" + (
+            f" = {self.total:.4g}{self.unit}"
+        )
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of method during a run."""
+
+    reason: Reason
+    told: str  # the reason with its numbers
+
+
+# The runner-up in words.
+_OTHER = {"sae-qn": "SciPy's L-BFGS on the sum", "lbfgs": "SAE-QN"}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method, why it was chosen, and what happened then; `str` tells it in words.
+
+    Parameters
+    ----------
+    method : method
+        To start with.
+    name : str
+        By which `geartrain.minimize` knows it.
+    reason : Reason
+        Why it was chosen.
+    told : str
+        The reason with its numbers.
+    runner_up : method, optional
+        Goes on where `method` is left or stalls.
+    exchanged : bool
+        Whether the method takes g for h and h for g, because a gradient of g costs more.
+    changes : tuple of Change
+        Of the run so far; each goes from one of the two methods to the other.
+    bill : Bill, optional
+        After the run.
+    """
+
+    method: AnyMethod
+    name: str
+    reason: Reason
+    told: str
+    runner_up: AnyMethod | None = None
+    exchanged: bool = False
+    changes: tuple[Change, ...] = ()
+    bill: Bill | None = None
+
+    @property
+    def current(self) -> AnyMethod:
+        """The method that goes on after the changes."""
+        if len(self.changes) % 2 == 0:
+            return self.method
+        assert self.runner_up is not None
+        return self.runner_up
+
+    @property
+    def settled(self) -> bool:
+        """Whether there are no further changes."""
+        stalled = any(change.reason is Reason.STALLED for change in self.changes)
+        return self.runner_up is None or stalled
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.told}"]
+        words = "; ".join(change.told for change in self.changes)
+        if words:
+            lines.append(f"left for {_OTHER[self.name]}: {words}")
+        if self.bill is not None:
+            lines.append(str(self.bill))
+            if self.name == "sae-qn" and not words:
+                gradients = (self.bill.prices.get(f"{name}.grad", 1.0) for name in ("h", "g"))
+                even = self.bill.total / sum(gradients)
+                lines.append(
+                    f"runner-up: L-BFGS on the sum, cheaper only if it needs fewer than {even:.0f} "
+                    "evaluations"
+                )
+        return "\n  ".join(lines)

@@ -1,0 +1,100 @@
+r"""SPDC for phi with g the mean loss of a linear model, the quadratic treated exactly.
+
+==========  ================  ===========================================================
+symbol      name              meaning
+==========  ================  ===========================================================
+x^t         ``v``             primal point, where the rule is tested
+s_k         ``slopes``        dual variable of loss k
+lambda      --                alpha, and the ridge of the model
+1/gamma     --                largest curvature of the loss
+R           --                largest norm of a row, R^2/gamma = max_k L_k
+tau, sigma  1/``eta``,        primal and dual step, sqrt(gamma/(m lambda))/(2 R) and
+            1/``dual``        sqrt(m lambda/gamma)/(2 R)
+theta       ``extrapolate``   1 - 1/(m + R sqrt(m/(lambda gamma))), rate of a step
+==========  ================  ===========================================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from geartrain.methods.inner.primal_dual import (
+    Numbers,
+    PrimalDualState,
+    need_linear,
+    start,
+    walk,
+)
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import Model
+
+
+# Paper: SPDC
+@dataclass(frozen=True)
+class SPDC:
+    r"""Stochastic primal-dual coordinate method.
+
+    Minimises phi(v) = <beta, v> + alpha/2 \|v\|^2 + (1/m) sum_k loss_k(<a_k, v>).
+
+    Algorithm, from x^0 = x^{-1} = v_0 and s_k = loss_k'(<a_k, v_0>), for t = 1, 2, ...:
+
+    1. draw k uniformly;  x~ = x^{t-1} + theta (x^{t-1} - x^{t-2})
+    2. s_k+ = argmax s <a_k, x~> - loss_k^*(s) - (s - s_k)^2/(2 sigma)
+    3. x^t = argmin <beta + u + (s_k+ - s_k) a_k, v> + alpha/2 \|v\|^2 +
+       \|v - x^{t-1}\|^2/(2 tau) with u = (1/m) sum_j s_j a_j
+
+    Guarantee: E[(1/(2 tau) + lambda) \|x^t - v*\|^2 + (1/(4 sigma) + gamma) \|s - s*\|^2] <=
+    theta^t [(1/(2 tau) + lambda) \|x^0 - v*\|^2 + (1/(2 sigma) + gamma) \|s^0 - s*\|^2] (Theorem 1
+    of [1]_), so tau_g = sqrt(m L) in Assumption 4. One summand per step. A step of this object is a
+    chunk of 1/(1 - theta) such steps and one gradient of g at x^t, where the rule is then tested.
+
+    Notes
+    -----
+    Implements Algorithm 1 of [1]_ with batches of one. Line 2 is a proximal step of one loss, the
+    root of a scalar equation, and counts as one summand; it is known for the losses of
+    `geartrain.LinearModel` only. `geartrain.RPDG` is the same method with gradients in its place.
+
+    References
+    ----------
+    .. [1] Y. Zhang, L. Xiao, Stochastic primal-dual coordinate method for regularized empirical
+       risk minimization, JMLR 18 (2017).
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("component",)
+
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: Any = None
+    ) -> PrimalDualState:
+        """All dual variables at v0."""
+        need_linear(phi, "SPDC")
+        return start(phi, v0, grad_g0)
+
+    def step(self, phi: Model, state: PrimalDualState) -> PrimalDualState:
+        """One chunk of steps, then the gradient of g."""
+        from geartrain.compiled.primal_dual import SPDC as KIND
+
+        terms = need_linear(phi, "SPDC")
+        draw = terms.sampling("uniform")
+        numbers = spdc_numbers(
+            phi.alpha + terms.strong, 1.0 / terms.term.loss.curvature, draw.L, terms.m
+        )
+        chunk = math.ceil(1.0 / (1.0 - numbers.extrapolate))
+        order = draw.order(np.random.default_rng((*phi.key, state.s)), chunk)
+        return walk(phi, state, order, draw.scale, numbers, KIND)
+
+    def limit(self, phi: Model) -> int:
+        """Chunks after which rounding has won: each contracts the error by e."""
+        return 300
+
+
+def spdc_numbers(lam: float, gamma: float, L: float, m: int) -> Numbers:
+    """Theorem 1 of the source with batches of one; L = R^2/gamma."""
+    R = math.sqrt(L * gamma)
+    tau = math.sqrt(gamma / (m * lam)) / (2.0 * R)
+    sigma = math.sqrt(m * lam / gamma) / (2.0 * R)
+    theta = 1.0 - 1.0 / (m + R * math.sqrt(m / (lam * gamma)))
+    return Numbers(1.0 / tau, 1.0 / sigma, theta)

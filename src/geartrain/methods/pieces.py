@@ -1,0 +1,24 @@
+"""Long compiled loops in pieces, so that budgets, callbacks and Ctrl-C reach into them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from geartrain.oracles.ledger import Oracle
+
+# Steps between two looks at the budget: some ten milliseconds, and nothing beside the loop itself.
+_LONGEST = 2**16
+
+
+def pieces(oracle: Oracle, kind: str, steps: int, calls: int = 1) -> Iterator[slice]:
+    """Consecutive parts of a loop of `steps` steps that ask `oracle` for at most `calls` each.
+
+    A budget of calls of that kind is not exceeded by more than ``calls - 1``.
+    """
+    start, room = 0, oracle.ledger.room
+    while start < steps:
+        left = math.inf if room is None else room(f"{oracle.name}.{kind}") / calls
+        stop = int(min(steps, start + _LONGEST, start + max(left, 1.0)))
+        yield slice(start, stop)
+        start = stop

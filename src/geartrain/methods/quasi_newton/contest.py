@@ -1,0 +1,77 @@
+r"""Models compete by what they would have predicted; prices give the cheaper ones a start.
+
+=========  ==============  ==================================================================
+symbol     name            meaning
+=========  ==============  ==================================================================
+e_j        ``errors``      |y - B_j s|, y the change of the gradient that model j predicts
+score_j    ``scores``      discounted sum of log e_j over the trial points; lowest is best
+rho        ``rho``         price of a call of h over that of a gradient of g
+C          ``bill``        of a trial point whose model keeps g, over that of a plain one
+=========  ==============  ==================================================================
+
+Models that keep g exactly err in h alone, the plain one in f = h + g. Their errors have the same
+unit, so that the comparison also tells whether the knowledge of g is worth anything here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from geartrain.methods.quasi_newton.tuning import Candidate, Tuning
+
+_TINY = 1e-300
+
+
+def is_plain(candidate: Candidate) -> bool:
+    """Whether the model is one of f, so that no inner run is needed."""
+    return candidate[0] == "plain"
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The candidates, and how they have done so far."""
+
+    candidates: tuple[Candidate, ...]
+    scores: tuple[float, ...]
+    weight: float = 0.0  # sum of the discounted weights in a score; 0 before the first score
+    bill: float = math.nan  # of a trial point whose model keeps g, in gradients of g, smoothed
+    missed: float = 0.1  # |grad phi|/|grad f(p)| at the ends of inner runs, smoothed
+
+    @staticmethod
+    def between(candidates: tuple[Candidate, ...]) -> Contest:
+        """Before the first trial point."""
+        return Contest(candidates, (0.0,) * len(candidates))
+
+    def favourite(self, rho: float, tuning: Tuning, start_plain: bool) -> int:
+        """The candidate with the lowest score, those that keep g handicapped by their bill."""
+        handicap = 0.0
+        if self.weight == 0.0:
+            handicap = 1.0 if start_plain else 0.0
+        elif math.isfinite(rho):
+            bill = max(10.0, rho) + rho if math.isnan(self.bill) else self.bill
+            price = max(bill / (rho + 1.0), 1.0)
+            handicap = (tuning.handicap + tuning.handicap_low / rho) * math.log(price) * self.weight
+        adjusted = [
+            score + (0.0 if is_plain(c) else handicap)
+            for score, c in zip(self.scores, self.candidates, strict=True)
+        ]
+        return adjusted.index(min(adjusted))
+
+    def billed(self, spent: float) -> Contest:
+        """After a trial point whose model keeps g."""
+        bill = spent if math.isnan(self.bill) else 0.8 * self.bill + 0.2 * spent
+        return replace(self, bill=bill)
+
+    def ended_at(self, residual: float) -> Contest:
+        """After an inner run with |grad phi|/|grad f(p)| = `residual` at its end."""
+        return replace(self, missed=0.7 * self.missed + 0.3 * min(residual, 1.0))
+
+    def scored(self, errors: Sequence[float], least: float, discount: float) -> Contest:
+        """With the errors along one more step; errors below `least` are rounding."""
+        scores = tuple(
+            discount * score + math.log(error + least + _TINY)
+            for score, error in zip(self.scores, errors, strict=True)
+        )
+        return replace(self, scores=scores, weight=discount * self.weight + 1.0)

@@ -1,0 +1,94 @@
+r"""The matrices lam I + V'C'MCV that the learned models are.
+
+=========  ==============  ==================================================================
+symbol     name            meaning
+=========  ==============  ==================================================================
+V          ``rows``        a few rows of length n
+C          ``C``           combinations of them that the model uses
+G          ``G``           inner products of the rows of C V
+M          ``M``           symmetric, as many rows as C
+w, E C V   ``spectrum``    V'C'MCV = sum_j w_j u_j u_j' with orthonormal u_j = (E C V)_j
+=========  ==============  ==================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from geartrain.geometry import Geometry
+from geartrain.methods.quasi_newton.rows import Rows
+from geartrain.oracles.protocols import Vector
+
+_TINY = 1e-300
+# Eigenvalues of V'NV below this part of the largest are rounding.
+_NOTHING = 1e-12
+# In solves, eigenvalues are at least these parts of the largest: along V, and off it.
+_FLAT, _FLAT_OFF = 1e-10, 1e-8
+
+
+@dataclass(frozen=True)
+class Small:
+    """V'C'MCV: the part of a matrix that acts on the span of the rows."""
+
+    rows: Rows
+    C: Vector
+    G: Vector
+    M: Vector
+    geometry: Geometry
+
+    def dots(self, v: Vector) -> Vector:
+        """C V v."""
+        return self.C @ self.rows.dots(v, self.geometry)
+
+    def combine(self, c: Vector) -> Vector:
+        """V'C' c."""
+        return self.rows.combine(c @ self.C)
+
+    @cached_property
+    def spectrum(self) -> tuple[Vector, Vector]:
+        """w and E: with G = R R' and R'MR = P diag(w) P', E = diag(1/w) P'R'M."""
+        sizes = np.sqrt(np.maximum(np.diag(self.G), _TINY))
+        e, U = np.linalg.eigh(self.G / np.outer(sizes, sizes))
+        R = sizes[:, None] * U * np.sqrt(np.maximum(e, 0.0))
+        w, P = np.linalg.eigh(R.T @ self.M @ R)
+        kept = np.abs(w) > _NOTHING * np.abs(w).max(initial=_TINY)
+        return w[kept], (P[:, kept] / w[kept]).T @ R.T @ self.M
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """The matrix lam I + V'C'MCV."""
+
+    lam: float
+    small: Small | None = None
+
+    def __call__(self, v: Vector, mu: float = 0.0) -> Vector:
+        """The matrix plus mu I, times v."""
+        out = (self.lam + mu) * v
+        if self.small is not None:
+            out += self.small.combine(self.small.M @ self.small.dots(v))
+        return out
+
+    def solve(self, q: Vector, mu: float) -> Vector:
+        """The inverse of (this with its negative eigenvalues set to 0, plus mu I), times q."""
+        a = max(self.lam + mu, _TINY)
+        if self.small is None or self.small.spectrum[0].size == 0:
+            return q / a
+        w, E = self.small.spectrum
+        w = np.maximum(w + self.lam, 0.0) + mu
+        top = max(float(w.max()), a)
+        a = max(a, _FLAT_OFF * top)
+        change = 1.0 / np.maximum(w, _FLAT * top) - 1.0 / a
+        out = self.small.combine((change * (E @ self.small.dots(q))) @ E)
+        out += q / a
+        return out
+
+    def positive(self) -> LowRank:
+        """With the negative eigenvalues of V'C'MCV set to zero."""
+        if self.small is None:
+            return self
+        w, E = self.small.spectrum
+        return replace(self, small=replace(self.small, M=(E.T * np.maximum(w, 0.0)) @ E))

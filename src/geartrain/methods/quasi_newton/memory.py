@@ -1,0 +1,83 @@
+r"""The pairs that a learned model is made of, and the inner products of their vectors.
+
+=========  ==============  ==================================================================
+symbol     name            meaning
+=========  ==============  ==================================================================
+s          ``s``           step v - p between two points where the gradients are known, |s| = 1
+y_h, y_g   ``y_h, y_g``    changes of the two gradients along it, divided by the same length
+V          ``rows``        all these vectors, three rows per pair, oldest pair first
+G = V V'   ``gram``        their inner products, in the geometry of the problem
+=========  ==============  ==================================================================
+
+All models are matrices lam I + V'NV with a small matrix N, so that their construction needs the
+inner products G alone and no vector of length n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from geartrain.geometry import Geometry
+from geartrain.methods.quasi_newton.rows import Rows
+from geartrain.oracles.protocols import Vector
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A step of length one with the changes of the gradients along it.
+
+    What the models take for the change of grad h is ``scale * y_h``, and for that of grad f
+    ``in_f[0] * y_h + in_f[1] * y_g``.
+    """
+
+    s: Vector
+    y_h: Vector
+    y_g: Vector
+    scale: float = 1.0
+    in_f: tuple[float, float] = (1.0, 1.0)
+
+    @property
+    def rows(self) -> tuple[Vector, Vector, Vector]:
+        """The three vectors."""
+        return self.s, self.y_h, self.y_g
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The last pairs, oldest first, with the inner products of their vectors."""
+
+    pairs: tuple[Pair, ...] = ()
+    gram: Vector = field(default_factory=lambda: np.zeros((0, 0)))  # V V', (3 k, 3 k)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """V."""
+        return Rows([row for pair in self.pairs for row in pair.rows])
+
+    def add(self, pair: Pair, geometry: Geometry, most: int) -> Memory:
+        """With one more pair, and no more than `most`."""
+        first = max(len(self) + 1 - most, 0)
+        pairs = (*self.pairs[first:], pair)
+        k = 3 * len(pairs)
+        gram = np.empty((k, k))
+        gram[:-3, :-3] = self.gram[3 * first :, 3 * first :]
+        for i, new in enumerate(pair.rows, start=k - 3):
+            if self.pairs:
+                gram[i, : k - 3] = gram[: k - 3, i] = self.rows.dots(new, geometry)[3 * first :]
+            gram[i, k - 3 :] = [geometry.dot(row, new) for row in pair.rows]
+        return Memory(pairs, gram)
+
+    def with_curvature_of_g(self, i: int, y_g: Vector, ratio: float, geometry: Geometry) -> Memory:
+        """Pair i with a new y_g, and its y_h scaled by `ratio`."""
+        pair = replace(self.pairs[i], y_g=y_g, scale=ratio * self.pairs[i].scale)
+        row = self.rows.dots(y_g, geometry)
+        row[3 * i + 2] = geometry.dot(y_g, y_g)
+        gram = self.gram.copy()
+        gram[3 * i + 2, :] = gram[:, 3 * i + 2] = row
+        return Memory((*self.pairs[:i], pair, *self.pairs[i + 1 :]), gram)

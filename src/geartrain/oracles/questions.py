@@ -1,0 +1,332 @@
+"""The table of all questions that a term can answer.
+
+Every `Question` is one entry of `QUESTIONS`. Everything that deals with questions loops over this
+table: the ledger and its oracles, `geartrain.oracles.protocols.can` and ``require``, `Term`, sums
+and differences, the pair terms of the geometries, the checker, the witness of checkpoints and the
+table in the documentation. To add a question, add an entry; nothing else has to be changed.
+
+A term is any object that has some of these methods; it does not have to inherit from a class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from geartrain.oracles import question_checks as checks
+from geartrain.oracles.differences import central_gradient, difference_steps
+from geartrain.oracles.vectors import Vector
+
+# The parts of an answer.
+NUMBER, VECTOR, COLUMNS = "number", "vector", "columns"
+_TYPES = {NUMBER: "float", VECTOR: "array (n,)", COLUMNS: "array (n, k)"}
+
+
+@dataclass(frozen=True)
+class Way:
+    """How an answer is derived from other answers.
+
+    The first argument of ``answer(asked, *args)`` is an object that has the questions in `needs` as
+    methods and the term as its attribute ``term``.
+    """
+
+    needs: tuple[str, ...]
+    answer: Callable[..., Any]
+    exact: bool = True  # False for an estimate, which only an `Oracle` uses
+
+
+class Part(NamedTuple):
+    """One part of a sum of terms."""
+
+    weight: float
+    term: Any
+    asked: Any  # a `geartrain.oracles.protocols.Asked` of the term
+
+
+def linear(question: Question, parts: Sequence[Part]) -> Callable[..., Any] | None:
+    """The answer of a sum is the weighted sum of the answers, if every part has one."""
+    if not all(hasattr(part.asked, question.name) for part in parts):
+        return None
+    there = [part for part in parts if part.weight != 0.0] or parts  # 0 times infinity is 0
+    answers = [(part.weight, getattr(part.asked, question.name)) for part in there]
+    kinds = question.answer
+
+    def add(*args: Any) -> Any:
+        totals: list[Any] = []
+        for weight, ask in answers:
+            answer = ask(*args)
+            entries = answer if len(kinds) > 1 else (answer,)
+            scaled = [
+                weight * (float(entry) if kind == NUMBER else np.asarray(entry))
+                for kind, entry in zip(kinds, entries, strict=True)
+            ]
+            totals = [t + s for t, s in zip(totals, scaled, strict=True)] if totals else scaled
+        return tuple(totals) if len(kinds) > 1 else totals[0]
+
+    return add
+
+
+def if_counts_agree(question: Question, parts: Sequence[Part]) -> Callable[..., Any] | None:
+    """Summand k of a sum is the sum of the summands k, if all parts have equally many."""
+    counts = {getattr(part.term, "n_components", None) for part in parts}
+    return linear(question, parts) if len(counts) == 1 else None
+
+
+def beside_spheres(question: Question, parts: Sequence[Part]) -> Callable[..., Any] | None:
+    """The proximal step of ``w t + c/2 |x|^2 - <b, x>`` with w > 0 and c >= 0.
+
+    By completing the square, it is the minimiser v of
+    t(v) + (alpha + c)/(2 w) |v - (alpha u + b)/(alpha + c)|^2. Parts that are quadratics of this
+    form, including zero and linear ones, have the pair (c, b) as their attribute ``spherical``.
+    """
+    w = c = 0.0
+    b: Any = 0.0
+    others: dict[int, Part] = {}
+    for part in parts:
+        own = getattr(part.term, "spherical", None)
+        if own is not None:
+            c, b = c + part.weight * own[0], b + part.weight * own[1]
+        elif part.weight != 0.0:
+            others[id(part.term)] = part
+            w += part.weight
+    if c < 0.0 or len(others) > 1 or (others and w <= 0.0):
+        return None
+    if not others:
+        return lambda u, alpha: (alpha * u + b) / (alpha + c)
+    asked = next(iter(others.values())).asked
+    if not hasattr(asked, question.name):
+        return None
+    prox = getattr(asked, question.name)
+
+    def step(u: Vector, alpha: float) -> Vector:
+        moved = (alpha * u + b) / (alpha + c)
+        return np.array(prox(moved, (alpha + c) / w), dtype=np.float64)
+
+    return step
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question that a term can answer.
+
+    Attributes
+    ----------
+    name : str
+        Name of the method of the term.
+    arguments : str
+        The one or two arguments of that method, as they are written in a call.
+    answer : tuple of str
+        The parts of the answer: `NUMBER`, `VECTOR` (n,) and `COLUMNS` (n, k).
+    words : str
+        The answer in words that complete the sentence "the method asks h for ...".
+    meaning : str
+        The answer in the words of the documentation.
+    key : str
+        The kind under which the ledger counts one call.
+    column_key : str
+        The kind under which the ledger counts every column of the answer.
+    constants : tuple of str
+        Attributes of the term that belong to the question.
+    ways : tuple of Way
+        How the answer is derived from other answers, in order of preference.
+    combine : callable
+        ``combine(question, parts)`` returns the function by which a sum answers, or None if the
+        parts do not allow it.
+    lifts : bool
+        Whether one solve turns the answer into a pair [M^{-1} w; w] of a geometry.
+    per_gradient : callable, optional
+        ``per_gradient(n, m)`` is the number of calls that are equivalent to one gradient of a term
+        with n variables and m summands. None if there is no such number.
+    check : callable, optional
+        ``check(checker)`` checks the answers for `geartrain.check_term`.
+    """
+
+    name: str
+    arguments: str
+    answer: tuple[str, ...]
+    words: str
+    meaning: str
+    key: str = ""
+    column_key: str = ""
+    constants: tuple[str, ...] = ()
+    ways: tuple[Way, ...] = ()
+    combine: Callable[[Question, Sequence[Part]], Callable[..., Any] | None] = linear
+    lifts: bool = False
+    per_gradient: Callable[[int, int], int] | None = None
+    check: Callable[[Any], None] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.keys:
+            raise ValueError(f"question {self.name!r} needs a key or a column_key for the ledger")
+        if self.arguments.count(",") > 1:
+            raise ValueError(f"question {self.name!r} has more than two arguments")
+        if unknown := set(self.answer) - set(_TYPES):
+            raise ValueError(f"question {self.name!r}: an answer has no parts {sorted(unknown)}")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The kinds under which the ledger counts a call."""
+        return tuple(key for key in (self.key, self.column_key) if key)
+
+    @property
+    def signature(self) -> str:
+        """The call and the type of its answer."""
+        types = ", ".join(_TYPES[kind] for kind in self.answer)
+        return f"{self.name}({self.arguments}) -> {f'({types})' if len(self.answer) > 1 else types}"
+
+
+def _mean_of_components(asked: Any, x: Vector) -> Vector:
+    m = int(asked.term.n_components)
+    total = np.zeros(x.size)
+    for k in range(m):
+        total += asked.component(x, k)
+    return total / m
+
+
+def _all_partials(asked: Any, x: Vector) -> Vector:
+    return np.array([asked.coord(x, i) for i in range(x.size)])
+
+
+def _by_differences(asked: Any, x: Vector) -> Vector:
+    L = getattr(asked.term, "L_coord", None)
+    L = getattr(asked.term, "L", None) if L is None else L
+    steps = difference_steps(asked.term, asked.value, x, 1.0 if L is None else L)
+    return central_gradient(asked.value, x, steps)
+
+
+def _one(n: int, m: int) -> int:
+    return 1
+
+
+# The columns of calls, histories and checkpoints have this order.
+QUESTIONS: dict[str, Question] = {
+    question.name: question
+    for question in (
+        Question(
+            "grad",
+            "x",
+            (VECTOR,),
+            words="its gradient",
+            check=checks.check_grad,
+            meaning="gradient",
+            key="grad",
+            constants=("L", "mu"),
+            ways=(
+                Way(("value_and_grad",), lambda asked, x: asked.value_and_grad(x)[1]),
+                Way(("component",), _mean_of_components),
+                Way(("coord",), _all_partials),
+                Way(("value",), _by_differences, exact=False),
+            ),
+            lifts=True,
+            per_gradient=_one,
+        ),
+        Question(
+            "value",
+            "x",
+            (NUMBER,),
+            words="its value",
+            check=checks.check_value,
+            meaning="value",
+            key="value",
+            constants=("noise", "M3"),
+            ways=(Way(("value_and_grad",), lambda asked, x: asked.value_and_grad(x)[0]),),
+            lifts=True,
+        ),
+        Question(
+            "value_and_grad",
+            "x",
+            (NUMBER, VECTOR),
+            words="its value and gradient",
+            check=checks.check_value_and_grad,
+            meaning="value and gradient in one call",
+            key="grad",
+            constants=("L", "mu"),
+            ways=(Way(("value", "grad"), lambda asked, x: (asked.value(x), asked.grad(x))),),
+            lifts=True,
+            per_gradient=_one,
+        ),
+        Question(
+            "component",
+            "x, k",
+            (VECTOR,),
+            words="the gradient of one summand",
+            check=checks.check_component,
+            meaning="gradient of the k-th summand of a mean of m",
+            key="component",
+            constants=("n_components", "L_components"),
+            combine=if_counts_agree,
+            lifts=True,
+            per_gradient=lambda n, m: m,
+        ),
+        Question(
+            "coord",
+            "x, i",
+            (NUMBER,),
+            words="one partial derivative",
+            check=checks.check_coord,
+            meaning="i-th partial derivative",
+            key="coord",
+            constants=("L_coord",),
+            per_gradient=lambda n, m: n,
+        ),
+        Question(
+            "prox",
+            "u, alpha",
+            (VECTOR,),
+            words="a proximal step",
+            check=checks.check_prox,
+            meaning="proximal step: the minimiser of term(v) + alpha/2 |v - u|^2",
+            key="prox",
+            combine=beside_spheres,
+        ),
+        Question(
+            "products",
+            "x, D",
+            (COLUMNS,),
+            words="its Hessian times vectors",
+            check=checks.check_products,
+            meaning="Hessian at x times the k columns of D",
+            column_key="product",
+            lifts=True,
+            per_gradient=_one,
+        ),
+        Question(
+            "second_order",
+            "x, D",
+            (NUMBER, VECTOR, COLUMNS),
+            words="its value, gradient and Hessian times vectors",
+            check=checks.check_second_order,
+            meaning="value, gradient and the Hessian times D in one call",
+            key="grad",
+            column_key="product",
+            ways=(
+                Way(
+                    ("value_and_grad", "products"),
+                    lambda asked, x, D: (*asked.value_and_grad(x), asked.products(x, D)),
+                ),
+            ),
+            lifts=True,
+            per_gradient=_one,
+        ),
+    )
+}
+
+
+def kinds() -> tuple[str, ...]:
+    """The kinds of calls that the ledger counts, without repetition."""
+    return tuple(dict.fromkeys(key for q in QUESTIONS.values() for key in q.keys))
+
+
+def markdown_table() -> str:
+    """The table of the documentation."""
+    rows = ["| call | what is answered | counted as | constants |", "| --- | --- | --- | --- |"]
+    for q in QUESTIONS.values():
+        counted = [f"`{q.key}`"] if q.key else []
+        counted += [f"`{q.column_key}` per column"] if q.column_key else []
+        constants = ", ".join(f"`{c}`" for c in q.constants)
+        meaning = q.meaning.replace("|", "\\|")
+        rows.append(f"| `{q.signature}` | {meaning} | {' and '.join(counted)} | {constants} |")
+    return "\n".join(line.replace("  ", " ") for line in rows)

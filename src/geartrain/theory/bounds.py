@@ -1,0 +1,262 @@
+r"""Numbers of calls with every constant: what a run of the library never exceeds.
+
+=======  =================  =========================================================
+symbol   name               meaning
+=======  =================  =========================================================
+N        ``N``              outer iterations, from f(x_N) - f* <= R^2/(2 A_N) and the growth of A
+K        ``K``              middle steps per outer iteration
+D        --                 \|x - zeta*\|, from the centre of the envelope to its minimiser
+r        ``r``              inner runs end at \|grad phi(v)\| <= r L \|v - x\|
+T        ``target``         an inner run is over once \|grad phi(v)\| <= T \|v^0 - v*\|
+M        ``M``              smoothness of phi
+=======  =================  =========================================================
+
+The paper ends inner runs after N_M calls; the library ends them by their residual, so the numbers
+of middle steps and inner calls have proofs of their own, which are told where they are used.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from geartrain.oracles.validation import as_positive
+from geartrain.theory.arguments import Calls, check, size_of
+from geartrain.theory.inner_bounds import agm_calls, coordinate_calls, loopless_calls
+
+METHODS = ("sae", "r-sae", "sc-sae", "afb", "fgm", "ags")
+
+# SC-SAE and AFB start inner runs at y plus the previous displacement. That start is assumed to be
+# at most so many times as far from the minimiser of phi as y is.
+FAR = 10.0
+
+
+def bound(
+    setting: str,
+    *,
+    L_h: float,
+    L_g: float,
+    mu: float = 0.0,
+    eps: float,
+    R: float = 1.0,
+    delta: float = 0.05,
+    n: int | None = None,
+    m: int | None = None,
+    L: float | None = None,
+    method: str | None = None,
+) -> Calls:
+    r"""Calls of h and of g's basic oracle until f - f* <= eps, with every constant.
+
+    Section 6 of the paper and the proofs of the methods, for the library's methods with their
+    default parameters. A gradient of g counts as kappa_g calls of its basic oracle.
+
+    Parameters
+    ----------
+    setting : {"full", "coordinate", "finite-sum"}
+        As in `geartrain.theory.calls`. The inner method is AGM, ACD or LKatyusha. In the last two
+        settings the bound holds with probability 1 - delta.
+    L_h, L_g, mu, eps, R, delta, n, m
+        As in `geartrain.theory.calls`.
+    L : float, optional
+        Parameter of the envelope of SAE, R-SAE and SC-SAE.
+    method : {"sae", "r-sae", "sc-sae", "afb", "fgm", "ags"}, optional
+        SAE where mu = 0 and R-SAE otherwise, unless another one is named; those after the first two
+        in the setting "full" only. AFB and SC-SAE start inner runs at y plus the previous
+        displacement; their numbers for g assume that this start is at most ten times as far from
+        the minimiser as y is. AFB needs mu in the terms, not in their sum alone.
+
+    Examples
+    --------
+    >>> import geartrain as gt
+    >>> most = gt.theory.bound("full", L_h=1, L_g=100, mu=1e-2, eps=1e-6, method="fgm")
+    >>> most["h"] == most["g"]
+    True
+    """
+    check(setting, L_h=L_h, L_g=L_g, mu=mu, eps=eps, R=R, delta=delta, n=n, m=m)
+    if setting == "values":
+        raise ValueError(
+            "there is no bound for setting 'values', whose noise the proofs leave out; "
+            "theory.calls gives its order"
+        )
+    if method is None:
+        method = "r-sae" if mu > 0.0 else "sae"
+    if method not in METHODS:
+        raise ValueError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
+    if method == "r-sae" and mu == 0.0:
+        raise ValueError("R-SAE needs mu > 0; use method='sae' for mu = 0")
+    if setting != "full" and method not in ("sae", "r-sae"):
+        raise ValueError(f"method {method!r} asks g for gradients; use setting 'full'")
+    if L is not None:
+        as_positive(L, "L")
+    if method == "fgm":
+        return _fgm(L_h + L_g, mu, eps, R)
+    if method == "ags":
+        return _ags(L_h, L_g, mu, eps, R)
+    if method == "afb":
+        return _afb(L_h, L_g, mu, eps, R)
+    if method == "sc-sae":
+        return _sc_sae(0.75 * L_h if L is None else L, L_h, L_g, mu, eps, R)
+    strong = mu if method == "r-sae" else 0.0
+    size = size_of(setting, n, m)
+    return _sae(setting, L_h if L is None else L, L_h, L_g, strong, eps, R, delta, size)
+
+
+# Paper: gradient sliding
+def gradient_sliding(*, L_h: float, M: float, eps: float, R: float = 1.0) -> Calls:
+    r"""Gradients of h and subgradients of g of gradient sliding (Lan 2016; Section 1 of the paper).
+
+    N iterations with 6 L_h R^2/(N (N + 1)) <= eps, and sum_k T_k <= N + 4 M^2 N^2 (N + 1) (2 N +
+    1)/(18 R^2 L_h^2) subgradients; M is twice the Lipschitz constant of g. The number for h is N of
+    `geartrain.GradientSliding`.
+    """
+    for name, value in (("L_h", L_h), ("M", M), ("eps", eps), ("R", R)):
+        as_positive(value, name)
+    N = max(1, math.ceil(math.sqrt(6.0 * L_h * R**2 / eps + 0.25) - 0.5))
+    squares = N * (N + 1) * (2 * N + 1) / 6.0
+    return {"h": float(N), "g": N + M**2 * N * squares / (0.75 * R**2 * L_h**2)}
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """A method with f(x_N) - f* <= c R^2/(N + shift)^2, restarted every `period` iterations."""
+
+    c: float
+    shift: float
+    period: int | None  # halves |x - x*|^2; None for no restarts
+
+    def iterations(self, eps: float, R: float) -> int:
+        """Whole stages, then a part of one."""
+        whole = 0
+        while True:
+            rest = math.sqrt(self.c * R**2 / 2.0**whole / eps) - self.shift
+            last = max(1, math.ceil(rest))
+            if self.period is None or last <= self.period:
+                return last + (0 if self.period is None else whole * self.period)
+            whole += 1
+
+
+def _growth(eta: float, mu: float, eps: float, R: float) -> int:
+    r"""Smallest N with R^2/(2 A_N) <= eps by the two growths of A.
+
+    A_N >= eta (N + 1)^2/4 and A_N >= eta (1 - s)^{-(N-1)}, s = sqrt(mu eta/(1 + mu eta)).
+    """
+    wanted = R**2 / (2.0 * eps * eta)
+    N = 2.0 * math.sqrt(wanted) - 1.0
+    if mu > 0.0:
+        s = math.sqrt(mu * eta / (1.0 + mu * eta))
+        N = min(N, 1.0 + max(0.0, math.log(wanted)) / -math.log1p(-s))
+    return max(1, math.ceil(N))
+
+
+def _fgm(L: float, mu: float, eps: float, R: float) -> Calls:
+    r"""N + 1 gradients; A_N >= max((N + 1)^2/4, (1 - sqrt q)^{-(N-1)})/L, q = mu/L."""
+    wanted = L * R**2 / (2.0 * eps)
+    N = 2.0 * math.sqrt(wanted) - 1.0
+    if mu > 0.0:
+        q = min(mu / L, 1.0 - 1e-15)
+        N = min(N, 1.0 + max(0.0, math.log(wanted)) / -math.log1p(-math.sqrt(q)))
+    calls = float(max(1, math.ceil(N)) + 1)
+    return {"h": calls, "g": calls}
+
+
+def _ags(L_h: float, L_g: float, mu: float, eps: float, R: float) -> Calls:
+    """f - f* <= 15 L_h R^2/(N (N + 1)); stages of ceil(sqrt(60 L_h/mu))."""
+    period = math.ceil(math.sqrt(60.0 * L_h / mu)) if mu > 0.0 else None
+    N = _Stages(15.0 * L_h, 0.0, period).iterations(eps, R)
+    return {"h": float(N), "g": float(N * math.ceil(math.sqrt(L_g / L_h)))}
+
+
+def _afb(L_h: float, L_g: float, mu: float, eps: float, R: float, zeta: float = 0.5) -> Calls:
+    r"""One gradient of h per iteration, eta = (1 - zeta^2)/L_h, alpha = L_h.
+
+    The rule lambda \|grad phi(v)\| <= zeta lambda \|G\| follows from \|grad phi(v)\| <=
+    zeta/(1 + zeta) \|v - y\|/lambda, and \|v - y\| >= \|v* - y\| - \|grad phi(v)\|/alpha.
+    """
+    N = _growth((1.0 - zeta**2) / L_h, mu, eps, R)
+    c = zeta / (1.0 + zeta) * max(L_h - mu, 1e-3 * L_h)
+    inner = agm_calls(L_h, L_g, c / (1.0 + c / L_h) / FAR)
+    return {"h": float(N), "g": float(N * (1 + inner))}
+
+
+def _sc_sae(L: float, L_h: float, L_g: float, mu: float, eps: float, R: float) -> Calls:
+    r"""Two gradients of h per iteration: the first middle step passes the test.
+
+    The model's error is at most L_h/2 \|v - y\|, the inner run leaves r L \|v - y\| with r = 0.95
+    (1 - L_h/(2 L)), together at most L \|v - y\|.
+    """
+    slack = 1.0 - 0.5 * L_h / L
+    if slack <= 0.1:
+        raise ValueError(
+            f"SC-SAE has this bound for L > 5/9 L_h = {L_h / 1.8:g} only, got L = {L:g}"
+        )
+    r, alpha = 0.95 * slack, L + 0.5 * L_h
+    N = _growth(1.0 / L, mu, eps, R)
+    inner = agm_calls(alpha, L_g, r * L / (1.0 + r * L / alpha) / FAR)
+    return {"h": 2.0 * N, "g": float(N * (1 + inner))}
+
+
+def _sae(
+    setting: str,
+    L: float,
+    L_h: float,
+    L_g: float,
+    mu: float,
+    eps: float,
+    R: float,
+    delta: float,
+    size: int,
+    sigma: float = 0.5,
+    accuracy: float = 0.2,
+) -> Calls:
+    r"""N (K + 1) gradients of h; for g one gradient and K inner runs per iteration.
+
+    Inner runs start at zeta with \|zeta - v*\| <= (1 + q) D, q = L_h/(L + L_h), and
+    \|v - x\| >= (1 - q) D - \|grad phi(v)\|/(L + L_h): hence the target.
+    """
+    period = math.ceil(math.sqrt(8.0 * L / mu)) if mu > 0.0 else None
+    N = _Stages(2.0 * L, 1.0, period).iterations(eps, R)
+    r, alpha = accuracy * sigma, L + L_h
+    smooth = {"full": L_g, "coordinate": size**2 * L_g, "finite-sum": L_g}[setting]
+    K = middle_steps(L, L_h, L_h + smooth, sigma, r)
+    target = r * L / (1.0 + r * L / alpha) * L / (L + 2.0 * L_h)
+    if setting == "full":
+        return {
+            "h": float(N * (K + 1)),
+            "g": float(N * (1 + K * agm_calls(alpha, L_g, target)) + 1),
+        }
+    runs = N * K
+    if setting == "coordinate":
+        inner = runs * coordinate_calls(alpha, L_g, size, target, delta / runs)
+    else:
+        inner = loopless_calls(alpha, L_g, size, target, delta, runs)
+    return {"h": float(N * (K + 1)), "g": float(size * (N + 1) + inner)}
+
+
+def middle_steps(L: float, L_h: float, L_f: float, sigma: float, r: float) -> int:
+    r"""Steps of GMCO (Step 2 of the proof) until the test passes; inner runs leave r L \|v - x\|.
+
+    L_f is the smoothness of f. Let d_k = \|zeta_k - zeta*\|. The exact step contracts by
+    q = L_h/(L + L_h), so d_{k+1} <= q d_k + s (d_{k+1} + D), s = r L/(L + L_h); and the test passes
+    at zeta_{k+1} if L_h (d_k + d_{k+1}) <= (sigma - r) L (D - d_{k+1}). Where the limit of d_k is
+    too large for that, values decide: a step after which the test fails has
+    (1 + theta) (F(zeta_{k+1}) - F*) <= F(zeta_k) - F*, theta = 2 L c ((sigma - r)/(sigma L_h))^2
+    with c = (L + L_h)/2 - r L_h/(sigma - r), and the test fails only while
+    F(zeta_k) - F* > sigma^2 L^2 D^2/(2 (sqrt(L + L_f) + sigma sqrt L)^2).
+    """
+    if L_h <= (sigma - r) * L:
+        return 1
+    q, s = L_h / (L + L_h), r * L / (L + L_h)
+    d, K = 1.0, 0
+    limit = s / (1.0 - s - q)
+    if L_h * 2.0 * limit < (sigma - r) * L * (1.0 - limit):
+        while True:
+            d_next = (q * d + s) / (1.0 - s)
+            K += 1
+            if L_h * (d + d_next) <= (sigma - r) * L * (1.0 - d_next):
+                return K
+            d = d_next
+    c = 0.5 * (L + L_h) - r * L_h / (sigma - r)
+    theta = 2.0 * L * c * ((sigma - r) / (sigma * L_h)) ** 2
+    first = 0.5 * L_h + 2.0 * (r * L) ** 2 / (L + L_h)
+    last = 0.5 * (sigma * L) ** 2 / (math.sqrt(L + L_f) + sigma * math.sqrt(L)) ** 2
+    return 2 + math.floor(math.log(first / last) / math.log1p(theta))

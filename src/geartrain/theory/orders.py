@@ -1,0 +1,168 @@
+r"""Theorem 1 and its corollaries: orders of the numbers of calls, hidden constants set to 1."""
+
+from __future__ import annotations
+
+import math
+
+from geartrain.oracles.validation import as_positive
+from geartrain.theory.arguments import Calls, check, size_of
+
+
+# Paper: Theorem 1
+def theorem_1(
+    *,
+    L_h: float,
+    tau_g: float,
+    kappa_g: float,
+    eps: float,
+    R: float = 1.0,
+    mu: float = 0.0,
+    delta: float = 0.05,
+    L: float | None = None,
+) -> Calls:
+    r"""Theorem 1: calls of O_h and of the basic oracle O_g, with L = L_h unless it is given.
+
+    h: T (1 + K); g: T (kappa_g + K tau_g/sqrt(L + L_h) ln(.)) with K = max(1, L_h/L). Here T is
+    sqrt(L R^2/eps) and the logarithm ln(R/(delta sqrt eps)) for mu = 0; T is
+    sqrt(L/mu) ln(mu R^2/eps) and the logarithm ln(1/delta) for mu > 0.
+
+    # Deviation: the theorem has L <= L_h and K = L_h/L. The middle loop takes at least one step,
+    # so for larger L, as in Section 5.2 of the paper, K is 1.
+    """
+    L = L_h if L is None else L
+    if mu > 0.0:
+        T = math.sqrt(L / mu) * log_at_least_1(mu * R**2 / eps)
+        log = log_at_least_1(1.0 / delta)
+    else:
+        T = math.sqrt(L * R**2 / eps)
+        log = log_at_least_1(R / (delta * math.sqrt(eps)))
+    K = max(1.0, L_h / L)
+    return {
+        "h": T * (1.0 + K),
+        "g": T * (kappa_g + K * tau_g / math.sqrt(L + L_h) * log),
+    }
+
+
+# Paper: Corollary 1
+def corollary_1(*, L_h: float, L_g: float, eps: float, R: float = 1.0, mu: float = 0.0) -> Calls:
+    """Corollary 1, gradients of g: sqrt(L_h ..) calls of h, sqrt(L_g ..) of g."""
+    factor = accuracy_factor(mu, eps, R)
+    return {"h": math.sqrt(L_h) * factor, "g": math.sqrt(L_g) * factor}
+
+
+# Paper: Corollary 2
+def corollary_2(
+    *,
+    L_h: float,
+    L_g: float,
+    n: int,
+    eps: float,
+    R: float = 1.0,
+    mu: float = 0.0,
+    delta: float = 0.05,
+) -> Calls:
+    """Corollary 2, partial derivatives of g: n sqrt(L_g-bar ..) ln(1/delta) of them."""
+    factor = accuracy_factor(mu, eps, R)
+    log = log_at_least_1(1.0 / delta)
+    return {"h": math.sqrt(L_h) * factor, "g": n * math.sqrt(L_g) * factor * log}
+
+
+# Paper: Corollary 3
+def corollary_3(
+    *,
+    L_h: float,
+    L_g: float,
+    m: int,
+    eps: float,
+    R: float = 1.0,
+    mu: float = 0.0,
+    delta: float = 0.05,
+) -> Calls:
+    """Corollary 3, gradients of summands: sqrt(m L_g-hat ..), times ln(1/delta) for mu > 0."""
+    factor = accuracy_factor(mu, eps, R)
+    log = log_at_least_1(1.0 / delta) if mu > 0.0 else 1.0
+    return {"h": math.sqrt(L_h) * factor, "g": math.sqrt(m * L_g) * factor * log}
+
+
+def calls(
+    setting: str,
+    *,
+    L_h: float,
+    L_g: float,
+    mu: float = 0.0,
+    eps: float,
+    R: float = 1.0,
+    delta: float = 0.05,
+    n: int | None = None,
+    m: int | None = None,
+    L: float | None = None,
+) -> Calls:
+    r"""Orders of the calls of h and of g's basic oracle that SAE (mu = 0) or R-SAE needs.
+
+    By Corollaries 1 to 3, or by Theorem 1 where the parameter L of the envelope is given. The
+    numbers are orders, with hidden constants set to 1; `geartrain.theory.bound` has the constants.
+
+    Parameters
+    ----------
+    setting : {"full", "coordinate", "finite-sum", "values"}
+        What g is asked for: gradients, partial derivatives (needs `n`), gradients of one of `m`
+        summands, or values (needs `n`). With values Corollary 2 holds with L_g in place of
+        L_g-bar, as the paper notes after it, and two values make one derivative.
+    L_h, L_g : float
+        Smoothness; see the head of this module for L_g in each setting.
+    mu : float
+        Strong convexity of f; 0 for the convex case.
+    eps, R, delta : float
+        Accuracy in f, bound on the distance to the solution, probability of failure.
+    n, m : int, optional
+        Dimension, number of summands.
+    L : float, optional
+        Parameter of the envelope.
+
+    Examples
+    --------
+    >>> import geartrain as gt
+    >>> few = gt.theory.calls("full", L_h=1, L_g=1e4, mu=1e-2, eps=1e-6)
+    >>> round(few["g"] / few["h"])
+    100
+    """
+    check(setting, L_h=L_h, L_g=L_g, mu=mu, eps=eps, R=R, delta=delta, n=n, m=m)
+    size = size_of(setting, n, m)
+    if L is not None:
+        as_positive(L, "L")
+        kappa, tau = basic_oracle(setting, L_g, size)
+        return theorem_1(L_h=L_h, tau_g=tau, kappa_g=kappa, eps=eps, R=R, mu=mu, delta=delta, L=L)
+    if setting == "full":
+        return corollary_1(L_h=L_h, L_g=L_g, eps=eps, R=R, mu=mu)
+    if setting == "finite-sum":
+        return corollary_3(L_h=L_h, L_g=L_g, m=size, eps=eps, R=R, mu=mu, delta=delta)
+    found = corollary_2(L_h=L_h, L_g=L_g, n=size, eps=eps, R=R, mu=mu, delta=delta)
+    return {"h": found["h"], "g": 2.0 * found["g"]} if setting == "values" else found
+
+
+# Paper: Assumption 4
+def basic_oracle(setting: str, L_g: float, size: int) -> tuple[float, float]:
+    """Assumptions 3 and 4: kappa_g and tau_g in each setting.
+
+    (1, sqrt(L_g)), (n, n sqrt(L_g-bar)), (m, sqrt(m L_g-hat)), and (2 n, 2 n sqrt(L_g)) for values.
+    """
+    root = math.sqrt(L_g)
+    if setting == "finite-sum":
+        return float(size), math.sqrt(size) * root
+    per_gradient = 2.0 * size if setting == "values" else float(size)
+    return per_gradient, per_gradient * root
+
+
+def accuracy_factor(mu: float, eps: float, R: float) -> float:
+    """Factor of sqrt(L) in Corollaries 1 to 3: ln(mu R^2/eps)/sqrt(mu), or sqrt(R^2/eps).
+
+    # Deviation: the corollaries print ln(1/eps), short for the ln(mu R^2/eps) of Theorem 1.
+    """
+    if mu > 0.0:
+        return log_at_least_1(mu * R**2 / eps) / math.sqrt(mu)
+    return math.sqrt(R**2 / eps)
+
+
+def log_at_least_1(ratio: float) -> float:
+    """max(1, ln ratio): a logarithm that never makes a number of calls vanish."""
+    return max(1.0, math.log(ratio))

@@ -1,0 +1,202 @@
+"""What a result says is so: success, certificates, messages, the bill."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from geartrain.core.status import ROUNDING, Status
+from geartrain.methods.registry import METHODS
+from runs import sums
+
+# Those that need products, components or mu are tried on problems that have them.
+ANY = sorted(set(METHODS) - {"katyusha", "acd", "similar-newton", "aeg", "catalyst"})
+
+
+@lru_cache
+def soft(seed):
+    """Log-sum-exp of three rows and a quadratic of condition 2e4; x0, x* and f(x0) - f*."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 5))
+    h = gt.LogSumExp(rng.standard_normal((3, n)))
+    U = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    Q = (U * np.geomspace(5e-5, 1.0, n)) @ U.T
+    g = gt.Quadratic((Q + Q.T) / 2, rng.standard_normal(n) * 1e-2)
+    x0 = 3.0 * rng.standard_normal(n)
+    f = h + g
+    x = x0
+    while np.linalg.norm(f.grad(x)) > 1e-11:  # Newton, damped
+        H = g.Q + np.array([h.products(x, e[:, None])[:, 0] for e in np.eye(n)])
+        step = np.linalg.solve(H, -f.grad(x))
+        t = 1.0
+        while f.value(x + t * step) > f.value(x) + 0.25 * t * f.grad(x) @ step and t > 1e-9:
+            t *= 0.5
+        x = x + t * step
+    return h, g, x0, x, f.value(x0) - f.value(x)
+
+
+@pytest.mark.parametrize("method", ANY)
+def test_gap_and_certificate_hold_at_the_returned_point(method):
+    for seed in range(12):
+        h, g, x0, x_star, gap0 = soft(seed)
+        R = float(np.linalg.norm(x0 - x_star)) * (1 + 1e-9)
+        rule = gt.stop.Gap(0.3 * gap0, R=R)
+        stop = gt.stop.any_of(rule, gt.stop.Calls({"h.grad": 150, "g.grad": 5000}))
+        res = gt.minimize(h, g, x0, method=method, stop=stop, mu=0.0)
+        gap = (h + g).value(res.x) - (h + g).value(x_star)
+        assert not res.success or gap <= 0.3 * gap0
+        if res.certificate is not None:
+            assert gap <= res.certificate.bound * (1 + 1e-9) + 1e-12
+        if res.success:
+            assert res.certificate.bound <= 0.3 * gap0
+
+
+@pytest.mark.parametrize("method", ["sae", "r-sae", "sc-sae", "fgm", "lbfgs", "sae-qn", "ms"])
+def test_the_certificate_is_the_smallest_of_the_three(method):
+    h, g, x0, x_star, _ = soft(3)
+    R, mu = 2.0 * float(np.linalg.norm(x0 - x_star)), g.mu
+    stop = gt.stop.any_of(gt.stop.Gap(1e-12, R=R), gt.stop.Calls({"h.grad": 25}))
+    res = gt.minimize(h, g, x0, method=method, stop=stop)
+    slope = np.linalg.norm((h + g).grad(res.x))
+    bounds = [slope**2 / (2 * mu), slope * (np.linalg.norm(res.x - x0) + R)]
+    assert res.grad_norm == pytest.approx(slope, rel=1e-9)
+    assert res.certificate.bound <= min(bounds) * (1 + 1e-9)
+    if method in ("fgm", "lbfgs"):  # they have no weight of their own
+        assert res.certificate.bound == pytest.approx(min(bounds))
+
+
+@pytest.mark.parametrize("method", sorted({*ANY} - {"gmco"}))  # which is not accelerated
+def test_value_gradient_and_certificate_belong_to_x(method):
+    """FGM reports another point than the one whose gradient it knows."""
+    h, g, x0, x_star, gap0 = soft(5)
+    f = h + g
+    target = f.value(x_star) + 1e-2 * gap0
+    for rule in (gt.stop.Value(target), gt.stop.Gradient(rel=1e-2)):
+        stop = gt.stop.any_of(rule, gt.stop.Gap(1e-300, R=1.0), gt.stop.Calls({"g.grad": 9999}))
+        res = gt.minimize(h, g, x0, method=method, stop=stop)
+        assert res.success, res.message
+        assert res.fun == pytest.approx(f.value(res.x), rel=1e-12)
+        slope = np.linalg.norm(f.grad(res.x))
+        if isinstance(rule, gt.stop.Value):
+            assert np.isnan(res.grad_norm) or res.grad_norm == pytest.approx(slope, rel=1e-6)
+        else:
+            assert res.grad_norm == pytest.approx(slope, rel=1e-6)
+            assert slope <= 1e-2 * np.linalg.norm(f.grad(x0)) * (1 + 1e-9)
+        if not np.isnan(res.grad_norm):
+            assert res.certificate.bound <= slope**2 / (2 * g.mu) * (1 + 1e-6)
+
+
+def test_the_assumption_names_what_the_bound_rests_on():
+    h, g, x0, x_star, _ = soft(1)
+    R = 1.5 * float(np.linalg.norm(x0 - x_star))
+    flat = gt.Term(g.value_and_grad, n=g.n, L=g.L)  # no mu
+    stop = gt.stop.any_of(gt.stop.Gap(1e-9, R=R), gt.stop.Calls({"h.grad": 6}))
+    res = gt.minimize(h, flat, x0, method=gt.AFB(), stop=stop)
+    assert res.certificate.assumption == f"|x0 - x*| <= {R:g}, f convex, L_h is term"
+    res = gt.minimize(h, flat, x0, method=gt.SAE(), stop=stop)
+    assert res.certificate.assumption == f"|x0 - x*| <= {R:g}, f convex"
+
+
+def test_a_gap_by_mu_certifies_with_that_mu():
+    h, g, x0, x_star, _ = soft(2)
+    plain = [gt.Term(t.value_and_grad, n=t.n, L=t.L) for t in (h, g)]
+    res = gt.minimize(*plain, x0, method="sae", stop=gt.stop.Gap(1e-2, mu=g.mu))
+    gap = (h + g).value(res.x) - (h + g).value(x_star)
+    assert res.success and gap <= res.certificate.bound <= 1e-2 * (1 + 1e-9)
+    assert "mu is given" in res.certificate.assumption
+
+
+# Stalled ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["auto", "sc-sae", "lbfgs"])
+def test_rounding_is_said_only_where_it_is_shown(method):
+    """h = f - f_1, far from convex: no run may blame rounding far from the optimum."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        A = rng.standard_normal((40, 12))
+        y = np.sign(rng.standard_normal(40))
+        f, f_1 = gt.LinearModel(A, y, l2=1e-4), gt.LinearModel(A[:5], y[:5])
+        x0 = 3.0 * rng.standard_normal(12)
+        stop = gt.stop.any_of(gt.stop.Gradient(rel=1e-9), gt.stop.Calls({"h.grad": 400}))
+        res = gt.minimize(f - f_1, f_1, x0, method=method, stop=stop)
+        slope = np.linalg.norm(f.grad(res.x))
+        if res.status is Status.STALLED and res.message.startswith(ROUNDING):
+            assert slope <= 1e-10 * (1 + np.linalg.norm(f_1.grad(res.x)))
+        assert (res.status is Status.STALLED) == ("further progress" in res.message), res.message
+
+
+def test_a_wrong_gradient_is_not_called_rounding():
+    """The gradient has the wrong sign: every line search fails at once."""
+    h = gt.Term(value=lambda x: float(x @ x), grad=lambda x: -2.0 * x, n=3, L=2.0)
+    for method in ("lbfgs", "sae-qn", "auto"):
+        res = gt.minimize(h, gt.Quadratic(np.eye(3)), np.ones(3), method=method, max_iter=200)
+        assert not res.success and not res.message.startswith(ROUNDING)
+
+
+# The bill ---------------------------------------------------------------------------------
+
+
+class Counting:
+    """A term whose answers are counted here, too: `kinds` are those that it gives."""
+
+    def __init__(self, term, *kinds):
+        self.n, self.L, self.mu, self.asked = term.n, term.L, term.mu, {}
+        for kind in kinds:
+            setattr(self, kind, self._counted(kind, getattr(term, kind)))
+
+    def _counted(self, kind, fn):
+        key = "grad" if kind == "value_and_grad" else kind
+        self.asked[key] = 0
+
+        def ask(x):
+            self.asked[key] += 1
+            return fn(x)
+
+        return ask
+
+
+@pytest.mark.parametrize("kinds", [("value", "grad"), ("value_and_grad",), ("grad",)])
+@pytest.mark.parametrize("method", ["auto", *ANY])
+def test_every_call_is_on_the_bill(method, kinds):
+    h, g = sums()
+    h, g = Counting(h, *kinds), Counting(g, *kinds)
+    if method == "lbfgs" and kinds == ("grad",):
+        return
+    res = gt.minimize(h, g, np.ones(8), method=method, tol=1e-4)
+    assert res.success and np.isnan(res.fun) == (kinds == ("grad",))
+    for name, term in (("h", h), ("g", g)):
+        assert {kind: res.calls[f"{name}.{kind}"] for kind in term.asked} == term.asked
+    # what was asked for res.fun is in the last row, and res.state goes on without it
+    assert {key: res.history[key][-1] for key in res.calls} == res.calls
+
+
+def test_the_plan_counts_values_too():
+    quadratic = gt.Quadratic(np.diag([1.0, 5.0]), np.ones(2))
+    g = gt.Term(value=quadratic.value, L=5.0, n=2)
+    res = gt.minimize(gt.Quadratic(np.eye(2)), g, np.ones(2), tol=1e-3)
+    asked = res.calls["g.value"]
+    assert asked > 50 and f"{asked} values of g at" in res.plan
+    res = gt.minimize(gt.Quadratic(np.eye(2)), g, np.ones(2), tol=1e-3, prices={"g.value": 0.5})
+    total = res.calls["h.grad"] + 0.5 * res.calls["g.value"]
+    assert f"{res.calls['g.value']} values of g at 0.5 = {total:.4g}" in res.plan
+
+
+@pytest.mark.parametrize("method", ["auto", "sae"])
+@pytest.mark.parametrize(
+    ("prices", "error", "message"),
+    [
+        ({"h": 3}, ValueError, r"unknown key 'h'; the keys are h\.grad, .*g\.grad"),
+        ({"foo": 1}, ValueError, "unknown key 'foo'; the keys are h"),
+        ({"h.grad": 1.0, "h.gradient": 2.0}, ValueError, "unknown key 'h.gradient'"),
+        ([1, 2], TypeError, r"prices must be a dict such as .* got \[1, 2\]; its keys are h"),
+        ({"h.grad": 0.0}, ValueError, "the price of 'h.grad' must be positive, got 0"),
+        ({"h.grad": "dear"}, TypeError, "the price of 'h.grad' must be a number"),
+    ],
+)
+def test_prices_are_checked(method, prices, error, message):
+    with pytest.raises(error, match=message):
+        gt.minimize(*sums(), method=method, prices=prices)

@@ -1,0 +1,478 @@
+"""Small hostile problems, each with its reference; the same number gives the same problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import geartrain as gt
+from hostile import reference as ref
+from hostile.reference import LD, ld, size
+
+QUESTIONS = {
+    "value": "value",
+    "grad": "grad",
+    "value_and_grad": "grad",
+    "component": "component",
+    "coord": "coord",
+    "prox": "prox",
+    "products": "product",
+}
+CONSTANTS = ("n", "L", "mu", "convex", "L_coord", "L_components", "n_components", "noise")
+
+
+class RanAway(BaseException):
+    """A run asked so often that it would never have ended."""
+
+
+class Asked:
+    """A term behind a counter of its own, which answers what the term answers."""
+
+    def __init__(self, term: Any, most: int = 20_000) -> None:
+        self.term, self.most = term, most
+        self.calls = dict.fromkeys([*QUESTIONS.values(), "product"], 0)
+        for name in CONSTANTS:
+            if hasattr(term, name):
+                setattr(self, name, getattr(term, name))
+        for question, kind in QUESTIONS.items():
+            if callable(getattr(term, question, None)):
+                setattr(self, question, self._counted(getattr(term, question), kind))
+
+    def _counted(self, answer: Callable[..., Any], kind: str) -> Callable[..., Any]:
+        def ask(x: Any, *more: Any) -> Any:
+            self.calls[kind] += more[0].shape[1] if kind == "product" else 1
+            if self.calls[kind] > self.most:
+                raise RanAway
+            return answer(x, *more)
+
+        return ask
+
+
+@dataclass
+class Case:
+    """A problem, how to call the library on it, and what is true of it."""
+
+    name: str
+    h: Callable[[], Any]  # makes the term that the library is given
+    g: Callable[[], Any]
+    ref_h: ref.Function
+    ref_g: ref.Function
+    x0: Any
+    start: np.ndarray  # x0 as the library should understand it
+    convex: bool = True  # f is convex, finite everywhere, and its gradients are its own
+    unbounded: bool = False  # f has no minimum
+    options: dict[str, Any] = field(default_factory=dict)  # of minimize
+    wrong_mu: bool = False  # a constant of strong convexity that was given is too large
+    wrong_L: bool = False  # a constant of smoothness is wrong
+    refused: bool = False  # the input is to be refused
+    raised: type[BaseException] | None = None  # what an oracle raises
+    twin: Callable[[], tuple[Any, Any]] | None = None  # terms that must give the same run
+
+    @property
+    def f(self) -> ref.Function:
+        return self.ref_h + self.ref_g
+
+    def noise(self, x: Any) -> tuple[Any, Any]:
+        """Rounding error of f and of |grad f| as the library can know them at x."""
+        h, g = self.ref_h, self.ref_g
+        value = h.noise_value(x) + g.noise_value(x)
+        value += ref.SAFETY * ref.EPS * (abs(h.value(x)) + abs(g.value(x)))
+        grad = h.noise_grad(x) + g.noise_grad(x)
+        grad = grad + ref.SAFETY * ref.EPS * (np.abs(h.grad(x)) + np.abs(g.grad(x)))
+        return value, size(grad)
+
+    @cached_property
+    def minimiser(self) -> Any:
+        """The best point the reference finds; None where there is no minimum to speak of."""
+        if not self.convex or self.unbounded:
+            return None
+        with np.errstate(all="ignore"):
+            return ref.minimise(self.f, ld(self.start))
+
+
+class Dice:
+    """Draws for one case."""
+
+    def __init__(self, k: int) -> None:
+        self.rng = np.random.default_rng((1404, k))
+        self.n = int(self.rng.integers(1, 6))
+
+    def power(self, low: float, high: float) -> float:
+        return 10.0 ** float(self.rng.uniform(low, high))
+
+    def pick(self, *choices: Any) -> Any:
+        return choices[int(self.rng.integers(len(choices)))]
+
+    def normal(self, *shape: int) -> np.ndarray:
+        return self.rng.standard_normal(shape or (self.n,))
+
+    def spectrum(self, condition: float, scale: float = 1.0) -> np.ndarray:
+        """A symmetric matrix with eigenvalues from scale/condition to scale."""
+        values = scale * np.logspace(-np.log10(condition), 0.0, self.n)
+        if self.n == 1 or self.rng.random() < 0.3:
+            return np.diag(self.rng.permutation(values))
+        U = np.linalg.qr(self.normal(self.n, self.n))[0]
+        Q = (U * values) @ U.T
+        return 0.5 * (Q + Q.T)
+
+    def quadratic(self, condition: float, scale: float = 1.0, b: Any = None) -> Any:
+        """The term and its reference."""
+        Q = self.spectrum(condition, scale)
+        b = scale * self.normal() if b is None else b
+        return both_quadratic(Q, b)
+
+    def logistic(self, m: int, l2: float, separable: bool = False, scale: float = 1.0) -> Any:
+        A = scale * self.normal(m, self.n)
+        truth = A @ self.normal()
+        y = np.where((truth if separable else truth + self.normal(m)) > 0.0, 1.0, -1.0)
+        return (lambda: gt.LinearModel(A, y, loss="logistic", l2=l2)), ref.Logistic(A, y, l2)
+
+    def log_sum_exp(self, rows: int, scale: float) -> Any:
+        A = scale * self.normal(rows, self.n)
+        c = self.pick(np.zeros(self.n), A.mean(axis=0))
+        return (lambda: gt.LogSumExp(A, c)), ref.LogSumExp(A, c)
+
+
+def both_quadratic(Q: np.ndarray, b: np.ndarray) -> Any:
+    return (lambda: gt.Quadratic(Q, b)), ref.Quadratic(Q, b)
+
+
+def plain(function: ref.Function, **constants: Any) -> Callable[[], Any]:
+    """A user's own term: the reference rounded to float64, value and gradient in one call."""
+
+    def value_and_grad(x: Any) -> tuple[float, Any]:
+        with np.errstate(all="ignore"):
+            z = ld(x)
+            return float(function.value(z)), np.asarray(function.grad(z), dtype=np.float64)
+
+    return lambda: gt.Term(value_and_grad, **constants)
+
+
+# Kinds ------------------------------------------------------------------------------------
+
+
+def conditioned(d: Dice) -> dict[str, Any]:
+    h, ref_h = d.quadratic(d.power(6, 14), d.power(-3, 3))
+    g, ref_g = d.quadratic(d.power(6, 14), d.power(-3, 3))
+    return {"h": h, "g": g, "ref_h": ref_h, "ref_g": ref_g}
+
+
+def separable(d: Dice) -> dict[str, Any]:
+    h, ref_h = d.logistic(12, 0.0, separable=True, scale=d.power(-1, 2))
+    Q = d.power(-10, -1) * np.eye(d.n)
+    g, ref_g = both_quadratic(Q, np.zeros(d.n))
+    return exchange(d, h, g, ref_h, ref_g)
+
+
+def cold(d: Dice) -> dict[str, Any]:
+    h, ref_h = d.log_sum_exp(3, d.pick(1.0, 3.0, d.power(0, 4)))
+    g, ref_g = d.quadratic(d.pick(2e4, 1e8), 1.0)
+    return {**exchange(d, h, g, ref_h, ref_g), "start": 3.0 * d.normal()}
+
+
+def exchange(d: Dice, h: Any, g: Any, ref_h: Any, ref_g: Any) -> dict[str, Any]:
+    if d.rng.random() < 0.5:
+        h, g, ref_h, ref_g = g, h, ref_g, ref_h
+    return {"h": h, "g": g, "ref_h": ref_h, "ref_g": ref_g}
+
+
+def scales(d: Dice) -> dict[str, Any]:
+    """f of size 10^+-150, or x, or both; the two terms alike or far apart."""
+    f, unit = d.power(-150, 150), d.pick(1.0, d.power(-60, 60))
+    other = d.pick(f, f, f * d.power(-8, 8))
+    Q_h, Q_g = (d.spectrum(d.power(0, 4), s / unit**2) for s in (f, other))
+    h, ref_h = both_quadratic(Q_h, f / unit * d.normal())
+    g, ref_g = both_quadratic(Q_g, other / unit * d.normal())
+    parts = {"h": h, "g": g, "ref_h": ref_h, "ref_g": ref_g}
+    return {**parts, "start": unit * d.pick(5.0 * np.ones(d.n), d.normal(), np.zeros(d.n))}
+
+
+def zero(d: Dice) -> dict[str, Any]:
+    none = both_quadratic(np.zeros((d.n, d.n)), np.zeros(d.n))
+    some = d.pick(none, d.quadratic(d.power(0, 6)), d.logistic(8, 1e-2))
+    return exchange(d, none[0], some[0], none[1], some[1])
+
+
+def constant(d: Dice) -> dict[str, Any]:
+    c = d.pick(0.0, -3.0, 1e12)
+    function = ref.Constant(c)
+    none = plain(function, n=d.n, L=d.pick(None, 1e-3, 1.0)), function
+    some = d.pick(d.quadratic(d.power(0, 6)), d.logistic(8, 1e-2))
+    return exchange(d, none[0], some[0], none[1], some[1])
+
+
+def linear(d: Dice) -> dict[str, Any]:
+    slope = both_quadratic(np.zeros((d.n, d.n)), d.power(-3, 3) * d.normal())
+    if d.rng.random() < 0.25:
+        other = both_quadratic(np.zeros((d.n, d.n)), d.normal())
+        parts = exchange(d, slope[0], other[0], slope[1], other[1])
+        return {**parts, "unbounded": True}
+    some = d.pick(d.quadratic(d.power(0, 6)), d.logistic(8, 1e-2))
+    return exchange(d, slope[0], some[0], slope[1], some[1])
+
+
+def deficient(d: Dice) -> dict[str, Any]:
+    """Quadratics that are flat in a common direction; b has a part along it in some."""
+    n = d.n = max(d.n, 2)
+    # Exact zeros: whole rows and columns, and a difference of coordinates.
+    B = np.round(8.0 * d.normal(n - 1, n - 1)) / 8.0
+    Q_h, Q_g = np.zeros((n, n)), np.zeros((n, n))
+    Q_h[:-1, :-1] = B @ B.T
+    Q_g[:-1, :-1] = np.diag(np.arange(n - 1.0))
+    b_h, b_g = np.append(Q_h[:-1, :-1] @ d.normal(n - 1), 0.0), np.zeros(n)
+    unbounded = bool(d.rng.random() < 0.3)
+    if unbounded:
+        b_g[-1] = d.pick(1.0, -1e-3)
+    h, ref_h = both_quadratic(Q_h, b_h)
+    g, ref_g = both_quadratic(Q_g, b_g)
+    return {**exchange(d, h, g, ref_h, ref_g), "unbounded": unbounded}
+
+
+def infinite(d: Dice) -> dict[str, Any]:
+    """A logarithmic barrier, which answers with infinity or NaN outside its domain."""
+    edge = d.power(-2, 1)
+    function = ref.Barrier(d.power(-3, 0), edge)
+    inside = plain(function, n=d.n, L=d.pick(None, None, 1e4 / edge**2))
+    some = d.quadratic(d.power(0, 4))
+    parts = exchange(d, inside, some[0], function, some[1])
+    return {**parts, "start": np.abs(d.normal()) * d.pick(1.0, 1e-2), "convex": False}
+
+
+def jumping(d: Dice) -> dict[str, Any]:
+    """A gradient that jumps, though the term says that it is smooth."""
+    function = ref.Absolute(d.power(-2, 1), d.pick(np.zeros(d.n), d.normal()))
+    jump = plain(function, n=d.n, L=d.pick(None, 1.0, 100.0))
+    some = d.quadratic(d.power(0, 4))
+    return {**exchange(d, jump, some[0], function, some[1]), "wrong_L": True}
+
+
+def wrong_gradient(d: Dice) -> dict[str, Any]:
+    honest = d.pick(d.quadratic(d.power(0, 3)), d.logistic(8, 1e-2))[1]
+    factor = d.pick(-np.ones(d.n), 2.0 * np.ones(d.n), np.append(np.ones(d.n - 1), 0.0))
+    function = ref.Lying(honest, factor, d.pick(np.zeros(d.n), 0.1 * d.normal()))
+    liar = plain(function, n=d.n, L=d.pick(None, 10.0))
+    some = d.quadratic(d.power(0, 3))
+    return {**exchange(d, liar, some[0], function, some[1]), "convex": False}
+
+
+def non_convex(d: Dice) -> dict[str, Any]:
+    function = ref.Wave(d.power(-1, 1))
+    bent = plain(function, n=d.n, L=2.0 * function.weight, convex=d.pick(True, False))
+    some = d.quadratic(d.power(0, 3))
+    parts = exchange(d, bent, some[0], function, some[1])
+    return {**parts, "convex": False, "start": 3.0 * d.normal()}
+
+
+def shards(d: Dice) -> dict[str, Any]:
+    """h = f - f_1, which is not convex, though f is; said or not said."""
+    m, first, l2 = 40, d.pick(3, 5, 10), d.power(-5, -1)
+    A = d.normal(m, d.n)
+    y = np.where(A @ d.normal() + d.normal(m) > 0.0, 1.0, -1.0)
+    ref_h = ref.Logistic(A, y, l2) + (-1.0) * ref.Logistic(A[:first], y[:first])
+    ref_g = ref.Logistic(A[:first], y[:first])
+
+    def h() -> Any:
+        whole = gt.LinearModel(A, y, loss="logistic", l2=l2)
+        return whole - gt.LinearModel(A[:first], y[:first], loss="logistic")
+
+    def unsaid() -> Any:
+        term = h()
+        return gt.Term(term.value_and_grad, n=d.n, L=d.pick(None, term.L))
+
+    parts = {"h": d.pick(h, unsaid), "ref_h": ref_h, "ref_g": ref_g}
+    parts["g"] = lambda: gt.LinearModel(A[:first], y[:first], loss="logistic")
+    return {**parts, "start": 3.0 * d.normal()}
+
+
+def wrong_constants(d: Dice) -> dict[str, Any]:
+    d.n = max(d.n, 2)
+    h, ref_h = d.pick(d.quadratic(d.power(0, 4)), d.logistic(8, 1e-2))
+    g, ref_g = d.quadratic(d.power(0, 4), d.power(-2, 2))
+    out = {"h": h, "g": g, "ref_h": ref_h, "ref_g": ref_g}
+    which = d.pick("L_h", "L_g", "mu")
+    if which == "mu":
+        smallest = float(np.linalg.eigvalsh(ref_g.Q)[0])
+        return {**out, "options": {"mu": 30.0 * smallest}, "wrong_mu": True}
+    term = h() if which == "L_h" else g()
+    return {**out, "options": {which: term.L * d.pick(1e-3, 0.1, 0.5, 1e3)}, "wrong_L": True}
+
+
+def one_variable(d: Dice) -> dict[str, Any]:
+    d.n = 1
+    h, ref_h = d.pick(d.quadratic(1.0, d.power(-6, 6)), d.log_sum_exp(2, d.power(-1, 2)))
+    g, ref_g = d.pick(d.quadratic(1.0, d.power(-6, 6)), d.logistic(4, 1e-3))
+    return {"h": h, "g": g, "ref_h": ref_h, "ref_g": ref_g}
+
+
+ODD_STARTS: dict[str, Callable[[np.ndarray], Any]] = {
+    "list": lambda x: [float(v) for v in x],
+    "tuple": lambda x: tuple(float(v) for v in x),
+    "float32": lambda x: x.astype(np.float32),
+    "float16": lambda x: x.astype(np.float16),
+    "long double": lambda x: x.astype(LD),
+    "big-endian": lambda x: x.astype(">f8"),
+    "reversed view": lambda x: x[::-1].copy()[::-1],
+    "strided view": lambda x: np.repeat(x, 3)[::3],
+    "read-only": lambda x: _frozen(x),
+    "integers": lambda x: np.round(x).astype(np.int64),
+    "booleans": lambda x: x > 0.0,
+}
+REFUSED_STARTS: dict[str, Callable[[np.ndarray], Any]] = {
+    "masked": lambda x: np.ma.masked_array(x, mask=x > 0.0),
+    "dates": lambda x: np.full(x.size, np.datetime64("2020-01-01")),
+    "strings": lambda x: np.full(x.size, "1.0"),
+    "complex": lambda x: x + 0j,
+    "objects": lambda x: np.array([None] * x.size),
+    "matrix": lambda x: np.vstack([x, x]),
+    "nan": lambda x: np.full(x.size, np.nan),
+    "too long": lambda x: np.append(x, 1.0),
+    "empty": lambda x: np.empty(0),
+}
+
+
+def _frozen(x: np.ndarray) -> np.ndarray:
+    out = x.copy()
+    out.flags.writeable = False
+    return out
+
+
+def odd_start(d: Dice) -> dict[str, Any]:
+    h, ref_h = d.quadratic(d.power(0, 4))
+    g, ref_g = d.logistic(8, 1e-2)
+    out: dict[str, Any] = {"h": h, "g": g, "ref_h": ref_h, "ref_g": ref_g}
+    refused = bool(d.rng.random() < 0.4)
+    kinds = REFUSED_STARTS if refused else ODD_STARTS
+    name = d.pick(*kinds)
+    x0 = kinds[name](3.0 * d.normal())
+    start = np.zeros(d.n) if refused else np.array(x0, dtype=np.float64)
+    return {**out, "x0": x0, "start": start, "refused": refused, "detail": name}
+
+
+class Single(ref.Lying):
+    """The honest function, answered in single precision."""
+
+    convex = True
+
+    def __init__(self, honest: ref.Function, n: int) -> None:
+        super().__init__(honest, np.ones(n), np.zeros(n))
+
+    def hessian(self, x: Any) -> Any:
+        return self.honest.hessian(x)
+
+    def noise_grad(self, x: Any) -> Any:
+        return self.honest.noise_grad(x) + LD(2.0**-23) * np.abs(self.honest.grad(x))
+
+
+def _reused() -> Callable[[Any], Any]:
+    buffer: list[Any] = []
+
+    def same_array(grad: np.ndarray) -> np.ndarray:
+        if not buffer:
+            buffer.append(np.empty_like(grad))
+        buffer[0][:] = grad
+        return buffer[0]
+
+    return same_array
+
+
+ODD_ANSWERS: dict[str, Callable[[], Callable[[Any], Any]]] = {
+    "reused buffer": _reused,
+    "list": lambda: lambda grad: [float(v) for v in grad],
+    "read-only": lambda: _frozen,
+    "strided view": lambda: lambda grad: np.repeat(grad, 2)[::2],
+    "big-endian": lambda: lambda grad: grad.astype(">f8"),
+    "float32": lambda: lambda grad: grad.astype(np.float32),
+    "row": lambda: lambda grad: grad[None, :],
+    "too short": lambda: lambda grad: grad[:-1],
+    "complex": lambda: lambda grad: grad + 1j,
+    "None": lambda: lambda grad: None,
+    "writes into x": lambda: lambda grad: grad,
+}
+REFUSED_ANSWERS = {"row", "too short", "complex", "None", "writes into x"}
+
+
+def odd_answer(d: Dice) -> dict[str, Any]:
+    """A term of the user's whose gradient is an odd array, or that writes where it must not."""
+    honest, ref_h = d.quadratic(d.power(0, 3))
+    g, ref_g = d.quadratic(d.power(0, 3))
+    name = d.pick(*ODD_ANSWERS)
+
+    def make(twisted: bool) -> Any:
+        term, twist = honest(), ODD_ANSWERS[name]() if twisted else np.array
+
+        def value_and_grad(x: Any) -> Any:
+            value, grad = term.value_and_grad(x)
+            if twisted and name == "writes into x":
+                x *= 0.5
+            return value, twist(grad)
+
+        return gt.Term(value_and_grad, n=d.n, L=term.L, mu=term.mu)
+
+    out = {"h": lambda: make(True), "g": g, "ref_h": ref_h, "ref_g": ref_g, "detail": name}
+    if name in REFUSED_ANSWERS:
+        return {**out, "refused": True}
+    if name == "float32":
+        return {**out, "ref_h": Single(ref_h, d.n), "convex": False}
+    return {**out, "twin": lambda: (make(False), g())}
+
+
+def failing(d: Dice) -> dict[str, Any]:
+    """An oracle that raises an error, or is interrupted, at a random call."""
+    h, ref_h = d.quadratic(d.power(1, 5))
+    g, ref_g = d.quadratic(d.power(1, 5))
+    raised = d.pick(KeyboardInterrupt, OSError)
+    left = [int(d.rng.integers(1, 12))]
+
+    def make(honest: Callable[[], Any]) -> Any:
+        term = honest()
+
+        def value_and_grad(x: Any) -> Any:
+            left[0] -= 1
+            if left[0] == 0:
+                raise raised("the simulator is down")
+            return term.value_and_grad(x)
+
+        return gt.Term(value_and_grad, n=d.n, L=term.L, mu=term.mu)
+
+    if d.rng.random() < 0.5:
+        return {"h": lambda: make(h), "g": g, "ref_h": ref_h, "ref_g": ref_g, "raised": raised}
+    return {"h": h, "g": lambda: make(g), "ref_h": ref_h, "ref_g": ref_g, "raised": raised}
+
+
+KINDS: dict[str, Callable[[Dice], dict[str, Any]]] = {
+    "conditioned": conditioned,
+    "separable": separable,
+    "cold": cold,
+    "scales": scales,
+    "zero": zero,
+    "constant": constant,
+    "linear": linear,
+    "deficient": deficient,
+    "infinite": infinite,
+    "jumping": jumping,
+    "wrong gradient": wrong_gradient,
+    "non-convex": non_convex,
+    "shards": shards,
+    "wrong constants": wrong_constants,
+    "one variable": one_variable,
+    "odd start": odd_start,
+    "odd answer": odd_answer,
+    "failing": failing,
+}
+
+
+def case(kind: str, k: int) -> Case:
+    """Case k of a kind."""
+    d = Dice(1000 * list(KINDS).index(kind) + k)
+    parts = KINDS[kind](d)
+    detail = parts.pop("detail", "")
+    start = parts.pop("start", None)
+    if start is None:
+        start = d.pick(np.zeros(d.n), 3.0 * d.normal(), d.normal())
+    x0 = parts.pop("x0", start)
+    name = f"{kind} {k}" + (f" ({detail})" if detail else "")
+    return Case(name, x0=x0, start=np.asarray(start, dtype=np.float64), **parts)

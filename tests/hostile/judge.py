@@ -1,0 +1,353 @@
+"""One run of a method on a hostile problem, and everything that was false about it."""
+
+from __future__ import annotations
+
+import linecache
+import math
+import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import geartrain as gt
+from geartrain.core.status import Status
+from geartrain.methods.registry import METHODS
+from hostile.generator import KINDS, Asked, RanAway, case
+from hostile.reference import LD, ld, size
+
+NAMES = ("auto", *METHODS)
+RULES = ("gradient", "gradient", "distance", "value", "strong convexity")
+TOL = 1e-6
+LIBRARY = Path(gt.__file__).parent
+HANG = 30.0  # seconds of the processor, where a run of the tests takes hundredths
+# These promise that no point they report is above f(x0), not only the last one.
+DESCENT = ("auto", "sae-qn", "lbfgs")
+
+
+class Hang(BaseException):
+    """The processor was busy for far too long."""
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """Something false."""
+
+    what: str  # the kind, by which they are counted
+    method: str
+    case: str
+    told: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.method} on {self.case}: {self.told}"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run may ask; the tests of every day are content with little."""
+
+    h: int = 25
+    g: int = 200
+    iterations: int = 60
+
+    def rule(self) -> Any:
+        return gt.stop.Calls({"h.grad": self.h, "g.grad": self.g})
+
+
+@contextmanager
+def watchdog() -> Iterator[None]:
+    """Ends what spins without asking; the time is the processor's, not the clock's."""
+
+    def bark(*_: Any) -> None:
+        raise Hang
+
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, bark)
+    signal.setitimer(signal.ITIMER_VIRTUAL, HANG)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+class Trial:
+    """A run of one method on one case, judged."""
+
+    def __init__(self, kind: str, k: int, method: str, budget: Budget) -> None:
+        self.case, self.method, self.budget = case(kind, k), method, budget
+        self.complaints: list[Complaint] = []
+        self.seen: list[np.ndarray] = []
+        rng = np.random.default_rng((714, list(KINDS).index(kind), k))
+        # One case in four shows the library its own terms, the others a counter around them.
+        self.bare = bool(rng.random() < 0.25)
+        self.rule_name, self.rule = self._rule(RULES[int(rng.integers(len(RULES)))])
+        # Given, because measured prices differ from run to run.
+        self.prices = {"h.grad": float(rng.choice([1, 10, 100])), "g.grad": 1.0}
+
+    def complain(self, what: str, told: str = "") -> None:
+        self.complaints.append(Complaint(what, self.method, self.case.name, told))
+
+    def _rule(self, name: str) -> tuple[str, Any]:
+        """The gradient mostly; a bound on the gap or a value where the reference can judge it."""
+        c = self.case
+        gradient = "gradient", gt.stop.Gradient(rel=TOL)
+        if name == "gradient" or c.minimiser is None or c.refused or c.raised is not None:
+            return gradient
+        f0, low = c.f.value(ld(c.start)), c.f.value(c.minimiser)
+        gap, R = float(f0 - low), float(size(ld(c.start) - c.minimiser))
+        if not (math.isfinite(gap) and math.isfinite(R) and gap > 0.0 and R > 0.0):
+            return gradient
+        if name == "distance":
+            return name, gt.stop.Gap(0.3 * gap, R=1.001 * R)
+        if name == "value":
+            target = float(low + LD(0.1) * (f0 - low))
+            return (name, gt.stop.Value(target)) if math.isfinite(target) else gradient
+        mu = c.ref_h.mu + c.ref_g.mu
+        return (name, gt.stop.Gap(1e-3 * gap, mu=mu)) if mu > 0.0 else gradient
+
+    # The run ----------------------------------------------------------------------------
+
+    def judge(self) -> list[Complaint]:
+        """Run, and say what was false."""
+        x0 = self.case.x0
+        before = np.array(x0, copy=True) if isinstance(x0, np.ndarray) else None
+        with warnings.catch_warnings(record=True) as leaked, watchdog():
+            warnings.simplefilter("always")
+            try:
+                res = self._run()
+            except RanAway:
+                return self._add("budget ignored", "asked more than 20,000 times")
+            except Hang:
+                return self._add("hang", f"more than {HANG:g} s of the processor")
+            except KeyboardInterrupt:
+                return self._add("interrupt escaped", "KeyboardInterrupt came through")
+            except Exception as error:
+                res = self._judge_error(error)
+        for warning in leaked:
+            self.complain("warning leaked", f"{warning.category.__name__}: {warning.message}")
+        if before is not None and not _same(before, x0):
+            self.complain("x0 changed")
+        if res is not None:
+            with np.errstate(all="ignore"):
+                self._judge_result(res)
+        return self.complaints
+
+    def _add(self, what: str, told: str) -> list[Complaint]:
+        self.complain(what, told)
+        return self.complaints
+
+    def _terms(self) -> tuple[Any, Any]:
+        h, g = self.case.h(), self.case.g()
+        return (h, g) if self.bare else (Asked(h), Asked(g))
+
+    def _run(self, terms: tuple[Any, Any] | None = None) -> Any:
+        self.h, self.g = self._terms() if terms is None else terms
+        more: dict[str, Any] = {"callback": self.seen.append} if self.method in DESCENT else {}
+        if self.method == "auto":
+            more["prices"] = self.prices
+        return gt.minimize(
+            self.h,
+            self.g,
+            self.case.x0,
+            method=self.method,
+            stop=gt.stop.any_of(self.rule, self.budget.rule()),
+            max_iter=self.budget.iterations,
+            **more,
+            **self.case.options,
+        )
+
+    def _judge_error(self, error: Exception) -> Any:
+        """Complain about an error unless it is a sentence of the library's or the user's own."""
+        c = self.case
+        if c.raised is not None and isinstance(error, c.raised):
+            if getattr(error, "partial_result", None) is None:
+                self.complain("nothing kept", "the error carries no partial_result")
+            return None
+        tb = error.__traceback__
+        while tb is not None and tb.tb_next is not None:
+            tb = tb.tb_next
+        assert tb is not None
+        file, line = tb.tb_frame.f_code.co_filename, tb.tb_lineno
+        if "read-only" in str(error) and "writes into x" in c.name:
+            return None
+        ours = Path(file).is_relative_to(LIBRARY)
+        stated = ours and is_raise(file, line)
+        if not (stated and isinstance(error, (TypeError, ValueError)) and " " in str(error)):
+            where = f"{Path(file).name}:{line}"
+            self.complain("raw exception", f"{type(error).__name__}: {error} ({where})")
+        return None
+
+    # The judgement ----------------------------------------------------------------------
+
+    def _judge_result(self, res: Any) -> None:
+        c = self.case
+        if c.refused:
+            return self.complain("accepted", "the input is to be refused")
+        if c.raised is KeyboardInterrupt and res.status != Status.INTERRUPTED:
+            left = "unless it ended before"
+            if not (res.success or res.status in (Status.BUDGET, Status.MAX_ITER, Status.STALLED)):
+                self.complain("interrupt lost", f"{res.status.name} {left}")
+        if not self._judge_form(res):
+            return
+        x, x0 = ld(res.x), ld(c.start)
+        noise_f, noise_grad = c.noise(x)
+        grad, grad0 = size(c.f.grad(x)), size(c.f.grad(x0))
+        value, value0 = c.f.value(x), c.f.value(x0)
+        self._judge_numbers(res, value, grad, noise_f, noise_grad)
+        noise_f0, noise_grad0 = c.noise(x0)
+        if res.success:
+            self._judge_success(res, x, value, grad, grad0, noise_f, noise_grad, noise_grad0)
+        if c.convex:
+            self._judge_climb(res, value0, noise_f0)
+        self._judge_certificate(res, x, value, grad, noise_f, noise_grad)
+        self._judge_stall(res, x, value, grad, noise_f, noise_grad)
+        self._judge_counts(res)
+        if c.twin is not None:
+            self._judge_twin(res)
+
+    def _judge_form(self, res: Any) -> bool:
+        """Whether the result can be judged at all."""
+        x = res.x
+        if not isinstance(x, np.ndarray) or x.shape != self.case.start.shape:
+            self.complain("form", f"x is {x!r:.60}")
+            return False
+        if not np.isfinite(x).all():
+            self.complain("not finite", f"x = {x}")
+            return False
+        if res.success != (res.status == Status.CONVERGED):
+            self.complain("form", f"success {res.success} with {res.status!r}")
+        if not (isinstance(res.message, str) and len(res.message) > 10):
+            self.complain("form", f"message {res.message!r}")
+        return True
+
+    def _judge_numbers(self, res: Any, value: Any, grad: Any, noise_f: Any, noise: Any) -> None:
+        """`fun` and `grad_norm` belong to `x`."""
+        known = not math.isnan(res.fun) and np.isfinite(value) and abs(value) < 1e300
+        if known and abs(ld(res.fun) - value) > 4 * noise_f:
+            self.complain("fun is not f(x)", f"{res.fun!r} against {value}")
+        told = res.grad_norm
+        if not math.isnan(told) and 1e-300 < grad < 1e300 and abs(ld(told) - grad) > 4 * noise:
+            self.complain("grad_norm is not |grad f(x)|", f"{told!r} against {grad}")
+
+    def _judge_success(
+        self, res: Any, x: Any, value: Any, grad: Any, grad0: Any, noise_f: Any, *noises: Any
+    ) -> None:
+        noise, noise0 = noises
+        if self.rule_name == "gradient":
+            allowed = LD(TOL) * (grad0 + noise0) * LD(1 + 1e-9) + noise
+            if grad > allowed:
+                self.complain("false success", f"|grad f| = {grad:.3g}, allowed {allowed:.3g}")
+            return
+        if self.rule_name == "value":
+            if value > LD(self.rule.target) + noise_f:
+                self.complain("false success", f"f = {value}, target {self.rule.target}")
+            return
+        if self.case.wrong_mu:
+            return
+        gap = value - self.case.f.value(self.case.minimiser)
+        slack = noise_f + self._slack(x, grad, noise)
+        if gap > LD(self.rule.eps) * LD(1 + 1e-9) + slack:
+            self.complain("false success", f"gap {gap:.3g}, eps {self.rule.eps:.3g}")
+
+    def _slack(self, x: Any, grad: Any, noise: Any) -> Any:
+        """What rounding of the gradient may do to a bound made from it."""
+        c = self.case
+        reach = size(x - ld(c.start))
+        if c.minimiser is not None:
+            reach += size(ld(c.start) - c.minimiser)
+        mu = LD(c.ref_h.mu + c.ref_g.mu)
+        strong = (2 * grad * noise + noise**2) / (2 * mu) if mu > 0 else LD(0)
+        return 2 * noise * reach + strong
+
+    def _judge_climb(self, res: Any, value0: Any, noise0: Any) -> None:
+        c = self.case
+        points = [*self.seen, res.x]
+        worst = max(points, key=lambda x: c.f.value(ld(x)))
+        rise, noise = c.f.value(ld(worst)) - value0, c.noise(ld(worst))[0] + noise0
+        if not rise <= noise:
+            self.complain("climb", f"f - f(x0) = {rise:.3g} where f(x0) = {value0:.6g}")
+
+    def _judge_certificate(
+        self, res: Any, x: Any, value: Any, grad: Any, noise_f: Any, noise: Any
+    ) -> None:
+        c = self.case
+        if res.certificate is None:
+            return
+        bound = res.certificate.bound
+        if math.isnan(bound) or bound < 0.0:
+            return self.complain("false certificate", f"the bound is {bound}")
+        if c.unbounded and math.isfinite(bound):
+            self.complain("false certificate", f"{bound:.3g}, but f is unbounded below")
+        told_L = c.wrong_L and "L_" in res.certificate.assumption  # it says that it rests on L
+        if c.minimiser is None or c.wrong_mu or told_L:
+            return
+        gap = value - c.f.value(c.minimiser)
+        if gap > ld(bound) * LD(1 + 1e-9) + noise_f + self._slack(x, grad, noise):
+            told = f"bound {bound:.3g}, gap {gap:.3g}: {res.certificate.assumption}"
+            self.complain("false certificate", told)
+
+    def _judge_stall(
+        self, res: Any, x: Any, value: Any, grad: Any, noise_f: Any, noise: Any
+    ) -> None:
+        """Rounding may be blamed only near its level, for a function that is smooth and honest."""
+        c = self.case
+        if "Rounding errors" not in res.message:
+            return
+        if c.minimiser is None or c.name.startswith("jumping"):
+            return
+        gap = value - c.f.value(c.minimiser)
+        if grad > 1e4 * noise and gap > 1e4 * noise_f:
+            told = f"|grad f| is {grad / noise:.2g} and the gap {gap / noise_f:.2g} of rounding"
+            self.complain("false rounding", f"{res.status.name}: {told}")
+
+    def _judge_counts(self, res: Any) -> None:
+        for key, most in (("h.grad", self.budget.h), ("g.grad", self.budget.g)):
+            if res.calls[key] > most + 1:
+                self.complain("budget ignored", f"{res.calls[key]} of {key}, allowed {most}")
+        if res.nit > self.budget.iterations:
+            self.complain("budget ignored", f"{res.nit} iterations")
+        last = {key: res.history[key][-1] for key in res.calls} if res.history.rows else {}
+        differ = {k: (int(v), res.calls[k]) for k, v in last.items() if v != res.calls[k]}
+        if differ and res.status != Status.INTERRUPTED:
+            self.complain("last row differs", str(differ))
+        if self.bare or self.rule_name == "value" or self.case.raised is not None:
+            return
+        for name, term in (("h", self.h), ("g", self.g)):
+            for kind, asked in term.calls.items():
+                if asked != res.calls[f"{name}.{kind}"]:
+                    told = f"{name}.{kind}: {asked} asked, {res.calls[f'{name}.{kind}']} counted"
+                    self.complain("wrong count", told)
+
+    def _judge_twin(self, res: Any) -> None:
+        assert self.case.twin is not None
+        h, g = self.case.twin()
+        other = self._run((h, g) if self.bare else (Asked(h), Asked(g)))
+        if not np.array_equal(res.x, other.x) or res.calls != other.calls:
+            self.complain("another run", "an odd answer changes the run")
+
+
+def is_raise(file: str, line: int) -> bool:
+    """Whether a statement that raises ends at that line, or begins a few lines above it."""
+    lines = [linecache.getline(file, number) for number in range(max(1, line - 3), line + 1)]
+    return any(text.lstrip().startswith("raise ") for text in lines)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(np.array_equal(np.asarray(a), np.asarray(b), equal_nan=a.dtype.kind in "fc"))
+
+
+def trials(kind: str, numbers: range, methods_each: int, budget: Budget) -> list[Complaint]:
+    """Complaints about the cases of a kind, each with some of the methods in turn."""
+    out: list[Complaint] = []
+    for i, k in enumerate(numbers):
+        for j in range(methods_each):
+            method = NAMES[(i * methods_each + j) % len(NAMES)]
+            out += Trial(kind, k, method, budget).judge()
+    return out

@@ -1,0 +1,202 @@
+"""The judge has teeth: every planted falsehood is found, and the reference is right."""
+
+from __future__ import annotations
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from geartrain.core.status import ROUNDING, Status
+from hostile import judge as module
+from hostile.generator import KINDS, Asked, case
+from hostile.judge import Budget, Trial
+from hostile.reference import LD, ld, minimise, size
+
+KIND, METHOD = "one variable", "lbfgs"
+
+
+def _plain(k):
+    trial = Trial(KIND, k, METHOD, Budget())
+    return not trial.bare and trial.rule_name == "gradient" and trial.case.start.any()
+
+
+NUMBER = next(k for k in range(50) if _plain(k))
+
+
+def found(monkeypatch, change, kind=KIND, number=NUMBER, method=METHOD):
+    """What the judge says when `change` is done to an honest result."""
+    real = gt.minimize
+
+    def minimize(h, g, x0, **options):
+        res = real(h, g, x0, **options)
+        change(res, h, g)
+        return res
+
+    monkeypatch.setattr(gt, "minimize", minimize)
+    return {c.what for c in Trial(kind, number, method, Budget()).judge()}
+
+
+def test_an_honest_run_is_not_accused(monkeypatch):
+    assert found(monkeypatch, lambda res, h, g: None) == set()
+
+
+def _back_to_start(res, *_):
+    trial = Trial(KIND, NUMBER, METHOD, Budget())
+    res.x = trial.case.start.copy()
+    res.fun = res.grad_norm = np.nan
+
+
+def _climb(res, *_):
+    res.x = res.x + 1e3
+
+
+def _false_success(res, *terms):
+    _back_to_start(res)
+    res.success, res.status = True, Status.CONVERGED
+
+
+def _false_rounding(res, *_):
+    _back_to_start(res)
+    res.success, res.status, res.message = False, Status.STALLED, ROUNDING
+
+
+def _certify(bound):
+    def change(res, *_):
+        _back_to_start(res)
+        res.success, res.status = False, Status.MAX_ITER
+        res.certificate = SimpleNamespace(bound=bound, assumption="none")
+
+    return change
+
+
+def _set(**values):
+    return lambda res, *_: res.update(values)
+
+
+def _miscount(res, *_):
+    res.calls["h.grad"] -= 1
+
+
+def _ask_in_secret(res, h, g):
+    g.value_and_grad(res.x)
+
+
+def _ask_too_much(res, h, g):
+    res.calls["h.grad"] += 100
+
+
+def _warn(res, *_):
+    warnings.warn("overflow", RuntimeWarning, stacklevel=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (_false_success, "false success"),
+        (_climb, "climb"),
+        (_false_rounding, "false rounding"),
+        (_certify(1e-30), "false certificate"),
+        (_certify(-1.0), "false certificate"),
+        (_set(x=np.array([np.inf])), "not finite"),
+        (_set(x=[1.0]), "form"),
+        (_set(fun=1e9), "fun is not f(x)"),
+        (_set(grad_norm=1e9), "grad_norm is not |grad f(x)|"),
+        (_set(success=False), "form"),
+        (_miscount, "wrong count"),
+        (_miscount, "last row differs"),
+        (_ask_in_secret, "wrong count"),
+        (_ask_too_much, "budget ignored"),
+        (_warn, "warning leaked"),
+    ],
+)
+def test_planted_falsehoods(monkeypatch, change, what):
+    assert what in found(monkeypatch, change)
+
+
+def _raising(error):
+    def minimize(*args, **options):
+        raise error
+
+    return minimize
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        (ZeroDivisionError("float division by zero"), {"raw exception"}),
+        (ValueError("a sentence, but not raised by the library"), {"raw exception"}),
+        (KeyboardInterrupt(), {"interrupt escaped"}),
+        (module.RanAway(), {"budget ignored"}),
+        (module.Hang(), {"hang"}),
+    ],
+)
+def test_planted_errors(monkeypatch, error, what):
+    monkeypatch.setattr(gt, "minimize", _raising(error))
+    assert {c.what for c in Trial(KIND, NUMBER, METHOD, Budget()).judge()} == what
+
+
+def test_a_loop_that_asks_nothing_is_ended(monkeypatch):
+    def spin(*args, **options):
+        while True:
+            pass
+
+    monkeypatch.setattr(module, "HANG", 0.05)
+    monkeypatch.setattr(gt, "minimize", spin)
+    assert {c.what for c in Trial(KIND, NUMBER, METHOD, Budget()).judge()} == {"hang"}
+
+
+def test_a_refusal_of_the_library_is_no_complaint():
+    assert Trial("conditioned", 0, "aeg", Budget()).case.f is not None
+    bad = next(k for k in range(30) if case("odd start", k).refused)
+    assert not [c for c in Trial("odd start", bad, "fgm", Budget()).judge() if "raw" in c.what]
+
+
+def test_the_counter_counts_columns():
+    asked = Asked(gt.Quadratic(np.eye(3)))
+    asked.value_and_grad(np.ones(3))
+    asked.grad(np.ones(3))
+    asked.products(np.ones(3), np.ones((3, 2)))
+    assert asked.calls["grad"] == 2 and asked.calls["product"] == 2 and asked.calls["value"] == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_reference_agrees_with_the_terms(kind):
+    """In float64, to the rounding error that the reference states."""
+    for k in range(4):
+        c = case(kind, k)
+        if c.refused or c.raised is not None:
+            continue
+        x = ld(c.start)
+        for term, function in ((c.h(), c.ref_h), (c.g(), c.ref_g)):
+            value, grad = term.value_and_grad(c.start.copy())
+            top = size(function.grad(x))
+            assert abs(ld(value) - function.value(x)) <= 4 * function.noise_value(x) + abs(
+                function.value(x)
+            ) * LD(1e-15)
+            far = size(ld(np.asarray(grad)) - function.grad(x))
+            assert far <= 4 * size(function.noise_grad(x)) + top * LD(1e-15)
+
+
+@pytest.mark.parametrize("kind", ["separable", "cold", "shards", "conditioned"])
+def test_the_reference_has_the_right_derivatives(kind):
+    c = case(kind, 1)
+    x, d = ld(c.start), ld(np.ones(c.start.size))
+    t = LD(1e-6) * (1 + size(x))
+    for function in (c.ref_h, c.ref_g):
+        slope = (function.value(x + t * d) - function.value(x - t * d)) / (2 * t)
+        assert float(slope) == pytest.approx(float(function.grad(x) @ d), rel=1e-5, abs=1e-9)
+        bend = (function.grad(x + t * d) - function.grad(x - t * d)) / (2 * t)
+        top = float(size(function.hessian(x) @ d))
+        assert float(size(bend - function.hessian(x) @ d)) <= 1e-5 * top + 1e-9
+
+
+def test_the_reference_finds_the_minimum():
+    for kind in ("separable", "cold", "scales", "shards"):
+        for k in range(5):
+            c = case(kind, k)
+            x = minimise(c.f, ld(c.start))
+            start = size(c.f.grad(ld(c.start)))
+            assert size(c.f.grad(x)) <= LD(1e-10) * start or c.noise(x)[1] >= size(c.f.grad(x))

@@ -1,0 +1,358 @@
+"""RPDG, SPDC and APCG: the printed boxes, counts, guarantees, and the terms that they take."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import geartrain as gt
+import reference.primal_dual as boxes
+from finite_sums import by_components, calls, linear, model
+from geartrain.methods.inner.apcg import apcg_numbers
+from geartrain.methods.inner.finite_sum import finite_sum
+from geartrain.methods.inner.primal_dual import weights_of_quadratic
+from geartrain.methods.inner.rpdg import rpdg_numbers
+from geartrain.methods.inner.spdc import spdc_numbers
+from geartrain.oracles.losses import LOSSES
+from problems import states
+
+METHODS = [gt.RPDG, gt.SPDC, gt.APCG]
+PARAMETERS = {"smoothed_hinge": {"mu": 0.3}, "huber": {"delta": 0.7}}
+KEY = (0, 3)  # of `model`
+
+
+def run(method, phi, v0, chunks, grad_g0=None):
+    out = [method.init(phi, v0, grad_g0)]
+    for _ in range(chunks):
+        out.append(method.step(phi, out[-1]))
+    return out
+
+
+def whole(term):
+    """The data with the column of ones, and D for alpha = 0.05."""
+    A = term.A.toarray() if sparse.issparse(term.A) else term.A
+    D = np.full(term.n, 0.05 + term.l2)
+    if term.intercept:
+        A = np.hstack([A, np.ones((term.m, 1))])
+        D[-1] = 0.05
+    return A, D
+
+
+def derivative(term):
+    return lambda y, z: float(term.loss.derivative(np.array([y]), np.array([z]))[0])
+
+
+def orders(phi, kind, chunks, L=None):
+    """What the method draws: by L_k + mean L for RPDG, uniformly for the others."""
+    terms = finite_sum(phi.g)
+    out = []
+    for s in range(chunks):
+        rng = np.random.default_rng((*KEY, s))
+        if kind is gt.APCG:
+            D = weights_of_quadratic(phi, terms)
+            a = apcg_numbers(terms, D, 1 / terms.term.loss.curvature)[1]
+            out.append(rng.integers(terms.m, size=math.ceil(1 / a)))
+            continue
+        mu = phi.alpha + terms.strong
+        if kind is gt.RPDG:
+            draw = terms.sampling("importance", float(terms.L_k.mean()))
+            numbers = rpdg_numbers(mu, float(terms.L_k.mean()), terms.m)
+        else:
+            draw = terms.sampling("uniform")
+            numbers = spdc_numbers(mu, 1 / terms.term.loss.curvature, draw.L, terms.m)
+        out.append(draw.order(rng, math.ceil(1 / (1 - numbers.extrapolate))))
+    return out
+
+
+FORMS = [("dense", False, 0.0), ("csr", False, 0.1), ("dense", True, 0.1), ("csr", True, 0.0)]
+
+
+# Paper: RPDG
+# Paper: SPDC
+# Paper: APCG
+@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("form", "intercept", "l2"), FORMS)
+def test_the_printed_boxes(kind, loss, form, intercept, l2):
+    parameters = PARAMETERS.get(loss, {})
+    term = linear(form, m=12, n=5, loss=loss, intercept=intercept, l2=l2, **parameters)
+    phi = model(term)
+    A, D = whole(term)
+    v0 = np.cos(np.arange(term.n))
+    got = run(kind(), phi, v0, 2)[1:]
+    drawn = orders(phi, kind, 2)
+    terms = finite_sum(phi.g)
+    if kind is gt.RPDG:
+        ridge = D - 0.05
+
+        def component(x, k):
+            return term.component(x, k) - ridge * x
+
+        expected = boxes.rpdg(component, term.m, terms.L_k, drawn, phi.beta, D, v0)
+        for state, (x, before) in zip(got, expected, strict=True):
+            np.testing.assert_allclose(state.v, x, atol=1e-11)
+            np.testing.assert_allclose(state.before, before, atol=1e-11)
+    elif kind is gt.SPDC:
+        arguments = (A, term.y, derivative(term), term.loss.curvature, drawn, phi.beta, D, v0)
+        for state, (x, before, dual) in zip(got, boxes.spdc(*arguments), strict=True):
+            np.testing.assert_allclose(state.v, x, atol=1e-10)
+            np.testing.assert_allclose(state.before, before, atol=1e-10)
+            np.testing.assert_allclose(state.slopes, dual, atol=1e-10)
+    else:
+        arguments = (A, term.y, derivative(term), term.loss.curvature, drawn, phi.beta, D, v0)
+        for state, (x, z) in zip(got, boxes.apcg(*arguments), strict=True):
+            np.testing.assert_allclose(state.z + state.u, x, atol=1e-9)
+            np.testing.assert_allclose(state.z, z, atol=1e-9)
+            np.testing.assert_allclose(state.v, -(phi.beta + A.T @ x / term.m) / D, atol=1e-8)
+    for state in got:
+        np.testing.assert_allclose(state.grad_g, term.grad(state.v), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_lazy_equals_dense(kind):
+    """Rows with few entries: coordinates wait long."""
+    rng = np.random.default_rng(4)
+    A = rng.standard_normal((150, 120)) * (rng.random((150, 120)) < 0.03)
+    y = np.where(rng.random(150) < 0.5, 1.0, -1.0)
+    ends = []
+    for matrix in (A, sparse.csr_array(A)):
+        term = gt.LinearModel(matrix, y, l2=1e-3, intercept=True)
+        ends.append(run(kind(), model(term, alpha=1e-3), np.ones(term.n), 6))
+    for one, other in zip(*ends, strict=True):
+        np.testing.assert_allclose(one.v, other.v, rtol=0, atol=1e-10 * max(1, abs(one.v).max()))
+
+
+# Counts -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_a_chunk_asks_one_summand_per_step_and_one_gradient(kind, form):
+    term = linear(form)
+    phi = model(term)
+    state = kind().init(phi, np.ones(term.n), None)
+    assert calls(phi) == (0, 1)
+    total = 0
+    for s, order in enumerate(orders(model(term), kind, 3)):
+        state = kind().step(phi, state)
+        total += len(order)
+        assert calls(phi) == (total, s + 2)
+
+
+@pytest.mark.parametrize("kind", [gt.RPDG, gt.SPDC])
+def test_a_known_gradient_is_not_asked_for_again(kind):
+    """Then each dual variable of the start is asked for once, when first needed."""
+    term = linear()
+    v0 = np.ones(term.n)
+    phi, other = model(term), model(term)
+    given = kind().init(phi, v0, term.grad(v0))
+    assert calls(phi) == (0, 0)
+    state = kind().step(phi, given)
+    (order,) = orders(model(term), kind, 1)
+    assert calls(phi) == (len(order) + len(set(order)), 1)
+    asked = kind().step(other, kind().init(other, v0, None))
+    np.testing.assert_allclose(state.v, asked.v, rtol=0, atol=1e-12)
+    assert np.isnan(given.slopes).all() and np.isnan(given.points).all()
+
+
+def test_apcg_asks_for_the_derivatives_of_the_losses():
+    term = linear()
+    phi = model(term)
+    gt.APCG().init(phi, np.ones(term.n), term.grad(np.ones(term.n)))
+    assert calls(phi) == (0, 1)
+
+
+# Any finite sum -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def jitted():
+    """The components of a squared loss, compiled."""
+    from numba import njit
+
+    term = linear(loss="squared")
+    A, y = term.A, term.y
+
+    @njit
+    def component(x, k):
+        return A[k] * (np.dot(A[k], x) - y[k])
+
+    return component
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_rpdg_of_components_equals_the_kernel(compiled, jitted):
+    term = linear(loss="squared")
+    other = by_components(term, jitted if compiled else None, grad=term.grad)
+    ends = [run(gt.RPDG(), model(t), np.ones(term.n), 2) for t in (term, other)]
+    assert finite_sum(model(other).g)._compiled is compiled
+    for one, two in zip(*ends, strict=True):
+        np.testing.assert_allclose(one.v, two.v, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(one.grad_g, two.grad_g, rtol=0, atol=1e-11)
+
+
+def test_calls_of_a_term_of_components():
+    term = linear()
+    phi = model(by_components(term))
+    state = gt.RPDG().init(phi, np.ones(term.n), None)
+    assert calls(phi) == (30, 0)  # the first gradient is the mean of all, which are kept
+    gt.RPDG().step(phi, state)
+    (order,) = orders(model(term), gt.RPDG, 1)
+    assert calls(phi) == (30 + len(order) + 30, 0)
+    phi = model(by_components(term, grad=term.grad))
+    state = gt.RPDG().init(phi, np.ones(term.n), None)
+    assert calls(phi) == (0, 1)
+    gt.RPDG().step(phi, state)
+    assert calls(phi) == (len(order) + len(set(order)), 2)
+
+
+@pytest.mark.parametrize("kind", [gt.SPDC, gt.APCG])
+def test_proximal_steps_of_losses_are_known_for_linear_models_only(kind):
+    term = by_components(linear())
+    with pytest.raises(TypeError, match=f"{kind.__name__} takes proximal steps of single losses"):
+        kind().init(model(term), np.ones(8), None)
+
+
+def test_rpdg_refuses_what_does_not_fit_into_memory(monkeypatch):
+    monkeypatch.setattr("geartrain.methods.inner.finite_sum.MEMORY_LIMIT", 100)
+    term = by_components(linear())
+    with pytest.raises(ValueError, match="RPDG keeps a point and a gradient of every summand"):
+        gt.RPDG().init(model(term), np.ones(8), None)
+
+
+# Guarantees ---------------------------------------------------------------------------------
+
+
+def averages(kind, phi_of, v0, chunks, seeds, measure):
+    """Mean over seeds of a measure of the states, chunk by chunk."""
+    rows = [[measure(s) for s in run(kind(), phi_of(seed), v0, chunks)] for seed in seeds]
+    return np.mean(rows, axis=0)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("alpha", [0.02, 2.0])
+def test_the_guarantee_in_the_mean_of_runs(kind, alpha):
+    """The theorem of each method at the end of every chunk, means over 40 seeds."""
+    term = linear(m=20, n=6, loss="squared")
+    A, y, m = term.A, term.y, term.m
+    v0 = np.ones(6)
+
+    def phi_of(seed):
+        return model(term, alpha, key=(seed, 1))
+
+    beta = phi_of(0).beta
+    v_star = np.linalg.solve(A.T @ A / m + alpha * np.eye(6), A.T @ y / m - beta)
+    s_star, s_0 = A @ v_star - y, A @ v0 - y
+    terms = finite_sum(phi_of(0).g)
+    seeds, chunks = range(40), 8
+    if kind is gt.RPDG:
+        numbers = rpdg_numbers(alpha, float(terms.L_k.mean()), m)
+        length = math.ceil(1 / (1 - numbers.extrapolate))
+        rate = numbers.extrapolate**length
+        start = (1 + 3 * term.L / alpha) * np.sum((v0 - v_star) ** 2)
+        found = averages(kind, phi_of, v0, chunks, seeds, lambda s: np.sum((s.v - v_star) ** 2))
+    elif kind is gt.SPDC:
+        gamma, numbers = 1.0, spdc_numbers(alpha, 1.0, float(terms.L_k.max()), m)
+        length = math.ceil(1 / (1 - numbers.extrapolate))
+        rate = numbers.extrapolate**length
+        of_x, of_s = numbers.eta / 2 + alpha, numbers.dual
+        start = of_x * np.sum((v0 - v_star) ** 2)
+        start += (of_s / 2 + gamma) * np.sum((s_0 - s_star) ** 2)
+        found = averages(
+            kind,
+            phi_of,
+            v0,
+            chunks,
+            seeds,
+            lambda s: (
+                of_x * np.sum((s.v - v_star) ** 2)
+                + (of_s / 4 + gamma) * np.sum((s.slopes - s_star) ** 2)
+            ),
+        )
+    else:
+        L, a = apcg_numbers(terms, np.full(6, alpha), 1.0)
+        length = math.ceil(1 / a)
+        rate = (1 - a) ** length
+
+        def F(s):  # loss^*(s) = s^2/2 + s y
+            return np.mean(s**2 / 2 + s * y) + np.sum((beta + A.T @ s / m) ** 2) / (2 * alpha)
+
+        mu_L = 1 / m / L.max()
+        start = F(s_0) - F(s_star) + mu_L / 2 * np.sum(L * (s_0 - s_star) ** 2)
+        found = averages(kind, phi_of, v0, chunks, seeds, lambda s: F(s.z + s.u) - F(s_star))
+    for k in range(1, chunks + 1):
+        assert found[k] <= start * rate**k
+    assert found[-1] > 0
+
+
+@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("kappa", [1e2, 1e4])
+def test_sqrt_m_L_over_alpha_steps(kind, kappa):
+    """Lost momentum would make it m L/alpha. Stated: (m + sqrt(m L/alpha)) ln(1/accuracy)."""
+    rng = np.random.default_rng(2)
+    m, n = 50, 20
+    A = rng.standard_normal((m, n))
+    A /= np.linalg.norm(A, axis=1)[:, None]
+    term = gt.LinearModel(A, rng.standard_normal(m), loss="squared")
+    phi = model(term, alpha=1 / kappa)
+    state = kind().init(phi, np.zeros(n), None)
+    first = np.linalg.norm(phi.grad(state.v, state.grad_g))
+    while np.linalg.norm(phi.grad(state.v, state.grad_g)) > 1e-6 * first:
+        state = kind().step(phi, state)
+    components, gradients = calls(phi)
+    asked = components + m * gradients
+    unit = (m + math.sqrt(m * kappa)) * math.log(1e6)
+    assert asked <= 8 * unit
+    assert asked < 0.2 * m * kappa * math.log(1e6) or kappa < 1e3
+
+
+@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_inside_the_outer_methods(kind, loss):
+    rng = np.random.default_rng(5)
+    g = linear("csr", m=60, n=12, loss=loss, l2=0.01, **PARAMETERS.get(loss, {}))
+    h = gt.Quadratic(np.diag(np.linspace(0.01, 0.1, 12)), b=rng.standard_normal(12))
+    for method in (gt.RSAE(inner=kind()), gt.AFB(inner=kind())):
+        res = gt.minimize(h, g, method=method, tol=1e-7)
+        assert res.success, res.message
+        assert res.calls["g.component"] > 0
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_the_same_seed_gives_the_same_run_and_states_are_not_changed(kind):
+    term = linear("csr")
+    h = gt.Quadratic(np.eye(8))
+    one, two, other = (
+        gt.minimize(h, term, method=gt.SAE(inner=kind()), max_iter=3, seed=s) for s in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(one.x, two.x)
+    assert not np.array_equal(one.x, other.x)
+    phi = model(term)
+    first = kind().init(phi, np.ones(8), None)
+    before = {k: np.copy(v) for k, v in vars(first).items()}
+    second = kind().step(phi, first)
+    kind().step(phi, second)
+    for name, value in before.items():
+        np.testing.assert_array_equal(getattr(first, name), value)
+
+
+@pytest.mark.parametrize("name", ["rpdg", "spdc", "apcg"])
+def test_by_name(name):
+    g = linear()
+    h = gt.Quadratic(np.eye(8))
+    res = gt.minimize(h, g, method="sae", inner=name, tol=1e-6, max_iter=50)
+    assert res.calls["g.component"] > 0
+
+
+def test_sae_keeps_its_guarantee_with_every_one_of_them():
+    from problems import logistic
+
+    known = logistic()
+    x0 = np.ones(10)
+    R2 = float(np.sum((x0 - known.x_star) ** 2))
+    for kind in METHODS:
+        for state in states(gt.SAE(inner=kind()), known.sum(), x0, 12)[1:]:
+            assert known.f(state.y) - known.f_star <= R2 / (2 * state.A) + 1e-12

@@ -1,0 +1,192 @@
+"""`theory.bound` is never below what a run needs, over a grid of constants."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from geartrain import theory
+from geartrain.core.loop import solve_model
+from geartrain.theory.bounds import FAR, middle_steps
+from problems import Known, logistic, quadratics
+
+METHODS = {
+    "sae": lambda mu: gt.SAE(),
+    "r-sae": lambda mu: gt.RSAE(),
+    "sc-sae": lambda mu: gt.SCSAE(mu=mu),
+    "afb": lambda mu: gt.AFB(),
+    "fgm": lambda mu: gt.FGM(mu=mu),
+    "ags": lambda mu: gt.AGS(mu=mu),
+}
+STRONG = ["r-sae", "sc-sae", "afb", "fgm", "ags"]
+CONVEX = ["sae", "sc-sae", "afb", "fgm", "ags"]
+GRID = [
+    (1.0, 1.0, 1e-3, 1e-6),
+    (1.0, 30.0, 1e-1, 1e-6),
+    (1.0, 1e3, 1e-2, 1e-1),
+    (0.1, 1e3, 1e-2, 1e-6),
+]
+
+
+def run(known, method, mu, eps, x0, **options):
+    stop = gt.stop.Value(known.f_star + eps)
+    res = gt.minimize(known.h, known.g, x0, method=method, stop=stop, mu=mu, **options)
+    assert res.success, res.message
+    return res.calls
+
+
+def bill(calls, kappa=1):
+    return calls["h.grad"], kappa * calls["g.grad"] + calls["g.coord"] + calls["g.component"]
+
+
+def below(calls, most, kappa=1):
+    h, g = bill(calls, kappa)
+    assert h <= most["h"]
+    assert g <= most["g"]
+
+
+@pytest.mark.parametrize("method", STRONG)
+@pytest.mark.parametrize(("L_h", "L_g", "mu", "eps"), GRID)
+def test_strongly_convex_runs_stay_below_the_bound(method, L_h, L_g, mu, eps):
+    known = quadratics(L_h=L_h, L_g=L_g, mu=mu)
+    x0 = known.x_star + 1.0
+    R = float(np.linalg.norm(x0 - known.x_star))
+    constants = {"L_h": known.h.L, "L_g": known.g.L, "mu": mu, "eps": eps, "R": R}
+    calls = run(known, METHODS[method](mu), mu, eps, x0)
+    below(calls, theory.bound("full", **constants, method=method))
+
+
+def unaware(term):
+    """The same function, whose strong convexity nobody knows."""
+    return gt.Term(value=term.value, grad=term.grad, L=term.L, n=term.n)
+
+
+@pytest.mark.parametrize("method", CONVEX)
+@pytest.mark.parametrize(("L_h", "L_g", "mu", "eps"), GRID)
+def test_convex_runs_stay_below_the_bound(method, L_h, L_g, mu, eps):
+    """The same functions, nothing known of mu."""
+    known = quadratics(L_h=L_h, L_g=L_g, mu=mu)
+    plain = Known(unaware(known.h), unaware(known.g), known.x_star, 0.0)
+    x0 = known.x_star + 1.0
+    R = float(np.linalg.norm(x0 - known.x_star))
+    eps = max(eps, 1e-4)
+    calls = run(plain, METHODS[method](0.0), 0.0, eps, x0)
+    constants = {"L_h": known.h.L, "L_g": known.g.L, "eps": eps, "R": R}
+    below(calls, theory.bound("full", **constants, method=method))
+
+
+@pytest.mark.parametrize("L", [0.1, 0.5, 2.0, 25.0])
+@pytest.mark.parametrize("mu", [1e-2, 0.0])
+def test_any_parameter_of_the_envelope(L, mu):
+    known = quadratics(L_g=300.0, mu=1e-2)
+    x0 = known.x_star + 1.0
+    R = float(np.linalg.norm(x0 - known.x_star))
+    method = gt.RSAE(L=L) if mu else gt.SAE(L=L)
+    constants = {"L_h": known.h.L, "L_g": known.g.L, "mu": mu, "eps": 1e-4, "R": R}
+    below(run(known, method, mu, 1e-4, x0), theory.bound("full", **constants, L=L))
+
+
+@pytest.mark.parametrize("method", STRONG)
+def test_a_function_that_is_not_quadratic(method):
+    known = logistic()
+    x0 = np.ones(10)
+    R = float(np.linalg.norm(x0 - known.x_star))
+    constants = {"L_h": known.h.L, "L_g": known.g.L, "mu": known.mu, "eps": 1e-7, "R": R}
+    calls = run(known, METHODS[method](known.mu), known.mu, 1e-7, x0)
+    below(calls, theory.bound("full", **constants, method=method))
+
+
+RANDOM = {
+    "coordinate": (gt.ACD, lambda g: float(np.sqrt(g.L_coord).mean() ** 2), "n"),
+    "finite-sum": (gt.LKatyusha, lambda g: float(g.L_components.max()), "m"),
+}
+
+
+@pytest.mark.parametrize("setting", RANDOM)
+@pytest.mark.parametrize("mu", [1e-2, 0.0])
+def test_randomised_inner_methods(setting, mu):
+    known = logistic()
+    make, constant, size = RANDOM[setting]
+    kappa = getattr(known.g, size)
+    x0 = np.ones(10)
+    R = float(np.linalg.norm(x0 - known.x_star))
+    most = theory.bound(
+        setting,
+        L_h=known.h.L,
+        L_g=constant(known.g),
+        mu=mu,
+        eps=1e-5,
+        R=R,
+        delta=0.05,
+        **{size: kappa},
+    )
+    for seed in range(3):
+        method = gt.RSAE(inner=make()) if mu else gt.SAE(inner=make())
+        below(run(known, method, mu, 1e-5, x0, seed=seed), most, kappa)
+
+
+@pytest.mark.parametrize("ratio", [0.03, 0.1, 0.4, 0.6, 1.0, 1.5, 2.0, 2.4, 2.5, 25.0])
+def test_middle_steps(ratio):
+    """As many as runs need at most, 1 exactly where L_h <= (sigma - r) L, about L_h/L below."""
+    K = middle_steps(ratio, 1.0, 100.0, 0.5, 0.1)
+    assert (K == 1) == (ratio >= 2.5)
+    if ratio >= 1.0:
+        assert K <= 5
+    if ratio <= 0.1:
+        assert K * ratio <= 4 * math.log(2 * 200**2 / ratio**3)
+    known = quadratics(L_g=99.0)
+    x0 = np.ones(24)
+    problem = known.sum()
+    state = gt.SAE(L=ratio).init(problem, x0)
+    for _ in range(20):
+        state = gt.SAE(L=ratio).step(problem, state)
+        assert state.middle_steps <= K
+
+
+@pytest.mark.parametrize("method", ["sc-sae", "afb"])
+def test_the_warm_start_is_near_enough(method, monkeypatch):
+    """The assumption beside the bounds of SC-SAE and AFB, along runs."""
+    module = "geartrain.methods.gmco" if method == "sc-sae" else "geartrain.methods.afb"
+    known = quadratics(L_g=300.0)
+    ratios = []
+
+    def looking(inner, phi, v0, accept, **more):
+        best = np.linalg.solve(known.g.Q + phi.alpha * np.eye(24), known.g.b - phi.beta)
+        starts.append((v0, best))
+        return solve_model(inner, phi, v0, accept, **more)
+
+    monkeypatch.setattr(f"{module}.solve_model", looking)
+    starts = []
+    problem = known.sum()
+    made = METHODS[method](known.mu)
+    state = made.init(problem, known.x_star + 1.0)
+    for _ in range(40):
+        state = made.step(problem, state)
+        v0, best = starts[-1]
+        ratios.append(np.linalg.norm(v0 - best) / np.linalg.norm(state.y - best))
+    assert len(starts) == 40
+    assert max(ratios) <= FAR
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "lbfgs"}, "unknown method 'lbfgs'; choose one of sae, r-sae, sc-sae"),
+        ({"method": "r-sae"}, "R-SAE needs mu > 0; use method='sae'"),
+        ({"method": "sc-sae", "L": 0.5}, "SC-SAE has this bound for L > 5/9 L_h"),
+        ({"L": -1.0}, "L must be positive, got -1"),
+    ],
+)
+def test_wrong_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        theory.bound("full", L_h=1.0, L_g=10.0, eps=1e-3, **arguments)
+
+
+def test_settings_without_a_bound():
+    with pytest.raises(ValueError, match="there is no bound for setting 'values'"):
+        theory.bound("values", L_h=1.0, L_g=10.0, eps=1e-3, n=5)
+    with pytest.raises(ValueError, match="method 'afb' asks g for gradients"):
+        theory.bound("coordinate", L_h=1.0, L_g=10.0, eps=1e-3, n=5, method="afb")
