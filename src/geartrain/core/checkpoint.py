@@ -135,7 +135,9 @@ class Saver:
         try:
             dumps(method)
         except CheckpointError as error:
-            raise CheckpointError(f"this run cannot be saved: {error}") from None
+            raise CheckpointError(
+                f"this run cannot be saved: {error}; leave out checkpoint=, and go on from res.state"
+            ) from None
         try:
             dumps(rule)
             self.rule = rule

@@ -67,7 +67,7 @@ class LBFGSWhole:
     def _model(self, problem: Sum) -> Model:
         L_h, L_g = problem.L_h.value, problem.L_g.value
         L = None if L_h is None or L_g is None else L_h + L_g
-        return Model(problem, np.zeros(problem.n), _NOTHING, L, geometry=problem.geometry)
+        return Model(problem.whole, np.zeros(problem.n), _NOTHING, L, geometry=problem.geometry)
 
     def init(self, problem: Sum, x0: Vector) -> LBFGSWholeState:
         """Gradient of f at x0."""
