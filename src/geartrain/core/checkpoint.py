@@ -136,7 +136,8 @@ class Saver:
             dumps(method)
         except CheckpointError as error:
             raise CheckpointError(
-                f"this run cannot be saved: {error}; leave out checkpoint=, and go on from res.state"
+                f"this run cannot be saved: {error}; leave out checkpoint=, and continue from "
+                "res.state"
             ) from None
         try:
             dumps(rule)
