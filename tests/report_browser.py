@@ -87,7 +87,7 @@ def _settle(browser, deadline=180.0):
             seen, since = places, time.monotonic()
         elif time.monotonic() - since > 0.5 and browser.execute_script(DRAWN):
             return
-        time.sleep(0.1)
+        time.sleep(0.3)
     raise AssertionError("the figures were not drawn in three minutes")
 
 

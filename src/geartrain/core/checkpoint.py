@@ -135,8 +135,10 @@ class Saver:
         try:
             dumps(method)
         except CheckpointError as error:
-            hint = "leave out checkpoint=, and go on from res.state"
-            raise CheckpointError(f"this run cannot be saved: {error}; {hint}") from None
+            raise CheckpointError(
+                f"this run cannot be saved: {error}; leave out checkpoint=, and continue from "
+                "res.state"
+            ) from None
         try:
             dumps(rule)
             self.rule = rule

@@ -27,7 +27,7 @@
     const narrow = box.clientWidth < 420;
     const font = { family: getComputedStyle(document.body).fontFamily, size: narrow ? 12 : 13 };
     const settled = { ...layout, autosize: false, width: box.clientWidth, font };
-    Plotly.newPlot(box, data, settled, config)
+    return Plotly.newPlot(box, data, settled, config)
       .then(() => Plotly.relayout(box, colours(layout)))
       .then(() => watch.observe(box));
   }
@@ -42,9 +42,15 @@
   });
 
   const boxes = [...document.querySelectorAll('.plot')];
-  boxes.forEach(draw);
+  // One after another, from the top, so that the page can be read meanwhile.
+  (async () => {
+    for (const box of boxes) {
+      await draw(box);
+      await new Promise(next => setTimeout(next));
+    }
+  })();
   dark.addEventListener('change', () => {
-    boxes.forEach(box => Plotly.relayout(box, colours(box.layout)));
+    boxes.filter(box => box.layout).forEach(box => Plotly.relayout(box, colours(box.layout)));
   });
 
   // A legend serves all figures of its group.
@@ -53,7 +59,7 @@
       const shown = key.getAttribute('aria-pressed') !== 'true';
       key.setAttribute('aria-pressed', shown);
       for (const box of key.closest('.group').querySelectorAll('.plot')) {
-        const mine = box.data.map((t, i) => (t.meta === key.dataset.name ? i : -1));
+        const mine = (box.data || []).map((t, i) => (t.meta === key.dataset.name ? i : -1));
         const found = mine.filter(i => i >= 0);
         if (found.length) Plotly.restyle(box, { visible: shown }, found);
       }

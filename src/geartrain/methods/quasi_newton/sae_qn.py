@@ -9,7 +9,7 @@ s          ``step``        v - p
 B          ``B``           matrix that stands for the curvature of h, or of f
 lam        ``lam``         curvature where the pairs tell nothing
 R          ``radius``      trust radius
-A          ``A``           of the certificate: f(p) - f* <= |x_0 - x*|^2/(2A)
+A          ``A``           of the certificate: f(p) - f* <= \|x_0 - x*\|^2/(2A)
 rho        ``rho``         price of a call of h over that of a gradient of g
 =========  ==============  ==================================================================
 """
