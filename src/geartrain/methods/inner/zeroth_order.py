@@ -82,8 +82,8 @@ class CoordinateSearch(_ZerothOrder):
 
     Guarantee: without noise that of `geartrain.inner.NesterovStich`, K = sum_i sqrt(L_i/sigma)
     steps being the natural number; with values right to delta, phi - phi* ends near delta^{4/3}.
-    Two values of g per step. A step of this object is a chunk of K steps, 2 n values for an estimate
-    of the gradient at x, where the rule is then tested, and one value for the size of the rounding
+    Two values of g per step. A step of this object is a chunk of K steps, 2 n values that estimate
+    the gradient at x, where the rule is then tested, and one value for the size of the rounding
     errors if the term states no ``noise``.
 
     Notes
