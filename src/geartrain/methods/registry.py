@@ -121,9 +121,9 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
     core = getattr(made, "method", made)  # inside gt.methods.Restarted
     name, inside = type(core).__name__, getattr(core, "inner", None)
     if problem.geometry is not EUCLIDEAN:
-        _require_any_geometry(made, problem)
+        require_any_geometry(made, problem)
         if inside is not None:
-            _require_any_geometry(inside, problem)
+            require_any_geometry(inside, problem)
     require(name, "h", problem.h.term, *made.needs)
     if inside is None:
         require(name, "g", problem.g.term, *made.needs)
@@ -157,7 +157,8 @@ def _by_name(method: str, inner: str | InnerMethod, problem: Sum) -> AnyMethod:
     return made
 
 
-def _require_any_geometry(method: Any, problem: Sum) -> None:
+def require_any_geometry(method: Any, problem: Sum) -> None:
+    """Raise unless `method` works in the geometry of the problem."""
     if not getattr(method, "any_geometry", False):
         name = type(getattr(method, "method", method)).__name__
         raise TypeError(

@@ -71,6 +71,7 @@ class FGM:
     mu: float | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    many_terms: ClassVar[bool] = True
     any_geometry: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> FGMState:
