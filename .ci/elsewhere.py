@@ -12,7 +12,8 @@ import sys
 # Kernels of OpenBLAS and its threads, whether NumPy uses more than its baseline, Numba's processor.
 MACHINES = [
     ("Nehalem", 1, False, "generic"),
-    ("Haswell", 2, False, "generic"),
+    ("Sandybridge", 2, True, None),
+    ("Haswell", 1, False, "generic"),
     ("SkylakeX", 2, True, None),
 ]
 # What is in effect, printed by a process that also tries the instructions.

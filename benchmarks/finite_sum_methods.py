@@ -22,11 +22,11 @@ from geartrain.problem import Model
 
 INNER = {
     "katyusha": gt.Katyusha,
-    "l-katyusha": gt.LKatyusha,
-    "varag": gt.Varag,
-    "rpdg": gt.RPDG,
-    "spdc": gt.SPDC,
-    "apcg": gt.APCG,
+    "l-katyusha": gt.inner.LKatyusha,
+    "varag": gt.inner.Varag,
+    "rpdg": gt.inner.RPDG,
+    "spdc": gt.inner.SPDC,
+    "apcg": gt.inner.APCG,
 }
 ACCURACY = 1e-6
 

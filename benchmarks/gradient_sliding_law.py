@@ -49,7 +49,7 @@ def main():
             f_star = h.value(x_star) + g.value(x_star)
             eps = accuracy * (g.value(np.zeros(N_FEATURES)) - f_star)
             most = gt.theory.gradient_sliding(L_h=h.L, eps=eps, **numbers)
-            method = gt.GradientSliding(N=int(most["h"]), **numbers)
+            method = gt.methods.GradientSliding(N=int(most["h"]), **numbers)
             stop = gt.stop.Value(f_star + eps)
             res = gt.minimize(h, g, method=method, stop=stop, max_iter=10**6)
             if not res.success:

@@ -19,13 +19,15 @@ from geartrain.core.loop import basic_calls
 from geartrain.lab.experiments.map import EPS, N, problem
 from geartrain.oracles.ledger import Ledger, Oracle
 
-INNER = {"AGM": gt.AGM, "ACD": gt.ACD, "Katyusha": gt.Katyusha}
+INNER = {"AGM": gt.inner.AGM, "ACD": gt.inner.ACD, "Katyusha": gt.Katyusha}
 
 
 def measure(known, mu, make, rule):
     """Iterations, middle steps per iteration, gradients of h, basic calls of g."""
     stop = gt.stop.Value(known.f_star + EPS)
-    res = gt.minimize(known.h, known.g, method=gt.RSAE(inner=make(), rule=rule), stop=stop, mu=mu)
+    res = gt.minimize(
+        known.h, known.g, method=gt.methods.RSAE(inner=make(), rule=rule), stop=stop, mu=mu
+    )
     if not res.success:
         raise RuntimeError(f"{make.__name__}, {rule}: {res.message}")
     ledger = Ledger()
@@ -46,7 +48,7 @@ def main():
         m = 200
         known = problem(1.0, L_g, mu, m, 0)
         R = float(np.linalg.norm(known.x_star))
-        paper = gt.PaperRule(eps=EPS, R=R)
+        paper = gt.methods.PaperRule(eps=EPS, R=R)
         for name, make in INNER.items():
             f = _sum(known, mu)
             N_M = paper.basic_calls(f, make(), known.h.L, known.h.L)

@@ -16,12 +16,14 @@ def main() -> None:
     print(f"m = {g.m}, L_h = {h.L:.4g}, L_g = {g.L:.5g}, mean L_k = {g.L_components.mean():.5g}")
     ours = {"L": 2.0 * h.L, "sigma": 0.9, "accuracy": 0.5}
     methods = {
-        "AGS": gt.AGS(),
+        "AGS": gt.methods.AGS(),
         "SAE, Katyusha; L = 2 L_h, sigma = 0.9": gt.SAE(**ours, inner=gt.Katyusha()),
         "SAE, Katyusha; L = L_h, sigma = 1/2": gt.SAE(inner=gt.Katyusha()),
-        "SAE, loopless Katyusha; L = 2 L_h, sigma = 0.9": gt.SAE(**ours, inner=gt.LKatyusha()),
-        "SAE, Varag; L = 2 L_h, sigma = 0.9": gt.SAE(**ours, inner=gt.Varag()),
-        "SC-SAE, Katyusha": gt.SCSAE(inner=gt.Katyusha()),
+        "SAE, loopless Katyusha; L = 2 L_h, sigma = 0.9": gt.SAE(
+            **ours, inner=gt.inner.LKatyusha()
+        ),
+        "SAE, Varag; L = 2 L_h, sigma = 0.9": gt.SAE(**ours, inner=gt.inner.Varag()),
+        "SC-SAE, Katyusha": gt.methods.SCSAE(inner=gt.Katyusha()),
     }
     print(f"{'method':48}{'h.grad':>8}{'per AGS':>9}{'passes':>9}{'per AGS':>9}{'f - f*':>11}")
     base = None

@@ -16,12 +16,12 @@ import numpy as np
 import geartrain as gt
 
 METHODS = {
-    "sae": gt.SAE(inner=gt.Exact()),
-    "r-sae": gt.RSAE(inner=gt.Exact()),
-    "sc-sae": gt.SCSAE(inner=gt.Exact()),
-    "afb": gt.AFB(inner=gt.Exact()),
-    "fgm": gt.FGM(),
-    "sae-qn": gt.SAEQN(),
+    "sae": gt.SAE(inner=gt.inner.Exact()),
+    "r-sae": gt.methods.RSAE(inner=gt.inner.Exact()),
+    "sc-sae": gt.methods.SCSAE(inner=gt.inner.Exact()),
+    "afb": gt.methods.AFB(inner=gt.inner.Exact()),
+    "fgm": gt.methods.FGM(),
+    "sae-qn": gt.methods.SAEQN(),
 }
 
 

@@ -21,15 +21,15 @@ import geartrain as gt
 N, M = 40, 80
 METHODS = {
     "sae": ("full", lambda mu: gt.SAE()),
-    "r-sae": ("full", lambda mu: gt.RSAE()),
-    "sc-sae": ("full", lambda mu: gt.SCSAE(mu=mu)),
-    "afb": ("full", lambda mu: gt.AFB()),
-    "fgm": ("full", lambda mu: gt.FGM(mu=mu)),
-    "ags": ("full", lambda mu: gt.AGS(mu=mu)),
-    "sae, acd": ("coordinate", lambda mu: gt.SAE(inner=gt.ACD())),
-    "r-sae, acd": ("coordinate", lambda mu: gt.RSAE(inner=gt.ACD())),
-    "sae, l-katyusha": ("finite-sum", lambda mu: gt.SAE(inner=gt.LKatyusha())),
-    "r-sae, l-katyusha": ("finite-sum", lambda mu: gt.RSAE(inner=gt.LKatyusha())),
+    "r-sae": ("full", lambda mu: gt.methods.RSAE()),
+    "sc-sae": ("full", lambda mu: gt.methods.SCSAE(mu=mu)),
+    "afb": ("full", lambda mu: gt.methods.AFB()),
+    "fgm": ("full", lambda mu: gt.methods.FGM(mu=mu)),
+    "ags": ("full", lambda mu: gt.methods.AGS(mu=mu)),
+    "sae, acd": ("coordinate", lambda mu: gt.SAE(inner=gt.inner.ACD())),
+    "r-sae, acd": ("coordinate", lambda mu: gt.methods.RSAE(inner=gt.inner.ACD())),
+    "sae, l-katyusha": ("finite-sum", lambda mu: gt.SAE(inner=gt.inner.LKatyusha())),
+    "r-sae, l-katyusha": ("finite-sum", lambda mu: gt.methods.RSAE(inner=gt.inner.LKatyusha())),
 }
 
 

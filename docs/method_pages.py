@@ -54,13 +54,14 @@ def page(name: str, call: str, classes: list[type]) -> str:
     if name in OUTER and "inner" in inspect.signature(first).parameters:
         asks = f"Asks h for: {asked}; g for what the inner method needs."
     modules = dict.fromkeys(cls.__module__ for cls in classes)
+    home = "geartrain.methods.inner" if inner else "geartrain.methods"
     tables = [m for m in modules if "===" in (sys.modules[m].__doc__ or "")]
     return PAGE.format(
         title=f"{first.__name__} (`{name.removeprefix('inner-')}`{', inner' if inner else ''})",
         call=call,
         asks=asks,
         symbols="".join(f".. automodule:: {m}\n   :no-index:\n\n" for m in tables),
-        classes="".join(f".. autoclass:: geartrain.{cls.__name__}\n\n" for cls in classes),
+        classes="".join(f".. autoclass:: {home}.{cls.__name__}\n\n" for cls in classes),
     )
 
 

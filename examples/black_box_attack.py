@@ -20,11 +20,12 @@ Two methods get the same differences, the same constants and as many questions (
 least as many):
 
 *separated*
-    `geartrain.AFB` with `geartrain.CoordinateSearch` inside. h is asked for one gradient an
-    iteration, thousands of questions to the classifier apart.
+    `geartrain.methods.AFB` with `geartrain.inner.CoordinateSearch` inside. h is asked for one
+    gradient per iteration, thousands of questions to the classifier apart.
 *whole*
-    `geartrain.ACDWhole`: the same coordinate steps (Nesterov and Stich) on h + g. Every step asks h
-    for a partial derivative, so h is asked about n times as often, n the number of pixels.
+    `geartrain.methods.ACDWhole`: the same coordinate steps (Nesterov and Stich) on h + g. Every
+    step asks h for a partial derivative, so h is asked about n times as often, n the number of
+    pixels.
 
 **What is proved and what is not.** h is convex, 1-strongly and (1 + rho)-smooth. g is not convex: a
 network is behind it. It is not smooth either: ReLU, max-pooling and the cut to the range of pixels
@@ -281,9 +282,9 @@ def attack(method: Any, image: Array, label: int, budget: int, separated: bool) 
 results: dict[str, list[Attack]] = {"separated": [], "whole": []}
 for image, label in zip(box.images[: args.digits], box.labels, strict=False):
     # A looser rule than AFB's own (zeta = 0.5): g is not worth exact inner runs.
-    method = gt.AFB(zeta=0.8, inner=gt.CoordinateSearch())
+    method = gt.methods.AFB(zeta=0.8, inner=gt.inner.CoordinateSearch())
     one = attack(method, image, label, int(args.budget * n), separated=True)
-    two = attack(gt.ACDWhole(mu=h.mu), image, label, one.questions, separated=False)
+    two = attack(gt.methods.ACDWhole(mu=h.mu), image, label, one.questions, separated=False)
     results["separated"].append(one)
     results["whole"].append(two)
 

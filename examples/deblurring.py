@@ -14,15 +14,16 @@ no more than g: look at the calls, not at the seconds.
 Four methods start from the blurred picture:
 
 *sae-qn*
-    `geartrain.SAEQN`, which ``method="auto"`` chooses when h is said to cost 100 times as much.
+    `geartrain.methods.SAEQN`, which ``method="auto"`` chooses when h is said to cost 100 times as
+    much.
 *L-BFGS*
     SciPy's, on the sum.
 *FISTA, prox*
     A gradient step on h, then the proximal step on g, which has no formula and is computed by inner
-    iterations that ask g only. This is `geartrain.AFB` with a strict error rule.
+    iterations that ask g only. This is `geartrain.methods.AFB` with a strict error rule.
 *FISTA, sum*
     Both terms are smooth, so FISTA can also take h + g as its smooth part and nothing as the
-    other. Then it is `geartrain.FGM`, with the step of L_h + L_g.
+    other. Then it is `geartrain.methods.FGM`, with the step of L_h + L_g.
 
 Both FISTAs restart their momentum when it points uphill, which helps them here.
 
@@ -120,16 +121,21 @@ g = gt.Term(variation, n=n, L=8.0 * args.weight / args.smooth)
 # --------
 # f* is from runs far beyond the others. Then every method runs until f - f* is 1e-5 of what it was
 # at the start, or has asked h 1,000 times.
-restart = gt.GradientTest()
+restart = gt.methods.GradientTest()
 prices = {"h.grad": 100.0, "g.grad": 1.0}
 methods: dict[str, tuple[Any, dict[str, Any]]] = {
     "sae-qn (auto)": ("auto", {"prices": prices}),
     "L-BFGS": (gt.ScipyLBFGS(10), {}),
-    "FISTA, prox": (gt.Restarted(gt.AFB(zeta=0.1, inner=gt.LBFGS()), restart), {}),
-    "FISTA, sum": (gt.Restarted(gt.FGM(mu=0.0), restart), {}),
+    "FISTA, prox": (
+        gt.methods.Restarted(gt.methods.AFB(zeta=0.1, inner=gt.inner.LBFGS()), restart),
+        {},
+    ),
+    "FISTA, sum": (gt.methods.Restarted(gt.methods.FGM(mu=0.0), restart), {}),
 }
 far = gt.stop.any_of(gt.stop.Gradient(rel=1e-6), gt.stop.Calls({"h.grad": 3000}))
-reference = [gt.minimize(h, g, b, method=m, stop=far) for m in (gt.ScipyLBFGS(20), gt.SAEQN())]
+reference = [
+    gt.minimize(h, g, b, method=m, stop=far) for m in (gt.ScipyLBFGS(20), gt.methods.SAEQN())
+]
 f_star = min(res.fun for res in reference)
 f_0 = fit(b)[0] + variation(b)[0]
 

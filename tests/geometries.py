@@ -24,31 +24,31 @@ SPD = C @ C.T + 2.0 * np.eye(N)
 SPD_INVERSE = np.linalg.inv(SPD)
 
 SPACES = {
-    "diagonal": (gt.Diagonal(D), np.diag(D)),
-    "low rank": (gt.LowRankPlusDiagonal(U, D), np.diag(D) + U @ U.T),
-    "low rank, one number": (gt.LowRankPlusDiagonal(U, 2.0), 2.0 * np.eye(N) + U @ U.T),
-    "array": (gt.Preconditioned(SPD), SPD),
-    "sparse": (gt.Preconditioned(sparse.csr_array(SPD)), SPD),
+    "diagonal": (gt.geometry.Diagonal(D), np.diag(D)),
+    "low rank": (gt.geometry.LowRankPlusDiagonal(U, D), np.diag(D) + U @ U.T),
+    "low rank, one number": (gt.geometry.LowRankPlusDiagonal(U, 2.0), 2.0 * np.eye(N) + U @ U.T),
+    "array": (gt.geometry.Preconditioned(SPD), SPD),
+    "sparse": (gt.geometry.Preconditioned(sparse.csr_array(SPD)), SPD),
     "operator": (
-        gt.Preconditioned(aslinearoperator(SPD), solve=lambda w: SPD_INVERSE @ w),
+        gt.geometry.Preconditioned(aslinearoperator(SPD), solve=lambda w: SPD_INVERSE @ w),
         SPD,
     ),
 }
 METHODS = {
-    "fgm": gt.FGM(),
-    "fgm restarted": gt.Restarted(gt.FGM(mu=0.0), gt.GradientTest()),
-    "ags": gt.AGS(),
-    "ms": gt.MonteiroSvaiterWhole(),
-    "gmco": gt.GMCO(),
-    "lbfgs": gt.LBFGSWhole(),
-    "aeg": gt.AEG(),
+    "fgm": gt.methods.FGM(),
+    "fgm restarted": gt.methods.Restarted(gt.methods.FGM(mu=0.0), gt.methods.GradientTest()),
+    "ags": gt.methods.AGS(),
+    "ms": gt.methods.MonteiroSvaiterWhole(),
+    "gmco": gt.methods.GMCO(),
+    "lbfgs": gt.methods.LBFGSWhole(),
+    "aeg": gt.methods.AEG(),
     "sae agm": gt.SAE(),
-    "sae lbfgs": gt.SAE(inner=gt.LBFGS()),
-    "r-sae": gt.RSAE(restart=gt.GradientTest()),
-    "sc-sae agm": gt.SCSAE(),
-    "sc-sae lbfgs": gt.SCSAE(inner=gt.LBFGS()),
-    "afb agm": gt.AFB(sigma=0.3),
-    "afb lbfgs": gt.AFB(inner=gt.LBFGS()),
+    "sae lbfgs": gt.SAE(inner=gt.inner.LBFGS()),
+    "r-sae": gt.methods.RSAE(restart=gt.methods.GradientTest()),
+    "sc-sae agm": gt.methods.SCSAE(),
+    "sc-sae lbfgs": gt.methods.SCSAE(inner=gt.inner.LBFGS()),
+    "afb agm": gt.methods.AFB(sigma=0.3),
+    "afb lbfgs": gt.methods.AFB(inner=gt.inner.LBFGS()),
 }
 
 

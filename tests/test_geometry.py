@@ -98,7 +98,7 @@ def test_constants_of_many_variables_come_from_lanczos():
     F = RNG.standard_normal((n, n)) / np.sqrt(n)
     Q = F @ F.T
     truth = linalg.eigh(Q, np.diag(d), eigvals_only=True)[-1]
-    term = gt.Diagonal(d).term(gt.Quadratic(Q), "g")
+    term = gt.geometry.Diagonal(d).term(gt.Quadratic(Q), "g")
     assert truth <= term.L <= 1.002 * truth
     assert term.mu == 0.0
     assert term.convex
@@ -130,7 +130,7 @@ def test_minimize_gives_the_plain_point(method):
         g,
         x0,
         method=method,
-        geometry=gt.RKHS(K, intercept=True),
+        geometry=gt.geometry.RKHS(K, intercept=True),
         tol=1e-7,
         callback=lambda x: seen.append(x.size),
     )
@@ -144,7 +144,7 @@ def test_minimize_gives_the_plain_point(method):
 
 
 def test_a_run_goes_on_in_its_geometry():
-    space, args = gt.RKHS(SMOOTH), (gt.Quadratic(LAM * SMOOTH), loss(SMOOTH))
+    space, args = gt.geometry.RKHS(SMOOTH), (gt.Quadratic(LAM * SMOOTH), loss(SMOOTH))
     whole = gt.minimize(*args, method="sae", geometry=space, max_iter=9, tol=1e-13)
     half = gt.minimize(*args, method="sae", geometry=space, max_iter=4, tol=1e-13)
     rest = gt.minimize(*args, state=half.state, geometry=space, max_iter=5, tol=1e-13)
@@ -160,8 +160,8 @@ def test_a_run_goes_on_in_its_geometry():
 def test_the_certificate_is_that_of_the_geometry():
     """f - f* <= |grad|^2/(2 mu) with norm and mu of the same inner product."""
     args = gt.Quadratic(LAM * SMOOTH), loss(SMOOTH)
-    rough = gt.minimize(*args, method="fgm", geometry=gt.RKHS(SMOOTH), tol=1e-2)
-    fine = gt.minimize(*args, method="fgm", geometry=gt.RKHS(SMOOTH), tol=1e-9)
+    rough = gt.minimize(*args, method="fgm", geometry=gt.geometry.RKHS(SMOOTH), tol=1e-2)
+    fine = gt.minimize(*args, method="fgm", geometry=gt.geometry.RKHS(SMOOTH), tol=1e-9)
     assert rough.constants["mu"].value == pytest.approx(LAM)
     assert 0.0 < rough.fun - fine.fun <= rough.certificate.bound
     assert rough.certificate.bound < 1e3 * (rough.fun - fine.fun)
@@ -181,18 +181,18 @@ def test_the_certificate_is_that_of_the_geometry():
 )
 def test_methods_that_cannot_say_so(method, inner, who):
     with pytest.raises(TypeError, match=rf"{who} works in the Euclidean geometry only, not in Dia"):
-        gt.minimize(H, G, method=method, inner=inner, geometry=gt.Diagonal(D))
+        gt.minimize(H, G, method=method, inner=inner, geometry=gt.geometry.Diagonal(D))
 
 
 def test_what_is_wrong_is_said():
     K, h, g = SMOOTH, gt.Quadratic(LAM * SMOOTH), loss(SMOOTH)
-    space = gt.RKHS(K)
+    space = gt.geometry.RKHS(K)
 
     def told(kind, match, *args, **kwargs):
         with pytest.raises(kind, match=match):
             gt.minimize(*args, **kwargs)
 
-    told(TypeError, r"geometry must be one of gt.RKHS\(K\)", h, g, geometry=K)
+    told(TypeError, r"geometry must be RKHS\(K\), .* of gt.geometry", h, g, geometry=K)
     told(TypeError, "g = .* its matrix is not K", h, loss(GOOD), geometry=space)
     told(TypeError, "h = .* it is not 1/2 x'Kx times", gt.Quadratic(GOOD), g, geometry=space)
     shifted = gt.Quadratic(K, b=np.ones(M_ROWS))
@@ -201,23 +201,36 @@ def test_what_is_wrong_is_said():
     told(TypeError, r"l2/2 \|x\|\^2 is not K times", h, ridge, geometry=space)
     own = gt.Term(value=h.value, grad=h.grad, L=1.0, n=M_ROWS)
     told(TypeError, "whether its gradient is K times something", own, g, geometry=space)
-    told(TypeError, "needs gradients", gt.Term(value=h.value), G, X0, geometry=gt.Diagonal(D))
+    told(
+        TypeError,
+        "needs gradients",
+        gt.Term(value=h.value),
+        G,
+        X0,
+        geometry=gt.geometry.Diagonal(D),
+    )
     both = gt.Quadratic(bordered(LAM * K)), loss(K, intercept=True)
     told(ValueError, "x has an intercept: use RKHS", *both, geometry=space)
-    told(ValueError, "of dimension 3, but x has 12", H, G, geometry=gt.Diagonal(np.ones(3)))
+    told(
+        ValueError, "of dimension 3, but x has 12", H, G, geometry=gt.geometry.Diagonal(np.ones(3))
+    )
     with pytest.raises(ValueError, match="d must be positive, but its smallest entry is -1"):
-        gt.Diagonal([1.0, -1.0])
+        gt.geometry.Diagonal([1.0, -1.0])
     with pytest.raises(ValueError, match="M must be positive definite"):
-        gt.Preconditioned(np.diag([1.0, -1.0]))
+        gt.geometry.Preconditioned(np.diag([1.0, -1.0]))
     with pytest.raises(ValueError, match="M must be positive definite"):
-        gt.Preconditioned(sparse.csr_array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+        gt.geometry.Preconditioned(
+            sparse.csr_array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+        )
     indefinite = K - 0.5 * np.eye(M_ROWS)
     wrong = gt.Quadratic(LAM * indefinite), loss(indefinite)
-    told(ValueError, "K must be positive semidefinite", *wrong, geometry=gt.RKHS(indefinite))
+    told(
+        ValueError, "K must be positive semidefinite", *wrong, geometry=gt.geometry.RKHS(indefinite)
+    )
     with pytest.raises(ValueError, match="M must be symmetric"):
-        gt.Preconditioned([[1.0, 0.5], [0.0, 1.0]])
+        gt.geometry.Preconditioned([[1.0, 0.5], [0.0, 1.0]])
     with pytest.raises(TypeError, match="LinearOperator without solve; pass solve="):
-        gt.Preconditioned(aslinearoperator(SPD))
+        gt.geometry.Preconditioned(aslinearoperator(SPD))
 
 
 def test_the_euclidean_geometry_is_numpys():
@@ -240,7 +253,7 @@ def test_arrays_of_another_class_are_asked_for_their_own_product():
 
 def test_lbfgs_drops_pairs_that_rounding_made_uphill():
     phi = Model(gt.Quadratic(np.diag([1.0, 3.0])), np.array([1.0, 1.0]), 1.0, 3.0)
-    method = gt.LBFGS()
+    method = gt.inner.LBFGS()
     start = method.init(phi, np.zeros(2), None)
     s = np.array([1.0, 0.0])
     spoilt = replace(start, pairs=((s, -s),), curved=((s, -s, -1.0),))

@@ -46,7 +46,7 @@ def test_an_expensive_h_is_asked_rarely():
     known = quadratics(L_g=1e4, mu=1e-2)
     res = solve({"h.grad": 1000.0, "g.grad": 1.0}, known)
     assert choice(res).reason is Reason.EXPENSIVE and not choice(res).exchanged
-    assert isinstance(choice(res).method, gt.SAEQN)
+    assert isinstance(choice(res).method, gt.methods.SAEQN)
     assert isinstance(choice(res).runner_up, gt.ScipyLBFGS)
     alike = solve({"h.grad": 1.0, "g.grad": 1.0}, known)
     assert res.calls["h.grad"] < 0.5 * alike.calls["h.grad"]
@@ -170,7 +170,7 @@ def test_where_lbfgs_stalls_sae_qn_goes_on(prices, monkeypatch):
     method = Auto(chosen, Prices(prices), ChoiceTuning(out_of_hand=0.0))  # out of hand at once
     res = solve(None, known, method=method)
     assert reasons(res)[-1] is Reason.STALLED and choice(res).settled
-    assert isinstance(choice(res).current, gt.SAEQN)
+    assert isinstance(choice(res).current, gt.methods.SAEQN)
     assert [note for _, note in res.history.notes][-1] == "method changed: L-BFGS stalled"
     assert len(res.history["f"]) == res.nit + 1
 

@@ -309,7 +309,10 @@ def test_every_tuning_can_be_changed_and_put_back():
     sensitivity = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sensitivity)
     found = sensitivity.tunings("geartrain.methods")
-    owners = {type(gt.SAEQN().tuning): lambda: gt.SAEQN().tuning, ChoiceTuning: ChoiceTuning}
+    owners = {
+        type(gt.methods.SAEQN().tuning): lambda: gt.methods.SAEQN().tuning,
+        ChoiceTuning: ChoiceTuning,
+    }
     assert set(owners) <= set(found)
     for tuning, make in owners.items():
         name, default = next(

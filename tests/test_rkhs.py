@@ -46,10 +46,10 @@ def test_rkhs_is_the_preconditioner_K(name, intercept):
     M = bordered(GOOD, 1.0) if intercept else GOOD
     h, g = gt.Quadratic(Q), loss(GOOD, intercept)
     x0 = 0.1 * RNG.standard_normal(len(M))
-    held = in_space(h, g, gt.RKHS(GOOD, intercept=intercept))
+    held = in_space(h, g, gt.geometry.RKHS(GOOD, intercept=intercept))
     plain, R = by_hand(h, g, M, held)
     assert_same_run(METHODS[name], held, plain, R, x0)
-    other = in_space(h, g, gt.Preconditioned(M))
+    other = in_space(h, g, gt.geometry.Preconditioned(M))
     assert held.L_h.value == pytest.approx(other.L_h.value, rel=1e-9)
     assert held.L_g.value == pytest.approx(other.L_g.value, rel=2e-3)
     assert held.mu_h == pytest.approx(other.mu_h, rel=1e-9)
@@ -58,7 +58,7 @@ def test_rkhs_is_the_preconditioner_K(name, intercept):
 @pytest.mark.parametrize("intercept", [False, True])
 def test_rkhs_representatives_give_the_slopes(intercept):
     Q = bordered(LAM * SMOOTH, 0.2) if intercept else LAM * SMOOTH
-    space = gt.RKHS(SMOOTH, intercept=intercept)
+    space = gt.geometry.RKHS(SMOOTH, intercept=intercept)
     plain = 2.0 * gt.Quadratic(Q) + loss(SMOOTH, intercept)
     term = space.term(plain, "h")
     x = 0.1 * RNG.standard_normal(space.n)
@@ -71,12 +71,12 @@ def test_rkhs_representatives_give_the_slopes(intercept):
 
 
 def test_rkhs_constants():
-    space = gt.RKHS(SMOOTH)
+    space = gt.geometry.RKHS(SMOOTH)
     h, g = space.term(LAM * gt.Quadratic(SMOOTH), "h"), space.term(loss(SMOOTH), "g")
     assert (h.mu, h.L) == pytest.approx((LAM, LAM), rel=1e-12)
     truth = 0.25 / 0.3 * linalg.eigvalsh(SMOOTH)[-1] / M_ROWS
     assert truth * (1 - 1e-12) <= g.L <= 1.002 * truth
-    with_one = gt.RKHS(SMOOTH, intercept=True).term(loss(SMOOTH, intercept=True), "g")
+    with_one = gt.geometry.RKHS(SMOOTH, intercept=True).term(loss(SMOOTH, intercept=True), "g")
     truth = 0.25 / 0.3 * linalg.eigvalsh(SMOOTH + 1.0)[-1] / M_ROWS
     assert truth * (1 - 1e-12) <= with_one.L <= 1.002 * truth
 
@@ -84,7 +84,7 @@ def test_rkhs_constants():
 @pytest.mark.parametrize("name", METHODS)
 def test_one_product_with_K_a_gradient_of_the_loss(name):
     K = Counting(SMOOTH)
-    space = gt.RKHS(K)
+    space = gt.geometry.RKHS(K)
     held = in_space(gt.Quadratic(LAM * SMOOTH), loss(SMOOTH), space)
     K.products = 0
     states = walk(METHODS[name], held, space.enter(np.zeros(M_ROWS)), 8)
@@ -97,15 +97,15 @@ def test_one_product_with_K_a_gradient_of_the_loss(name):
 
 
 def test_images_are_carried_without_drift():
-    space = gt.RKHS(SMOOTH)
+    space = gt.geometry.RKHS(SMOOTH)
     held = in_space(gt.Quadratic(LAM * SMOOTH), loss(SMOOTH), space, mu=0.0)
-    v = walk(gt.FGM(), held, space.enter(np.zeros(M_ROWS)), 3000)[-1].point
+    v = walk(gt.methods.FGM(), held, space.enter(np.zeros(M_ROWS)), 3000)[-1].point
     np.testing.assert_allclose(v[M_ROWS:], SMOOTH @ v[:M_ROWS], atol=1e-10)
 
 
 def test_a_proximal_step_of_the_penalty_is_a_multiple():
     """The minimiser of lam/2 |v|^2 + alpha/2 |v - u|^2: its gradient vanishes."""
-    space = gt.RKHS(SMOOTH)
+    space = gt.geometry.RKHS(SMOOTH)
     h = space.term(gt.Quadratic(LAM * SMOOTH), "h")
     u = space.enter(RNG.standard_normal(M_ROWS))
     v = h.prox(u, 0.7)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geartrain.callbacks import Checkpoint, Progress
+from geartrain.callbacks.progress import Progress
 from geartrain.core.calling_back import Callback
-from geartrain.core.checkpoint import CheckpointError, Saved, Saver, read
+from geartrain.core.checkpoint import Checkpoint, CheckpointError, Saved, Saver, read
+from geartrain.core.contracts import AnyMethod, InnerMethod
 from geartrain.core.driver import Run
 from geartrain.core.fingerprint import differences, fingerprint
 from geartrain.core.interrupts import Interrupts
@@ -18,13 +20,9 @@ from geartrain.core.run_state import RunState
 from geartrain.core.stopping import Gradient, Rule
 from geartrain.core.witness import changed, listen
 from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
-from geartrain.methods.base import AnyMethod, InnerMethod
-from geartrain.methods.choice import Prices
-from geartrain.methods.registry import make_method
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Vector, answers
 from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector, as_whole
-from geartrain.planner import make_auto
 from geartrain.problem import Constant, Sum
 
 if TYPE_CHECKING:
@@ -82,9 +80,9 @@ def minimize(
         What a gradient costs, e.g. ``{"h.grad": 100.0, "g.grad": 1.0}``, for method "auto"; if not
         given, the seconds that are measured.
     geometry : geometry, optional
-        The inner product to work in: `geartrain.RKHS`, `geartrain.Preconditioned`,
-        `geartrain.Diagonal` or `geartrain.LowRankPlusDiagonal`; Euclidean if not given. Constants,
-        gradients and their norms, `tol` included, are those of that inner product.
+        The inner product to work in, from `geartrain.geometry`: ``RKHS``, ``Preconditioned``,
+        ``Diagonal`` or ``LowRankPlusDiagonal``; Euclidean if not given. Constants, gradients and
+        their norms, `tol` included, are those of that inner product.
     seed : int
         Of the randomised methods.
     callback : callable or list, optional
@@ -201,6 +199,7 @@ def resume(
     >>> part.success, whole.success, whole.nit > 3
     (False, True, True)
     """
+    import_module("geartrain.methods.registry")  # the classes that a checkpoint may hold
     saved = read(path)
     space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
     _check_same_problem(path, saved, _terms(h, g), space, check)
@@ -291,6 +290,11 @@ def _method(
     state: RunState | None,
 ) -> tuple[AnyMethod, str]:
     """The method, and the words for ``res.plan`` where the method has none of its own."""
+    # Imported here, so that ``import geartrain`` is quick.
+    from geartrain.methods.choice import Prices
+    from geartrain.methods.registry import make_method
+    from geartrain.planner import make_auto
+
     known = Prices.checked(prices, problem.ledger)
     if state is not None:
         return state.method, "continued"

@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from operator import add
 from typing import Any
 
 import numpy as np
 
 from geartrain.geometry import EUCLIDEAN, Geometry
 from geartrain.geometry import norm as norm
+from geartrain.oracles.algebra import Combination
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Asked, Vector
 
@@ -92,6 +94,11 @@ class Sum:
         return self.h.grad(x) + self.g.grad(x)
 
     @cached_property
+    def whole(self) -> Whole:
+        """f as one oracle."""
+        return Whole(self)
+
+    @cached_property
     def monitor(self) -> Callable[[Vector], float] | None:
         """f as a plain function, uncounted; None if a term gives no values."""
         h, g = Asked(self.h.term), Asked(self.g.term)
@@ -101,6 +108,53 @@ class Sum:
 
 
 # Paper: equation (5)
+# Questions whose answer for a sum is the sum of the answers.
+_ADDITIVE = ("value", "grad", "value_and_grad", "component", "coord", "products", "second_order")
+
+
+class Whole:
+    """f = h + g as one oracle, for inner methods that minimise f itself.
+
+    A question is asked of both terms and counted for both.
+    """
+
+    name = "f"
+
+    def __init__(self, problem: Sum) -> None:
+        h, g = problem.h, problem.g
+        self.problem, self.n, self.ledger = problem, problem.n, problem.ledger
+        self.counted_as = (h.name, g.name)
+        self.term = Combination([(1.0, h.term), (1.0, g.term)])
+        self.kept: dict[str, Any] = {}  # see `geartrain.oracles.ledger.Oracle`
+        for question in _ADDITIVE:
+            summands_agree = question != "component" or self.term.n_components is not None
+            if hasattr(h, question) and hasattr(g, question) and summands_agree:
+                setattr(self, question, self._both(getattr(h, question), getattr(g, question)))
+
+    @staticmethod
+    def _both(h: Callable[..., Any], g: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(*args: Any) -> Any:
+            left, right = h(*args), g(*args)
+            return tuple(map(add, left, right)) if isinstance(left, tuple) else left + right
+
+        return ask
+
+    def bulk(self, kind: str, kernel: Callable[..., Any], *args: Any) -> Any:
+        """Run a compiled loop that asks both terms together; its time is booked under h."""
+        asked = np.zeros(1, dtype=np.int64)
+
+        def both(tally: Any) -> Any:
+            try:
+                return kernel(asked, *args)
+            finally:
+                tally[0] += asked[0]
+
+        try:
+            return self.problem.h.bulk(kind, both)
+        finally:
+            self.ledger.add(f"{self.problem.g.name}.{kind}", int(asked[0]), 0.0)
+
+
 @dataclass(frozen=True)
 class Envelope:
     """F_{L,x}(y) = f(y) + L/2 |y - x|^2."""

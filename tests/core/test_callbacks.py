@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import sys
@@ -14,10 +13,9 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.callbacks import CSVLog, JSONLLog, Progress, TensorBoard, as_row, read_log
+from geartrain.callbacks import CSVLog, JSONLLog, Progress, TensorBoard, watching
+from geartrain.callbacks.logs import as_row, read_log
 from geartrain.core.result import Intermediate
-
-watching = importlib.import_module("geartrain.watch")
 
 
 def seen(nit=3, grad_norm=1e-2, seconds=10.0, fun=1.5, **calls):
@@ -181,12 +179,12 @@ def test_watch_in_the_terminal(pair, tmp_path, monkeypatch, capsys):
             raise KeyboardInterrupt
 
     monkeypatch.setattr("time.sleep", sleep)
-    gt.watch(log, every=0.25)
+    gt.callbacks.watch(log, every=0.25)
     out = capsys.readouterr().out
     assert out.count("nothing in the log yet") == 2  # looked at until there is a file
     assert out.count("grad_norm") == 2 and "nit 5" in out  # drawn once: it did not change
     with pytest.raises(ValueError, match="every must be positive"):
-        gt.watch(log, every=0)
+        gt.callbacks.watch(log, every=0)
 
 
 def test_watch_in_the_browser(pair, tmp_path):

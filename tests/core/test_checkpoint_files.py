@@ -131,7 +131,7 @@ TREES = st.recursive(
         st.lists(t, max_size=3)
         | st.lists(t, max_size=3).map(tuple)
         | st.dictionaries(st.text(max_size=3), t, max_size=3)
-        | t.map(lambda v: gt.Restarted(v, gt.GradientTest()))
+        | t.map(lambda v: gt.methods.Restarted(v, gt.methods.GradientTest()))
     ),
     max_leaves=8,
 )
@@ -151,8 +151,8 @@ def identical(a, b):
             identical(p, q)
     elif isinstance(a, dict):
         identical(list(a.items()), list(b.items()))
-    elif isinstance(a, gt.Restarted):
-        assert type(b) is gt.Restarted and b.rule == a.rule
+    elif isinstance(a, gt.methods.Restarted):
+        assert type(b) is gt.methods.Restarted and b.rule == a.rule
         identical(a.method, b.method)
     else:
         assert type(a) is type(b) and a == b
@@ -184,7 +184,12 @@ def test_a_foreign_method_is_refused_at_the_start(pair, tmp_path):
     with pytest.raises(CheckpointError, match=r"cannot be saved: .*MyMethod is not a dataclass of"):
         gt.minimize(h, pair[1], method=MyMethod(), checkpoint=path)
     with pytest.raises(CheckpointError, match="MyMethod is not a dataclass of geartrain"):
-        gt.minimize(h, pair[1], method=gt.Restarted(MyMethod(), gt.GradientTest()), checkpoint=path)
+        gt.minimize(
+            h,
+            pair[1],
+            method=gt.methods.Restarted(MyMethod(), gt.methods.GradientTest()),
+            checkpoint=path,
+        )
     assert not asked and not path.exists()
 
 

@@ -143,14 +143,20 @@ def test_methods_of_the_users_own(pair, method):
         (WithoutPoint(), "the state State of WithoutPoint does not define `point`"),
         (WholeOfTwo(), r"`solve` of the method WholeOfTwo must take \(problem, x0, report\)"),
         (
-            gt.SAE(inner=gt.AGM),
+            gt.SAE(inner=gt.inner.AGM),
             "inner method must be an object, but AGM is a class; write AGM",
         ),
-        (gt.SAE(inner=gt.FGM()), r"`init` of the inner method FGM must take \(phi, v0, grad_g0, "),
+        (
+            gt.SAE(inner=gt.methods.FGM()),
+            r"`init` of the inner method FGM must take \(phi, v0, grad_g0, ",
+        ),
         (gt.SAE(inner=3), "inner must be a name or an inner method .* got 3"),
         (gt.SAE(inner=WithoutLimit()), r"the inner method WithoutLimit has no `limit\(phi\)`"),
         (gt.SAE(inner=ColdOnly()), r"`init` of the inner method ColdOnly must take .*, warm\)"),
-        (gt.Restarted(WithoutStep(), gt.GradientTest()), "WithoutStep has no `step"),
+        (
+            gt.methods.Restarted(WithoutStep(), gt.methods.GradientTest()),
+            "WithoutStep has no `step",
+        ),
     ],
 )
 def test_what_is_missing_is_named(pair, method, message):

@@ -166,14 +166,14 @@ INVERSE = np.linalg.inv(M)
 
 
 def operator(w):
-    return gt.Preconditioned(aslinearoperator(w * M), lambda v: INVERSE @ v / w)
+    return gt.geometry.Preconditioned(aslinearoperator(w * M), lambda v: INVERSE @ v / w)
 
 
 SPACES = {
-    "diagonal": lambda w: gt.Diagonal(w * D),
-    "low rank": lambda w: gt.LowRankPlusDiagonal(w * U, D),
-    "matrix": lambda w: gt.Preconditioned(w * M),
-    "sparse": lambda w: gt.Preconditioned(sparse.csr_array(w * M)),
+    "diagonal": lambda w: gt.geometry.Diagonal(w * D),
+    "low rank": lambda w: gt.geometry.LowRankPlusDiagonal(w * U, D),
+    "matrix": lambda w: gt.geometry.Preconditioned(w * M),
+    "sparse": lambda w: gt.geometry.Preconditioned(sparse.csr_array(w * M)),
     "operator": operator,
 }
 
@@ -188,9 +188,9 @@ def test_resume_in_a_geometry(tmp_path, kind, method):
     whole = gt.minimize(h, g, max_iter=7, geometry=space(1.0), **options)
     gt.minimize(h, g, max_iter=3, geometry=space(1.0), checkpoint=path, **options)
     data = path.read_bytes()
-    for wrong in (None, gt.Diagonal(np.ones(8)), space(1.01)):
+    for wrong in (None, gt.geometry.Diagonal(np.ones(8)), space(1.01)):
         what = "does not answer as before" if kind == "operator" and wrong else "geometry was"
-        what = "geometry was" if isinstance(wrong, gt.Diagonal) else what
+        what = "geometry was" if isinstance(wrong, gt.geometry.Diagonal) else what
         with pytest.raises(CheckpointError, match=what):
             gt.resume(path, h, g, geometry=wrong)
         assert path.read_bytes() == data
@@ -208,10 +208,10 @@ def test_resume_in_the_geometry_of_a_kernel(tmp_path):
 
     K, h, g = made(50.0)
     options = {"method": "afb", "stop": NEVER}
-    whole = gt.minimize(h, g, geometry=gt.RKHS(K), max_iter=9, **options)
-    gt.minimize(h, g, geometry=gt.RKHS(K), max_iter=4, checkpoint=path, **options)
+    whole = gt.minimize(h, g, geometry=gt.geometry.RKHS(K), max_iter=9, **options)
+    gt.minimize(h, g, geometry=gt.geometry.RKHS(K), max_iter=4, checkpoint=path, **options)
     with pytest.raises(CheckpointError, match=r"geometry was RKHS\(m=30\) .*, is RKHS\(m=30\)"):
-        gt.resume(path, h, g, geometry=gt.RKHS(made(51.0)[0]))
+        gt.resume(path, h, g, geometry=gt.geometry.RKHS(made(51.0)[0]))
     with pytest.raises(CheckpointError, match="h was Quadratic"):
-        gt.resume(path, *made(51.0)[1:], geometry=gt.RKHS(K))
-    same(whole, gt.resume(path, h, g, geometry=gt.RKHS(K.copy()), max_iter=5))
+        gt.resume(path, *made(51.0)[1:], geometry=gt.geometry.RKHS(K))
+    same(whole, gt.resume(path, h, g, geometry=gt.geometry.RKHS(K.copy()), max_iter=5))

@@ -94,7 +94,7 @@ def test_the_assumption_names_what_the_bound_rests_on():
     R = 1.5 * float(np.linalg.norm(x0 - x_star))
     flat = gt.Term(g.value_and_grad, n=g.n, L=g.L)  # no mu
     stop = gt.stop.any_of(gt.stop.Gap(1e-9, R=R), gt.stop.Calls({"h.grad": 6}))
-    res = gt.minimize(h, flat, x0, method=gt.AFB(), stop=stop)
+    res = gt.minimize(h, flat, x0, method=gt.methods.AFB(), stop=stop)
     assert res.certificate.assumption == f"|x0 - x*| <= {R:g}, f convex, L_h is term"
     res = gt.minimize(h, flat, x0, method=gt.SAE(), stop=stop)
     assert res.certificate.assumption == f"|x0 - x*| <= {R:g}, f convex"

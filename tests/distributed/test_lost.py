@@ -86,7 +86,7 @@ def assert_same(disturbed, undisturbed):
     assert any("a worker was lost" in note for _, note in res.history.notes)
 
 
-ONE_COLUMN, THREE_COLUMNS = (gt.SimilarNewton(columns=k) for k in (1, 3))
+ONE_COLUMN, THREE_COLUMNS = (gt.methods.SimilarNewton(columns=k) for k in (1, 3))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,10 @@ def small_case():
     return Case("test", "small", "made up", h, g, best.fun, facts)
 
 
-FGM, AFB = Entry("FGM", "", lambda case: gt.FGM()), Entry("AFB", "", lambda case: gt.AFB())
+FGM, AFB = (
+    Entry("FGM", "", lambda case: gt.methods.FGM()),
+    Entry("AFB", "", lambda case: gt.methods.AFB()),
+)
 
 
 def run(folder, *entries, target=1e-6):
@@ -42,13 +45,13 @@ def test_a_table_tells_everything(tmp_path):
     wanted = {"experiment", "data", "method", "seed", "settings", "version", "machine", "iter"}
     assert wanted | {"seconds", "f", "gap", *runner.CALLS} <= set(table.columns)
     settings = json.loads(table.settings.iloc[0])
-    assert settings["method"] == repr(gt.FGM()) and settings["L_h"] == settings["L_h used"]
+    assert settings["method"] == repr(gt.methods.FGM()) and settings["L_h"] == settings["L_h used"]
     assert not table.isna().any(axis=None)
 
 
 def test_rows_are_those_of_the_run_itself(tmp_path):
     table, case = run(tmp_path), small_case()
-    for label, method in (("FGM", gt.FGM()), ("AFB", gt.AFB())):
+    for label, method in (("FGM", gt.methods.FGM()), ("AFB", gt.methods.AFB())):
         rows = table[table.method == label]
         last = int(rows.iter.iloc[-1])
         stop = gt.stop.Value(case.f_star - 1.0)  # only so that f is in the history
@@ -74,7 +77,7 @@ def test_both_files_hold_the_same_table(tmp_path):
 
 
 def test_probe_is_paid_for(tmp_path):
-    probed = Entry("FGM", "", lambda case: gt.FGM(), probe=lambda case: Probe(99.0, 7, 0.5))
+    probed = Entry("FGM", "", lambda case: gt.methods.FGM(), probe=lambda case: Probe(99.0, 7, 0.5))
     plain, dearer = run(tmp_path / "a", FGM), run(tmp_path / "b", probed)
     assert dearer["h.grad"].iloc[0] == plain["h.grad"].iloc[0] + 7
     assert dearer.seconds.iloc[0] >= 0.5
@@ -95,7 +98,7 @@ def test_a_run_that_is_there_is_not_made_again(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("last", [0, 7])  # while warming up, and in the run
 def test_an_interrupted_run_leaves_what_was_finished_and_nothing_else(tmp_path, last):
-    class Interrupted(gt.FGM):
+    class Interrupted(gt.methods.FGM):
         def step(self, problem, state):
             if state.k == last:
                 raise KeyboardInterrupt
@@ -170,7 +173,11 @@ def test_status_line_tells_run_method_gap_and_seconds():
 
 
 SAMPLED = Entry(
-    "sampled", "", lambda case: gt.AFB(inner=gt.ACD()), randomised=True, L_h="bound of the term"
+    "sampled",
+    "",
+    lambda case: gt.methods.AFB(inner=gt.inner.ACD()),
+    randomised=True,
+    L_h="bound of the term",
 )
 
 
@@ -205,8 +212,12 @@ def test_seeds_that_are_there_are_kept_and_the_others_run(tmp_path, monkeypatch)
 
 
 def test_restarted_fgm_asks_one_gradient_an_iteration_and_is_faster(tmp_path):
-    restarted = Entry("r", "", lambda case: gt.Restarted(gt.FGM(mu=0.0), gt.GradientTest()))
-    plain = Entry("p", "", lambda case: gt.FGM(mu=0.0))
+    restarted = Entry(
+        "r",
+        "",
+        lambda case: gt.methods.Restarted(gt.methods.FGM(mu=0.0), gt.methods.GradientTest()),
+    )
+    plain = Entry("p", "", lambda case: gt.methods.FGM(mu=0.0))
     table = run(tmp_path, restarted, plain, target=1e-10)
     np.testing.assert_array_equal(table["h.grad"], table.iter + 1)
     last = table.groupby("method").iter.max()

@@ -44,7 +44,7 @@ def printed(known, x0, L, mu, steps):
 def test_matches_the_printed_algorithm(make):
     known = make()
     x0 = np.linspace(-1.0, 1.0, known.x_star.size)
-    run = states(gt.AEG(inner=gt.Exact()), known.sum(), x0, 40)
+    run = states(gt.methods.AEG(inner=gt.inner.Exact()), known.sum(), x0, 40)
     for state, (x, x_f) in zip(run[1:], printed(known, x0, known.h.L, known.mu, 40), strict=True):
         np.testing.assert_allclose(state.x, x, atol=1e-10)
         np.testing.assert_allclose(state.x_f, x_f, atol=1e-10)
@@ -65,7 +65,7 @@ def test_lyapunov_function_contracts(make):
         distance = state.x - known.x_star
         return distance @ distance / eta + 2 / tau * (known.f(state.x_f) - known.f_star)
 
-    run = states(gt.AEG(), known.sum(), x0, 60)
+    run = states(gt.methods.AEG(), known.sum(), x0, 60)
     assert all(s.L_h == L for s in run)
     for old, new in itertools.pairwise(run):
         if lyapunov(old) > 1e-9:
@@ -75,14 +75,14 @@ def test_lyapunov_function_contracts(make):
 def test_two_gradients_of_h_an_iteration():
     """The first iteration makes its model where the gradients are known."""
     problem = logistic().sum()
-    run = states(gt.AEG(), problem, np.ones(10), 20)
+    run = states(gt.methods.AEG(), problem, np.ones(10), 20)
     assert problem.ledger.calls["h.grad"] == 2 * 20
     assert problem.ledger.calls["g.grad"] == 1 + sum(s.inner_steps for s in run[1:]) + 19
 
 
 def test_state_belongs_to_its_point():
     known = logistic()
-    for state in states(gt.AEG(), known.sum(), np.ones(10), 20):
+    for state in states(gt.methods.AEG(), known.sum(), np.ones(10), 20):
         np.testing.assert_allclose(state.grad, known.grad(state.point), atol=1e-12)
 
 

@@ -33,8 +33,8 @@ def test_sae_with_large_L_costs_two_gradients_of_h(problem):
 
 def test_restarts_are_free(problem):
     """After a restart x = y and both gradients are known."""
-    rule = gt.FixedPeriod(5)
-    run = states(gt.RSAE(restart=rule), problem, X0, 20)
+    rule = gt.methods.FixedPeriod(5)
+    run = states(gt.methods.RSAE(restart=rule), problem, X0, 20)
     starts = sum(s.since == 1 for s in run[1:])
     assert starts == 4
     middle = sum(s.middle_steps for s in run[1:])
@@ -42,12 +42,14 @@ def test_restarts_are_free(problem):
 
 
 def test_sc_sae_costs_two_gradients_of_h(problem):
-    run = states(gt.SCSAE(), problem, X0, 20)
+    run = states(gt.methods.SCSAE(), problem, X0, 20)
     assert all(s.middle_steps == 1 for s in run[1:])
     assert problem.ledger.calls["h.grad"] == 2 * 20
 
 
-@pytest.mark.parametrize("method", [gt.AFB(), gt.Restarted(gt.AFB(), gt.GradientTest())])
+@pytest.mark.parametrize(
+    "method", [gt.methods.AFB(), gt.methods.Restarted(gt.methods.AFB(), gt.methods.GradientTest())]
+)
 def test_afb_costs_one_gradient_of_h(problem, method):
     run = states(method, problem, X0, 20)
     restarts = sum(s.since == 1 for s in run[1:]) - 1
@@ -80,12 +82,12 @@ def test_inner_gradients_of_sae(problem):
 
 
 def test_gmco_costs_one_gradient_of_h(problem):
-    states(gt.GMCO(), problem, X0, 15)
+    states(gt.methods.GMCO(), problem, X0, 15)
     assert problem.ledger.calls["h.grad"] == 16
 
 
 def test_fgm_and_lbfgs_ask_both_terms_alike(problem):
-    states(gt.FGM(), problem, X0, 25)
+    states(gt.methods.FGM(), problem, X0, 25)
     assert problem.ledger.calls["h.grad"] == problem.ledger.calls["g.grad"] == 26
     known = logistic()
     res = gt.minimize(known.h, known.g, X0, method="lbfgs", tol=1e-6)
@@ -97,7 +99,7 @@ def test_fgm_and_lbfgs_ask_both_terms_alike(problem):
 def test_ags_asks_g_T_times_as_often():
     known = quadratics(L_g=100.0)
     problem = known.sum()
-    states(gt.AGS(mu=0.0), problem, np.ones(24), 12)
+    states(gt.methods.AGS(mu=0.0), problem, np.ones(24), 12)
     T = int(np.ceil(np.sqrt(known.g.L / known.h.L)))
     assert problem.ledger.calls["h.grad"] == 12
     assert problem.ledger.calls["g.grad"] == 12 * T

@@ -29,12 +29,12 @@ TERMS = {
     "no intercept": model(intercept=False, n=9),
 }
 INNER = (
-    gt.ACD(),
-    gt.NesterovStich(),
-    gt.NesterovStich(beta=0.25),
-    gt.NesterovStich(restart=17),
-    gt.APPROX(),
-    gt.APPROX(restart=13),
+    gt.inner.ACD(),
+    gt.inner.NesterovStich(),
+    gt.inner.NesterovStich(beta=0.25),
+    gt.inner.NesterovStich(restart=17),
+    gt.inner.APPROX(),
+    gt.inner.APPROX(restart=13),
 )
 
 
@@ -51,10 +51,10 @@ def transcription(inner, phi, v0, chunks):
     b = np.broadcast_to(term.L if term.L_coord is None else term.L_coord, (n,))
     L = b + alpha
     grad = lambda x: phi.beta + alpha * x + term.grad(x)  # noqa: E731
-    if isinstance(inner, gt.ACD):
+    if isinstance(inner, gt.inner.ACD):
         K = np.sqrt(L).sum() / np.sqrt(alpha)
         return reference.nu_acdm(grad, v0, L, alpha, indices(phi, np.sqrt(L), K, chunks))
-    if isinstance(inner, gt.NesterovStich):
+    if isinstance(inner, gt.inner.NesterovStich):
         weights = L**inner.beta
         sigma = alpha / (L ** (1 - 2 * inner.beta)).max()
         index = indices(phi, weights, weights.sum() / np.sqrt(sigma), chunks)
@@ -128,7 +128,7 @@ def test_exact_calls(inner, name):
     run(inner, phi, 3)
     calls = phi.g.ledger.calls
     L = TERMS[name].L_coord + phi.alpha
-    if isinstance(inner, gt.APPROX):
+    if isinstance(inner, gt.inner.APPROX):
         K = phi.n * np.sqrt(L.max() / phi.alpha)
     else:
         beta = getattr(inner, "beta", 0.5)
@@ -175,12 +175,12 @@ def test_a_term_without_coordinate_constants_uses_L():
     own = gt.Term(coord=term.coord, grad=term.grad, n=term.n, L=term.L)
     phi = model_of(own)
     v0 = np.ones(phi.n)
-    x, _ = transcription(gt.ACD(), phi, v0, 1)
-    np.testing.assert_allclose(run(gt.ACD(), phi, 1, v0)[-1].v, x, rtol=1e-9)
+    x, _ = transcription(gt.inner.ACD(), phi, v0, 1)
+    np.testing.assert_allclose(run(gt.inner.ACD(), phi, 1, v0)[-1].v, x, rtol=1e-9)
     with pytest.raises(ValueError, match="L_coord"):
-        gt.ACD().step(
+        gt.inner.ACD().step(
             Model(Oracle(gt.Term(coord=term.coord, n=9), "g", Ledger(), 9), phi.beta, 1.0),
-            gt.ACD().init(phi, v0, None),
+            gt.inner.ACD().init(phi, v0, None),
         )
 
 
@@ -192,7 +192,7 @@ def test_a_loss_of_the_users_own_is_asked_call_by_call():
     ends = []
     for loss in (Own(), "squared"):
         phi = model_of(gt.LinearModel(A, y, loss=loss))
-        last = run(gt.NesterovStich(), phi, 2)[-1]
+        last = run(gt.inner.NesterovStich(), phi, 2)[-1]
         ends.append((last.v, len(last.walk.products), phi.g.ledger.calls))
     np.testing.assert_allclose(ends[0][0], ends[1][0], rtol=1e-10)
     assert (ends[0][1], ends[1][1]) == (0, 1)
@@ -234,7 +234,9 @@ def test_the_step_of_z_is_unbiased_and_the_potential_falls():
         assert mean <= (1 - tau) * potential(walk) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("inner", [gt.ACD(), gt.NesterovStich(), gt.APPROX()], ids=repr)
+@pytest.mark.parametrize(
+    "inner", [gt.inner.ACD(), gt.inner.NesterovStich(), gt.inner.APPROX()], ids=repr
+)
 def test_budget(inner):
     """1e-8 of the gap within the natural number of steps times the logarithm: momentum works."""
     rng = np.random.default_rng(0)
@@ -252,7 +254,7 @@ def test_budget(inner):
         state = inner.step(phi, state)
         assert state.chunk < 100
     L = term.L_coord + phi.alpha
-    unit = np.sqrt(L).sum() if not isinstance(inner, gt.APPROX) else n * np.sqrt(L.max())
+    unit = np.sqrt(L).sum() if not isinstance(inner, gt.inner.APPROX) else n * np.sqrt(L.max())
     used = phi.g.ledger.calls["g.coord"] / (unit / np.sqrt(phi.alpha) * np.log(1e8))
     assert used < 0.9
 
@@ -285,10 +287,12 @@ def test_no_vector_work_in_a_step(monkeypatch):
     for n in (50, 800):
         term = gt.Quadratic(sparse.diags_array(np.geomspace(1.0, 4.0, n)).tocsr())
         phi = model_of(term, alpha=1.0)
-        expected = run(gt.ACD(), phi, 1)[-1].v
+        expected = run(gt.inner.ACD(), phi, 1)[-1].v
         monkeypatch.setattr(kernels, "advance", advance)
         phi, used[0] = model_of(term, alpha=1.0), 0
-        np.testing.assert_allclose(run(gt.ACD(), phi, 1)[-1].v, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            run(gt.inner.ACD(), phi, 1)[-1].v, expected, rtol=1e-9, atol=1e-12
+        )
         monkeypatch.setattr(kernels, "advance", compiled)
         per_step.append(used[0] / phi.g.ledger.calls["g.coord"])
     # O(n) in a step would make it sixteen times as much.
@@ -335,7 +339,7 @@ def test_auto_chooses_by_what_g_answers():
     only = gt.Term(coord=g.coord, n=g.n, L=g.L, L_coord=g.L_coord)
     res = gt.minimize(h, only, method="afb", tol=1e-2)
     method = res.state.method
-    assert isinstance(getattr(method, "method", method).inner, gt.NesterovStich)
+    assert isinstance(getattr(method, "method", method).inner, gt.inner.NesterovStich)
     assert res.success
     with pytest.raises(TypeError, match="partial derivative"):
         gt.minimize(h, gt.Term(lambda x: (0.0, 0 * x), n=9, L=1.0), method="afb", inner="acd")
@@ -343,10 +347,10 @@ def test_auto_chooses_by_what_g_answers():
 
 def test_parameters_are_checked():
     for make in (
-        lambda: gt.NesterovStich(beta=0.6),
-        lambda: gt.NesterovStich(restart=0),
-        lambda: gt.APPROX(restart=-1),
-        lambda: gt.APPROX(restart=2.5),
+        lambda: gt.inner.NesterovStich(beta=0.6),
+        lambda: gt.inner.NesterovStich(restart=0),
+        lambda: gt.inner.APPROX(restart=-1),
+        lambda: gt.inner.APPROX(restart=2.5),
     ):
         with pytest.raises(ValueError, match="must be"):
             make()

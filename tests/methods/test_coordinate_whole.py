@@ -69,7 +69,7 @@ def transcription(f, x0, mu, chunks, restart=None):
 def test_kernel_equals_the_transcription(h, g, mu):
     f = problem(TERMS[h], TERMS[g], mu)
     x0 = np.linspace(-1.0, 1.0, N)
-    method = gt.ACDWhole()
+    method = gt.methods.ACDWhole()
     state = method.init(f, x0)
     for _ in range(3):
         state = method.step(f, state)
@@ -89,7 +89,7 @@ def test_user_terms_walk_the_same_way():
     ends = []
     for term in (h, own):
         f = problem(term, g)
-        method = gt.ACDWhole()
+        method = gt.methods.ACDWhole()
         state = method.step(f, method.init(f, np.ones(N)))
         ends.append((state.x, dict(f.ledger.calls)))
     np.testing.assert_allclose(ends[0][0], ends[1][0], rtol=1e-10)
@@ -100,7 +100,7 @@ def test_large_scores_do_not_overflow():
     """Scores of a few thousands: exp is taken relative to the largest."""
     h = gt.LogSumExp(sparse.csr_array(1e3 * softmax(sparsely=True).A.toarray()))
     f = problem(h, TERMS["quadratic"])
-    method = gt.ACDWhole()
+    method = gt.methods.ACDWhole()
     state = method.step(f, method.init(f, np.ones(N)))
     (x, _), _ = transcription(f, np.ones(N), 0.0, 1)
     np.testing.assert_allclose(state.x, x, rtol=1e-8)
@@ -108,13 +108,13 @@ def test_large_scores_do_not_overflow():
 
 def test_restarts():
     f = problem(TERMS["model"], TERMS["quadratic"])
-    method = gt.Restarted(gt.ACDWhole(), gt.FixedPeriod(2))
+    method = gt.methods.Restarted(gt.methods.ACDWhole(), gt.methods.FixedPeriod(2))
     state = method.init(f, np.ones(N))
     for _ in range(5):
         state = method.step(f, state)
     (x, _), _ = transcription(f, np.ones(N), 0.0, 5, restart=2)
     np.testing.assert_allclose(state.x, x, rtol=1e-9, atol=1e-10)
-    again = gt.ACDWhole().restart(state)
+    again = gt.methods.ACDWhole().restart(state)
     np.testing.assert_allclose(again.walk.products[0][0], f.h.term.predict(state.x), atol=1e-12)
     assert again.A == 0.0 and not again.walk.u.any() and again.walk.x is not state.walk.z
 
@@ -149,7 +149,7 @@ def test_resumed_equals_uninterrupted():
 
 def test_steps_are_pure():
     f = problem(TERMS["sparse softmax"], TERMS["sparse model"])
-    method = gt.ACDWhole(mu=0.1)
+    method = gt.methods.ACDWhole(mu=0.1)
     first = method.step(f, method.init(f, np.ones(N)))
     kept = replace(first, walk=first.walk.copy(), x=first.x.copy())
     np.testing.assert_array_equal(method.step(f, first).x, method.step(f, kept).x)
@@ -161,4 +161,4 @@ def test_steps_are_pure():
 
 def test_mu_is_checked():
     with pytest.raises(ValueError, match="mu must"):
-        gt.ACDWhole(mu=-1.0)
+        gt.methods.ACDWhole(mu=-1.0)

@@ -8,7 +8,7 @@ from finite_sums import by_components, calls, linear, model, problem
 from geartrain.methods.inner.finite_sum import Sampling, finite_sum
 from geartrain.methods.registry import make_inner
 
-INNER = [gt.Katyusha(), gt.Katyusha(epoch=11), gt.LKatyusha(), gt.Varag()]
+INNER = [gt.Katyusha(), gt.Katyusha(epoch=11), gt.inner.LKatyusha(), gt.inner.Varag()]
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])
@@ -46,16 +46,16 @@ def test_a_known_gradient_is_not_asked_for_again(form):
 def test_calls_of_l_katyusha_and_varag():
     term = linear()
     phi = model(term)
-    state = gt.LKatyusha(p=0.2).init(phi, np.ones(term.n), None)
+    state = gt.inner.LKatyusha(p=0.2).init(phi, np.ones(term.n), None)
     total = 0
     for s in range(5):
         total += int(np.random.default_rng((0, 3, s)).geometric(0.2))
-        state = gt.LKatyusha(p=0.2).step(phi, state)
+        state = gt.inner.LKatyusha(p=0.2).step(phi, state)
         assert calls(phi) == (total, s + 2)
     phi = model(term)
-    state = gt.Varag().init(phi, np.ones(term.n), None)
+    state = gt.inner.Varag().init(phi, np.ones(term.n), None)
     for s in range(7):
-        state = gt.Varag().step(phi, state)
+        state = gt.inner.Varag().step(phi, state)
         assert calls(phi) == (sum(2 ** min(j, 4) for j in range(s + 1)), s + 2)
 
 
@@ -200,6 +200,6 @@ def test_auto_takes_katyusha_where_only_components_are_known():
     term = linear()
     h = gt.Quadratic(np.eye(term.n))
     assert make_inner("auto", problem(h, by_components(term))) == gt.Katyusha()
-    assert make_inner("auto", problem(h, term)) == gt.AGM()
+    assert make_inner("auto", problem(h, term)) == gt.inner.AGM()
     res = gt.minimize(h, by_components(term), method="sae", tol=1e-7)
     assert res.success and res.calls["g.grad"] == 0 and res.calls["g.component"] > 0

@@ -173,7 +173,7 @@ def test_l_katyusha_is_the_printed_one(form, prob):
     A, y = data()
     term = gt.LinearModel(sparse.csr_array(A) if form == "csr" else A, y)
     phi = model(term, alpha=0.02)
-    states = run(gt.LKatyusha(p=prob), phi, start(term), 6)
+    states = run(gt.inner.LKatyusha(p=prob), phi, start(term), 6)
     draw = finite_sum(phi.g).sampling("importance")
     p = 1 / term.m if prob is None else prob
     drawn = []
@@ -193,7 +193,7 @@ def test_varag_is_the_printed_one(form, alpha):
     A, y = data()
     term = gt.LinearModel(sparse.csr_array(A) if form == "csr" else A, y)
     phi = model(term, alpha)
-    states = run(gt.Varag(), phi, start(term), 9)
+    states = run(gt.inner.Varag(), phi, start(term), 9)
     draw = finite_sum(phi.g).sampling("importance")
     drawn = [
         draw.order(np.random.default_rng((*KEY, s)), 2 ** (min(s + 1, 5) - 1)) for s in range(9)

@@ -20,7 +20,7 @@ def test_katyusha_whole_is_the_printed_one(mu, form):
     term = linear("dense" if form == "components" else form)
     h = gt.Quadratic(np.diag(np.linspace(0.1, 2.0, term.n)))
     f = problem(h, by_components(term) if form == "components" else term, mu)
-    method = gt.KatyushaWhole(epoch=12)
+    method = gt.methods.KatyushaWhole(epoch=12)
     state = method.init(f, np.ones(term.n))
     draw = finite_sum(f.g).sampling("importance")
     drawn = [draw.order(np.random.default_rng((0, s)), 12) for s in range(3)]
@@ -45,7 +45,7 @@ def test_catalyst_is_the_printed_one(mu):
     term = linear(l2=0.05)
     h = gt.Quadratic(np.diag(np.linspace(0.0, 2.0, term.n)))
     f = problem(h, term, mu)
-    method = gt.Catalyst()
+    method = gt.methods.Catalyst()
     state = method.init(f, np.ones(term.n))
     L = h.L + term.L
     expected = boxes.catalyst(
@@ -68,7 +68,7 @@ def test_catalyst_reaches_the_minimum(inner):
 
     term = linear(l2=0.05, loss="squared")
     h = gt.Quadratic(np.diag(np.linspace(0.0, 2.0, term.n)))
-    method = gt.Catalyst(inner=SVRG() if inner == "svrg" else GradientDescent())
+    method = gt.methods.Catalyst(inner=SVRG() if inner == "svrg" else GradientDescent())
     res = gt.minimize(h, term, method=method, tol=1e-8)
     assert res.success
     assert np.linalg.norm(h.grad(res.x) + term.grad(res.x)) <= 1e-7
@@ -80,10 +80,10 @@ def test_catalyst_reaches_the_minimum(inner):
     "method",
     [
         gt.SAE(inner=gt.Katyusha()),
-        gt.SAE(inner=gt.LKatyusha()),
-        gt.SAE(inner=gt.Varag()),
-        gt.KatyushaWhole(),
-        gt.Catalyst(),
+        gt.SAE(inner=gt.inner.LKatyusha()),
+        gt.SAE(inner=gt.inner.Varag()),
+        gt.methods.KatyushaWhole(),
+        gt.methods.Catalyst(),
     ],
     ids=lambda m: type(getattr(m, "inner", m)).__name__,
 )
@@ -97,7 +97,7 @@ def test_resumed_is_uninterrupted(method, form):
     assert np.array_equal(whole.x, rest.x) and whole.calls == rest.calls
     again = gt.minimize(h, term, method=method, tol=1e-300, max_iter=6, seed=3)
     assert np.array_equal(whole.x, again.x) and whole.calls == again.calls
-    if not isinstance(method, gt.Catalyst):
+    if not isinstance(method, gt.methods.Catalyst):
         other = gt.minimize(h, term, method=method, tol=1e-300, max_iter=6, seed=4)
         assert not np.array_equal(whole.x, other.x)
 
@@ -148,7 +148,7 @@ def test_non_finite_components_end_the_run():
         (lambda: gt.Katyusha(option="III"), "option must be one of"),
         (lambda: gt.Katyusha(sampling="even"), "sampling must be"),
         (lambda: gt.Katyusha(quadratic="no"), "quadratic must be one of"),
-        (lambda: gt.LKatyusha(p=0.0), "p must be in"),
+        (lambda: gt.inner.LKatyusha(p=0.0), "p must be in"),
     ],
 )
 def test_bad_options(make, words):

@@ -36,7 +36,7 @@ def test_the_printed_box():
     known = lasso()
     x0 = np.linspace(-1, 1, 12)
     numbers = constants(known, x0)
-    run = states(gt.GradientSliding(**numbers, N=20), known.sum(L_g=1.0), x0, 20)
+    run = states(gt.methods.GradientSliding(**numbers, N=20), known.sum(L_g=1.0), x0, 20)
     expected = boxes.gradient_sliding(
         known.h.grad, known.g.grad, x0, known.h.L, numbers["M"], 20, numbers["R"]
     )
@@ -51,7 +51,7 @@ def test_the_bound_at_the_end_of_a_stage(N):
     for seed in range(3):
         x0 = known.x_star + np.random.default_rng(seed).standard_normal(12)
         numbers = constants(known, x0)
-        last = states(gt.GradientSliding(**numbers, N=N), known.sum(L_g=1.0), x0, N)[-1]
+        last = states(gt.methods.GradientSliding(**numbers, N=N), known.sum(L_g=1.0), x0, N)[-1]
         gap = known.f(last.x_bar) - known.f_star
         assert gap <= 6 * known.h.L * numbers["R"] ** 2 / (N * (N + 1))
 
@@ -62,7 +62,7 @@ def test_calls():
     x0 = np.ones(12)
     numbers = constants(known, x0)
     problem = known.sum(L_g=1.0)
-    method = gt.GradientSliding(**numbers, N=15)
+    method = gt.methods.GradientSliding(**numbers, N=15)
     state, total = method.init(problem, x0), 0
     for k in range(1, 16):
         state = method.step(problem, state)
@@ -86,7 +86,7 @@ def test_theory(eps):
         known.h,
         known.g,
         x0,
-        method=gt.GradientSliding(**numbers, N=N),
+        method=gt.methods.GradientSliding(**numbers, N=N),
         stop=gt.stop.Value(known.f_star + eps),
     )
     assert res.success
@@ -103,10 +103,10 @@ def test_the_orders_are_those_of_the_paper():
 def test_a_new_stage_starts_from_x_bar():
     known = lasso()
     x0 = np.ones(12)
-    run = states(gt.GradientSliding(**constants(known, x0), N=4), known.sum(L_g=1.0), x0, 9)
+    run = states(gt.methods.GradientSliding(**constants(known, x0), N=4), known.sum(L_g=1.0), x0, 9)
     assert [s.k for s in run] == [0, 1, 2, 3, 4, 1, 2, 3, 4, 1]
     again = states(
-        gt.GradientSliding(**constants(known, x0), N=4), known.sum(L_g=1.0), run[4].x_bar, 4
+        gt.methods.GradientSliding(**constants(known, x0), N=4), known.sum(L_g=1.0), run[4].x_bar, 4
     )
     np.testing.assert_allclose(run[8].x_bar, again[4].x_bar, atol=1e-14)
 
@@ -121,7 +121,7 @@ def test_a_new_stage_starts_from_x_bar():
 )
 def test_wrong_input(arguments, message):
     with pytest.raises(ValueError, match=message):
-        gt.GradientSliding(**arguments)
+        gt.methods.GradientSliding(**arguments)
     if "N" not in arguments:
         with pytest.raises(ValueError, match=message):
             theory.gradient_sliding(L_h=1.0, eps=1e-3, **arguments)

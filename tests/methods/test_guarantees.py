@@ -9,7 +9,7 @@ import pytest
 import geartrain as gt
 from problems import PROBLEMS, quadratics, states
 
-INNER = {"exact": gt.Exact, "agm": gt.AGM, "lbfgs": gt.LBFGS}
+INNER = {"exact": gt.inner.Exact, "agm": gt.inner.AGM, "lbfgs": gt.inner.LBFGS}
 
 
 CASES = [(p, i) for p in PROBLEMS for i in INNER if p == "quadratic" or i != "exact"]
@@ -41,9 +41,9 @@ def test_strongly_convex_potential_and_growth(problem, inner, name):
     make, x0 = PROBLEMS[problem]
     known = make()
     if name == "afb":
-        method, mu = gt.AFB(inner=INNER[inner]()), known.h.mu + known.g.mu
+        method, mu = gt.methods.AFB(inner=INNER[inner]()), known.h.mu + known.g.mu
     else:
-        method, mu = gt.SCSAE(inner=INNER[inner]()), known.mu
+        method, mu = gt.methods.SCSAE(inner=INNER[inner]()), known.mu
     run = states(method, known.sum(), x0, 40)
     R2 = float(np.sum((x0 - known.x_star) ** 2))
     potential = R2 / 2
@@ -70,7 +70,7 @@ def test_sc_sae_takes_a_non_convex_h():
     x_star = np.linalg.solve(h.Q + g.Q, g.b)
     known = type(quadratics())(h, g, x_star, 0.1)
     x0 = np.ones(n)
-    run = states(gt.SCSAE(), known.sum(), x0, 60)
+    run = states(gt.methods.SCSAE(), known.sum(), x0, 60)
     potential = np.sum((x0 - x_star) ** 2) / 2
     for state in run[1:]:
         assert state.middle_steps == 1
@@ -111,11 +111,11 @@ def test_violating_the_test_is_visible():
 
 
 # Paper: Algorithm 2
-@pytest.mark.parametrize("restart", [None, gt.GradientTest()])
+@pytest.mark.parametrize("restart", [None, gt.methods.GradientTest()])
 def test_r_sae_halves_the_distance_each_stage(restart):
     known = quadratics(L_g=50.0, mu=1e-2)
     x0 = known.x_star + 1.0
-    run = states(gt.RSAE(restart=restart), known.sum(), x0, 200)
+    run = states(gt.methods.RSAE(restart=restart), known.sum(), x0, 200)
     ends = [a for a, b in itertools.pairwise(run) if b.since == 1]
     distances = [float(np.sum((s.y - known.x_star) ** 2)) for s in ends]
     assert len(distances) >= 4
@@ -128,7 +128,7 @@ def test_gmco_contracts_as_theorem_2_says():
     """F(zeta_K) - F* <= exp(-K mu/(4 L_h)) (F(zeta_0) - F*), here with L = 0 and F = f."""
     known = quadratics(mu=0.05)
     x0 = np.ones(24)
-    run = states(gt.GMCO(inner=gt.Exact()), known.sum(), x0, 50)
+    run = states(gt.methods.GMCO(inner=gt.inner.Exact()), known.sum(), x0, 50)
     start = known.f(x0) - known.f_star
     for k, state in enumerate(run):
         bound = math.exp(-k * known.mu / (4 * known.h.L)) * start
@@ -147,7 +147,7 @@ def test_agm_takes_sqrt_kappa_steps(kappa):
 
     phi = Model(problem.g, np.ones(n), 1.0, L_g=kappa)
     first = norm(phi.grad(np.zeros(n), g.grad(np.zeros(n))))
-    run = solve_model(gt.AGM(), phi, np.zeros(n), lambda v, gg, r: norm(r) <= 1e-6 * first)
+    run = solve_model(gt.inner.AGM(), phi, np.zeros(n), lambda v, gg, r: norm(r) <= 1e-6 * first)
     assert run.accepted
     assert run.steps <= 3.0 * math.sqrt(kappa) * math.log(1e6)
 
@@ -157,9 +157,9 @@ def test_fgm_and_ags_bounds():
     x0 = known.x_star + 1.0
     R2 = float(np.sum((x0 - known.x_star) ** 2))
     L = known.h.L + known.g.L
-    for k, state in enumerate(states(gt.FGM(mu=0.0), known.sum(), x0, 80)):
+    for k, state in enumerate(states(gt.methods.FGM(mu=0.0), known.sum(), x0, 80)):
         if k:
             assert known.f(state.x) - known.f_star <= 2 * L * R2 / (k + 1) ** 2
-    for k, state in enumerate(states(gt.AGS(mu=0.0), known.sum(), x0, 30)):
+    for k, state in enumerate(states(gt.methods.AGS(mu=0.0), known.sum(), x0, 30)):
         if k:
             assert known.f(state.x_bar) - known.f_star <= 15 * known.h.L * R2 / (k * (k + 1))

@@ -13,13 +13,13 @@ from problems import logistic, quadratics, states
 
 # Inner method, and the most basic calls between two points at which it may stop.
 INNER = {
-    "agm": (gt.AGM, lambda g, alpha: 1),
-    "acd": (gt.ACD, lambda g, alpha: chunk(g, alpha) + g.n),
-    "nesterov-stich": (gt.NesterovStich, lambda g, alpha: chunk(g, alpha) + g.n),
+    "agm": (gt.inner.AGM, lambda g, alpha: 1),
+    "acd": (gt.inner.ACD, lambda g, alpha: chunk(g, alpha) + g.n),
+    "nesterov-stich": (gt.inner.NesterovStich, lambda g, alpha: chunk(g, alpha) + g.n),
     "katyusha": (gt.Katyusha, lambda g, alpha: 3 * g.m),
-    "varag": (gt.Varag, lambda g, alpha: 3 * g.m),
+    "varag": (gt.inner.Varag, lambda g, alpha: 3 * g.m),
     "coordinate-differences": (
-        gt.CoordinateSearch,
+        gt.inner.CoordinateSearch,
         lambda g, alpha: 2 * chunk(g, alpha) + 4 * g.n + 2,
     ),
 }
@@ -62,14 +62,14 @@ def test_basic_calls_by_what_the_method_needs():
     assert basic_calls(g, ("grad",)) == 2  # a gradient, a tenth of one and two sixtieths
 
 
-@pytest.mark.parametrize("make", [gt.AGM, gt.ACD, gt.Katyusha])
+@pytest.mark.parametrize("make", [gt.inner.AGM, gt.inner.ACD, gt.Katyusha])
 def test_N_M_is_that_of_equation_6(make):
     known = logistic()
     problem, L = known.sum(), known.h.L
-    rule = gt.PaperRule(eps=1e-4, R=3.0, delta=0.1)
+    rule = gt.methods.PaperRule(eps=1e-4, R=3.0, delta=0.1)
     setting, size, constant = {
-        gt.AGM: ("full", 1, known.g.L),
-        gt.ACD: ("coordinate", 10, float(np.mean(np.sqrt(known.g.L_coord)) ** 2)),
+        gt.inner.AGM: ("full", 1, known.g.L),
+        gt.inner.ACD: ("coordinate", 10, float(np.mean(np.sqrt(known.g.L_coord)) ** 2)),
         gt.Katyusha: ("finite-sum", 60, float(known.g.L_components.max())),
     }[make]
     assumed = theory.assumption_4(setting, alpha=2 * L, L_g=constant, size=size)
@@ -86,16 +86,16 @@ def test_N_M_is_that_of_equation_6(make):
         C_0=assumed.C_0,
     )
     assert rule.basic_calls(problem, make(), L, L) == by_hand
-    assert gt.PaperRule(calls=7).basic_calls(problem, make(), L, L) == 7
+    assert gt.methods.PaperRule(calls=7).basic_calls(problem, make(), L, L) == 7
 
 
-@pytest.mark.parametrize("make", [gt.AGM, gt.ACD, gt.Katyusha])
-@pytest.mark.parametrize("method", [gt.SAE, gt.RSAE])
+@pytest.mark.parametrize("make", [gt.inner.AGM, gt.inner.ACD, gt.Katyusha])
+@pytest.mark.parametrize("method", [gt.SAE, gt.methods.RSAE])
 def test_the_papers_rule_passes_the_test_at_once(make, method):
     """N_M calls are enough for the Monteiro-Svaiter test after as few steps as exact solutions."""
     known = logistic()
     run = states(method(inner=make(), rule="paper"), known.sum(), np.ones(10), 12)
-    exact = states(method(inner=gt.AGM(), accuracy=1e-6), known.sum(), np.ones(10), 12)
+    exact = states(method(inner=gt.inner.AGM(), accuracy=1e-6), known.sum(), np.ones(10), 12)
     for one, other in zip(run[1:], exact[1:], strict=True):
         assert one.ms_ratio <= 0.5
         assert one.middle_steps <= other.middle_steps
@@ -106,7 +106,7 @@ def test_calls_of_sae_with_the_papers_rule():
     """N_M calls per middle step, one of which is the first gradient where that is not known."""
     known = quadratics(L_g=300.0)
     problem = known.sum()
-    run = states(gt.SAE(rule=gt.PaperRule(calls=80)), problem, np.ones(24), 15)
+    run = states(gt.SAE(rule=gt.methods.PaperRule(calls=80)), problem, np.ones(24), 15)
     middle = sum(s.middle_steps for s in run[1:])
     assert problem.ledger.calls["g.grad"] == 1 + 80 * middle
 
@@ -115,10 +115,16 @@ def test_calls_of_sae_with_the_papers_rule():
     ("make", "message"),
     [
         (lambda: gt.SAE(rule="papers"), "rule must be 'residual', 'paper' or a PaperRule, got"),
-        (lambda: gt.RSAE(rule=40), "rule must be 'residual', 'paper' or a PaperRule, got 40"),
-        (lambda: gt.GMCO(rule=None), "rule must be 'residual', 'paper' or a PaperRule, got None"),
-        (lambda: gt.PaperRule(eps=0.0), "eps must be positive, got 0"),
-        (lambda: gt.PaperRule(calls=0), "calls must be at least 1, got 0"),
+        (
+            lambda: gt.methods.RSAE(rule=40),
+            "rule must be 'residual', 'paper' or a PaperRule, got 40",
+        ),
+        (
+            lambda: gt.methods.GMCO(rule=None),
+            "rule must be 'residual', 'paper' or a PaperRule, got None",
+        ),
+        (lambda: gt.methods.PaperRule(eps=0.0), "eps must be positive, got 0"),
+        (lambda: gt.methods.PaperRule(calls=0), "calls must be at least 1, got 0"),
     ],
 )
 def test_wrong_input(make, message):
@@ -129,4 +135,4 @@ def test_wrong_input(make, message):
 def test_gmco_alone_has_no_such_rule():
     known = quadratics()
     with pytest.raises(ValueError, match="the paper's rule is for GMCO inside SAE and R-SAE"):
-        gt.minimize(known.h, known.g, method=gt.GMCO(rule="paper"), max_iter=2)
+        gt.minimize(known.h, known.g, method=gt.methods.GMCO(rule="paper"), max_iter=2)

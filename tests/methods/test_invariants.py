@@ -12,17 +12,21 @@ from problems import PROBLEMS, states
 METHODS = {
     "sae": lambda: gt.SAE(),
     "sae-sigma": lambda: gt.SAE(sigma=0.9, L=0.3),
-    "sae-lbfgs": lambda: gt.SAE(inner=gt.LBFGS()),
-    "sae-fixed": lambda: gt.SAE(rule=gt.PaperRule(calls=40)),
-    "r-sae": lambda: gt.RSAE(),
-    "r-sae-adaptive": lambda: gt.RSAE(restart=gt.GradientTest()),
-    "sc-sae": lambda: gt.SCSAE(),
-    "sc-sae-restarted": lambda: gt.Restarted(gt.SCSAE(mu=0.0), gt.GradientTest()),
-    "afb": lambda: gt.AFB(),
-    "afb-sigma": lambda: gt.AFB(zeta=0.0, sigma=0.6),
-    "afb-restarted": lambda: gt.Restarted(gt.AFB(), gt.GradientTest()),
-    "fgm-restarted": lambda: gt.Restarted(gt.FGM(mu=0.0), gt.GradientTest()),
-    "ms": lambda: gt.MonteiroSvaiterWhole(),
+    "sae-lbfgs": lambda: gt.SAE(inner=gt.inner.LBFGS()),
+    "sae-fixed": lambda: gt.SAE(rule=gt.methods.PaperRule(calls=40)),
+    "r-sae": lambda: gt.methods.RSAE(),
+    "r-sae-adaptive": lambda: gt.methods.RSAE(restart=gt.methods.GradientTest()),
+    "sc-sae": lambda: gt.methods.SCSAE(),
+    "sc-sae-restarted": lambda: gt.methods.Restarted(
+        gt.methods.SCSAE(mu=0.0), gt.methods.GradientTest()
+    ),
+    "afb": lambda: gt.methods.AFB(),
+    "afb-sigma": lambda: gt.methods.AFB(zeta=0.0, sigma=0.6),
+    "afb-restarted": lambda: gt.methods.Restarted(gt.methods.AFB(), gt.methods.GradientTest()),
+    "fgm-restarted": lambda: gt.methods.Restarted(
+        gt.methods.FGM(mu=0.0), gt.methods.GradientTest()
+    ),
+    "ms": lambda: gt.methods.MonteiroSvaiterWhole(),
 }
 
 
@@ -73,7 +77,7 @@ def test_sc_sae_invariants(case, name):
     run = states(METHODS[name](), known.sum(), x0)
     for old, new in itertools.pairwise(run):
         if new.since == 1:
-            old = gt.SCSAE().restart(old)
+            old = gt.methods.SCSAE().restart(old)
         eta, a = 1 / new.L, new.A - old.A
         assert a**2 * (1 + mu * eta) == pytest.approx(eta * new.A * (1 + mu * new.A), rel=1e-9)
         theta = a * (1 + mu * old.A) * (1 + mu * eta) / (new.A * (1 + mu * new.A))

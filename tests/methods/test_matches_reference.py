@@ -40,7 +40,7 @@ def exact_solver(known):
 def test_sae_is_algorithm_1(sigma, ratio):
     known = quadratics()
     L_h = known.h.L
-    method = gt.SAE(L=ratio * L_h, sigma=sigma, inner=gt.Exact())
+    method = gt.SAE(L=ratio * L_h, sigma=sigma, inner=gt.inner.Exact())
     states = run(method, known.sum(), X0, 15)
     boxes = envelopes.sae(
         known.h.grad, known.g.grad, exact_solver(known), X0, ratio * L_h, L_h, sigma, 15
@@ -80,7 +80,7 @@ def test_r_sae_is_algorithm_2():
     known = quadratics(mu=0.5)
     L = L_h = known.h.L
     period = int(np.ceil(np.sqrt(8 * L / known.mu)))
-    states = run(gt.RSAE(inner=gt.Exact()), known.sum(), X0, 3 * period)
+    states = run(gt.methods.RSAE(inner=gt.inner.Exact()), known.sum(), X0, 3 * period)
     ys = envelopes.r_sae(
         known.h.grad, known.g.grad, exact_solver(known), X0, L, L_h, 0.5, known.mu, 3
     )
@@ -95,7 +95,7 @@ def test_gmco_is_proximal_gradient():
     solve = exact_solver(known)
     L_h = known.h.L
     zeta = X0
-    for state in run(gt.GMCO(inner=gt.Exact()), known.sum(), X0, 10):
+    for state in run(gt.methods.GMCO(inner=gt.inner.Exact()), known.sum(), X0, 10):
         zeta = solve(known.h.grad(zeta) - L_h * zeta, L_h, zeta, zeta)
         np.testing.assert_allclose(state.zeta, zeta, atol=1e-10)
 
@@ -108,7 +108,7 @@ def test_sc_sae_follows_its_recursion(mu):
     zero = gt.Quadratic(np.zeros((24, 24)))
     L = 0.7
     whole = type(known)(zero, f, known.x_star, mu)
-    method = gt.SCSAE(L=L, mu=mu, inner=gt.Exact())
+    method = gt.methods.SCSAE(L=L, mu=mu, inner=gt.inner.Exact())
     states = run(method, whole.sum(L_h=1e-12), X0, 25)
     boxes = envelopes.sc_sae(f.grad, f.prox, X0, L, mu, 25)
     for state, (A, x, y, z) in zip(states, boxes, strict=True):
@@ -135,7 +135,7 @@ def test_afb_follows_its_recursion():
     known = quadratics()
     h = gt.Quadratic(known.h.Q - known.h.mu * np.eye(24), b=known.h.b)
     problem = type(known)(h, known.g, known.x_star, known.g.mu)
-    states = run(gt.AFB(zeta=0.0, inner=gt.Exact()), problem.sum(), X0, 25)
+    states = run(gt.methods.AFB(zeta=0.0, inner=gt.inner.Exact()), problem.sum(), X0, 25)
     boxes = envelopes.afb(h.grad, known.g.grad, exact_solver(known), X0, h.L, h.mu + known.g.mu, 25)
     for state, (A, x, y, z) in zip(states, boxes, strict=True):
         assert pytest.approx(A, rel=1e-9) == state.A
@@ -153,7 +153,7 @@ def test_afb_does_not_care_which_term_is_strongly_convex():
     in_g = type(known)(
         gt.Quadratic(H), gt.Quadratic(known.g.Q + mu * np.eye(24), known.g.b), X0, 0.0
     )
-    method = gt.AFB(zeta=0.0, inner=gt.Exact())
+    method = gt.methods.AFB(zeta=0.0, inner=gt.inner.Exact())
     left = run(method, in_h.sum(L_h=L + mu), X0, 20)
     right = run(method, in_g.sum(L_h=L), X0, 20)
     for one, other in zip(left, right, strict=True):
@@ -165,7 +165,7 @@ def test_afb_does_not_care_which_term_is_strongly_convex():
 def test_fgm(mu):
     known = quadratics()
     L = known.h.L + known.g.L
-    states = run(gt.FGM(mu=mu), known.sum(), X0, 40)
+    states = run(gt.methods.FGM(mu=mu), known.sum(), X0, 40)
     for state, x in zip(states, baselines.fgm(known.grad, X0, L, mu, 40), strict=True):
         np.testing.assert_allclose(state.x, x, atol=1e-10)
 
@@ -174,7 +174,7 @@ def test_fgm(mu):
 @pytest.mark.parametrize("L_g", [0.5, 1.0, 7.0, 300.0])
 def test_ags(L_g):
     known = quadratics(L_g=L_g)
-    states = run(gt.AGS(mu=0.0), known.sum(), X0, 20)
+    states = run(gt.methods.AGS(mu=0.0), known.sum(), X0, 20)
     boxes = baselines.ags(known.h.grad, known.g.grad, X0, known.h.L, known.g.L, 20)
     for state, x_bar in zip(states, boxes, strict=True):
         np.testing.assert_allclose(state.x_bar, x_bar, atol=1e-10)
@@ -183,7 +183,7 @@ def test_ags(L_g):
 def test_ags_starts_a_new_stage_from_x_bar():
     known = quadratics(mu=0.5)
     stage = int(np.ceil(np.sqrt(60 * known.h.L / known.mu)))
-    states = run(gt.AGS(), known.sum(), X0, 2 * stage)
+    states = run(gt.methods.AGS(), known.sum(), X0, 2 * stage)
     first = baselines.ags(known.h.grad, known.g.grad, X0, known.h.L, known.g.L, stage)[-1]
     np.testing.assert_allclose(states[stage - 1].x_bar, first, atol=1e-10)
     second = baselines.ags(known.h.grad, known.g.grad, first, known.h.L, known.g.L, stage)[-1]
@@ -199,7 +199,7 @@ def test_monteiro_svaiter_on_the_whole_is_sae_without_h():
     L, tiny = 0.7, 1e-14
     split = type(known)(zero, f, known.x_star, 0.0)
     L_f = known.h.L + known.g.L
-    whole = run(gt.MonteiroSvaiterWhole(L=L), known.sum(), X0, 8)
+    whole = run(gt.methods.MonteiroSvaiterWhole(L=L), known.sum(), X0, 8)
     sae = run(gt.SAE(L=L, accuracy=1.0), split.sum(L_h=tiny, L_g=L_f), X0, 8)
     for one, other in zip(whole, sae, strict=True):
         # mu_g of a quadratic f enters AGM's momentum in the one and not in the other
@@ -217,7 +217,7 @@ def test_agm_composite_and_whole_are_the_same_map(alpha):
     L_g, mu_g = known.g.L, known.g.mu
     problem = known.sum()
     phi = Model(problem.g, beta, alpha, L_g=L_g, mu_g=mu_g)
-    agm = gt.AGM()
+    agm = gt.inner.AGM()
     state = agm.init(phi, np.ones(10), None)
     x = v = np.ones(10)
     theta = 1.0
@@ -249,7 +249,7 @@ def test_exact_solves_and_factorises_once(sparse, monkeypatch):
     problem = type(known)(known.h, g, known.x_star, 0.0).sum()
     for k in range(5):
         phi = Model(problem.g, beta=np.full(24, float(k)), alpha=2.0, L_g=1.0)
-        run = solve_model(gt.Exact(), phi, X0, lambda *_: False)
+        run = solve_model(gt.inner.Exact(), phi, X0, lambda *_: False)
         residual = phi.beta + 2.0 * run.v + g.grad(run.v)
         assert norm(residual) <= 1e-11
         np.testing.assert_allclose(run.grad_g, g.grad(run.v), atol=1e-11)
@@ -263,7 +263,7 @@ def test_inner_lbfgs_solves_the_model(known_L):
     known = logistic()
     problem = known.sum()
     phi = Model(problem.g, np.linspace(-1, 1, 10), 0.05, L_g=known.g.L if known_L else None)
-    run = solve_model(gt.LBFGS(), phi, np.zeros(10), lambda v, g, r: norm(r) <= 1e-9)
+    run = solve_model(gt.inner.LBFGS(), phi, np.zeros(10), lambda v, g, r: norm(r) <= 1e-9)
     assert run.accepted
     residual = phi.beta + 0.05 * run.v + known.g.grad(run.v)
     assert norm(residual) <= 1e-9

@@ -19,7 +19,7 @@ from geartrain.methods.inner.spdc import spdc_numbers
 from geartrain.oracles.losses import LOSSES
 from problems import states
 
-METHODS = [gt.RPDG, gt.SPDC, gt.APCG]
+METHODS = [gt.inner.RPDG, gt.inner.SPDC, gt.inner.APCG]
 PARAMETERS = {"smoothed_hinge": {"mu": 0.3}, "huber": {"delta": 0.7}}
 KEY = (0, 3)  # of `model`
 
@@ -51,13 +51,13 @@ def orders(phi, kind, chunks, L=None):
     out = []
     for s in range(chunks):
         rng = np.random.default_rng((*KEY, s))
-        if kind is gt.APCG:
+        if kind is gt.inner.APCG:
             D = weights_of_quadratic(phi, terms)
             a = apcg_numbers(terms, D, 1 / terms.term.loss.curvature)[1]
             out.append(rng.integers(terms.m, size=math.ceil(1 / a)))
             continue
         mu = phi.alpha + terms.strong
-        if kind is gt.RPDG:
+        if kind is gt.inner.RPDG:
             draw = terms.sampling("importance", float(terms.L_k.mean()))
             numbers = rpdg_numbers(mu, float(terms.L_k.mean()), terms.m)
         else:
@@ -85,7 +85,7 @@ def test_the_printed_boxes(kind, loss, form, intercept, l2):
     got = run(kind(), phi, v0, 2)[1:]
     drawn = orders(phi, kind, 2)
     terms = finite_sum(phi.g)
-    if kind is gt.RPDG:
+    if kind is gt.inner.RPDG:
         ridge = D - 0.05
 
         def component(x, k):
@@ -95,7 +95,7 @@ def test_the_printed_boxes(kind, loss, form, intercept, l2):
         for state, (x, before) in zip(got, expected, strict=True):
             np.testing.assert_allclose(state.v, x, atol=1e-11)
             np.testing.assert_allclose(state.before, before, atol=1e-11)
-    elif kind is gt.SPDC:
+    elif kind is gt.inner.SPDC:
         arguments = (A, term.y, derivative(term), term.loss.curvature, drawn, phi.beta, D, v0)
         for state, (x, before, dual) in zip(got, boxes.spdc(*arguments), strict=True):
             np.testing.assert_allclose(state.v, x, atol=1e-10)
@@ -142,7 +142,7 @@ def test_a_chunk_asks_one_summand_per_step_and_one_gradient(kind, form):
         assert calls(phi) == (total, s + 2)
 
 
-@pytest.mark.parametrize("kind", [gt.RPDG, gt.SPDC])
+@pytest.mark.parametrize("kind", [gt.inner.RPDG, gt.inner.SPDC])
 def test_a_known_gradient_is_not_asked_for_again(kind):
     """Then each dual variable of the start is asked for once, when first needed."""
     term = linear()
@@ -161,7 +161,7 @@ def test_a_known_gradient_is_not_asked_for_again(kind):
 def test_apcg_asks_for_the_derivatives_of_the_losses():
     term = linear()
     phi = model(term)
-    gt.APCG().init(phi, np.ones(term.n), term.grad(np.ones(term.n)))
+    gt.inner.APCG().init(phi, np.ones(term.n), term.grad(np.ones(term.n)))
     assert calls(phi) == (0, 1)
 
 
@@ -187,7 +187,7 @@ def jitted():
 def test_rpdg_of_components_equals_the_kernel(compiled, jitted):
     term = linear(loss="squared")
     other = by_components(term, jitted if compiled else None, grad=term.grad)
-    ends = [run(gt.RPDG(), model(t), np.ones(term.n), 2) for t in (term, other)]
+    ends = [run(gt.inner.RPDG(), model(t), np.ones(term.n), 2) for t in (term, other)]
     assert finite_sum(model(other).g)._compiled is compiled
     for one, two in zip(*ends, strict=True):
         np.testing.assert_allclose(one.v, two.v, rtol=0, atol=1e-11)
@@ -197,19 +197,19 @@ def test_rpdg_of_components_equals_the_kernel(compiled, jitted):
 def test_calls_of_a_term_of_components():
     term = linear()
     phi = model(by_components(term))
-    state = gt.RPDG().init(phi, np.ones(term.n), None)
+    state = gt.inner.RPDG().init(phi, np.ones(term.n), None)
     assert calls(phi) == (30, 0)  # the first gradient is the mean of all, which are kept
-    gt.RPDG().step(phi, state)
-    (order,) = orders(model(term), gt.RPDG, 1)
+    gt.inner.RPDG().step(phi, state)
+    (order,) = orders(model(term), gt.inner.RPDG, 1)
     assert calls(phi) == (30 + len(order) + 30, 0)
     phi = model(by_components(term, grad=term.grad))
-    state = gt.RPDG().init(phi, np.ones(term.n), None)
+    state = gt.inner.RPDG().init(phi, np.ones(term.n), None)
     assert calls(phi) == (0, 1)
-    gt.RPDG().step(phi, state)
+    gt.inner.RPDG().step(phi, state)
     assert calls(phi) == (len(order) + len(set(order)), 2)
 
 
-@pytest.mark.parametrize("kind", [gt.SPDC, gt.APCG])
+@pytest.mark.parametrize("kind", [gt.inner.SPDC, gt.inner.APCG])
 def test_proximal_steps_of_losses_are_known_for_linear_models_only(kind):
     term = by_components(linear())
     with pytest.raises(TypeError, match=f"{kind.__name__} takes proximal steps of single losses"):
@@ -220,7 +220,7 @@ def test_rpdg_refuses_what_does_not_fit_into_memory(monkeypatch):
     monkeypatch.setattr("geartrain.methods.inner.finite_sum.MEMORY_LIMIT", 100)
     term = by_components(linear())
     with pytest.raises(ValueError, match="RPDG keeps a point and a gradient of every summand"):
-        gt.RPDG().init(model(term), np.ones(8), None)
+        gt.inner.RPDG().init(model(term), np.ones(8), None)
 
 
 # Guarantees ---------------------------------------------------------------------------------
@@ -248,13 +248,13 @@ def test_the_guarantee_in_the_mean_of_runs(kind, alpha):
     s_star, s_0 = A @ v_star - y, A @ v0 - y
     terms = finite_sum(phi_of(0).g)
     seeds, chunks = range(40), 8
-    if kind is gt.RPDG:
+    if kind is gt.inner.RPDG:
         numbers = rpdg_numbers(alpha, float(terms.L_k.mean()), m)
         length = math.ceil(1 / (1 - numbers.extrapolate))
         rate = numbers.extrapolate**length
         start = (1 + 3 * term.L / alpha) * np.sum((v0 - v_star) ** 2)
         found = averages(kind, phi_of, v0, chunks, seeds, lambda s: np.sum((s.v - v_star) ** 2))
-    elif kind is gt.SPDC:
+    elif kind is gt.inner.SPDC:
         gamma, numbers = 1.0, spdc_numbers(alpha, 1.0, float(terms.L_k.max()), m)
         length = math.ceil(1 / (1 - numbers.extrapolate))
         rate = numbers.extrapolate**length
@@ -315,7 +315,7 @@ def test_inside_the_outer_methods(kind, loss):
     rng = np.random.default_rng(5)
     g = linear("csr", m=60, n=12, loss=loss, l2=0.01, **PARAMETERS.get(loss, {}))
     h = gt.Quadratic(np.diag(np.linspace(0.01, 0.1, 12)), b=rng.standard_normal(12))
-    for method in (gt.RSAE(inner=kind()), gt.AFB(inner=kind())):
+    for method in (gt.methods.RSAE(inner=kind()), gt.methods.AFB(inner=kind())):
         res = gt.minimize(h, g, method=method, tol=1e-7)
         assert res.success, res.message
         assert res.calls["g.component"] > 0

@@ -26,7 +26,7 @@ def test_descent_and_certificate_from_x0(problem):
     """Every accepted point is lower, and R^2/(2 A) bounds the gap with R = |x0 - x*|."""
     make, x0 = PROBLEMS[problem]
     known = make()
-    run = states(gt.SAEQN(), known.sum(), x0, 10)
+    run = states(gt.methods.SAEQN(), known.sum(), x0, 10)
     R = norm(x0 - known.x_star)
     for old, new in itertools.pairwise(run):
         if norm(new.grad) <= 1e-9 * norm(run[0].grad):
@@ -43,7 +43,7 @@ def test_descent_and_certificate_from_x0(problem):
 def test_one_gradient_of_h_per_trial_point():
     known = logistic()
     problem = known.sum()
-    run = states(gt.SAEQN(), problem, np.ones(10), 8)
+    run = states(gt.methods.SAEQN(), problem, np.ones(10), 8)
     trials = sum(s.trials for s in run[1:])
     assert problem.ledger.calls["h.grad"] == 1 + trials
     assert problem.ledger.calls["h.value"] == problem.ledger.calls["g.value"] == 0

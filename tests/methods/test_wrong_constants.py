@@ -53,8 +53,8 @@ def test_adaptive_restart_is_used_where_mu_is_unknown():
 def test_fgm_restarts_where_mu_is_unknown():
     known = quadratics(mu=1e-3)
     stop = gt.stop.Value(known.f_star + 1e-9)
-    plain = gt.minimize(known.h, known.g, np.ones(24), method=gt.FGM(mu=0.0), stop=stop)
-    method = gt.Restarted(gt.FGM(mu=0.0), gt.GradientTest())
+    plain = gt.minimize(known.h, known.g, np.ones(24), method=gt.methods.FGM(mu=0.0), stop=stop)
+    method = gt.methods.Restarted(gt.methods.FGM(mu=0.0), gt.methods.GradientTest())
     restarted = gt.minimize(known.h, known.g, np.ones(24), method=method, stop=stop)
     assert restarted.calls["h.grad"] < 0.7 * plain.calls["h.grad"]
 

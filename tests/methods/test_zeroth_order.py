@@ -29,7 +29,7 @@ def test_coordinate_search_is_nesterov_stich_with_differences():
     term = quadratic()
     phi = model_of(values_only(term, M3=0.0))
     v0 = np.linspace(-1, 1, phi.n)
-    last = run(gt.CoordinateSearch(), phi, 2, v0)[-1]
+    last = run(gt.inner.CoordinateSearch(), phi, 2, v0)[-1]
     L = term.L_coord + phi.alpha
     index = indices(phi, np.sqrt(L), np.sqrt(L / phi.alpha).sum(), 2)
     grad = lambda x: phi.beta + phi.alpha * x + term.grad(x)  # noqa: E731
@@ -45,7 +45,7 @@ def test_directional_search_equals_the_transcription():
     phi = model_of(values_only(term, M3=0.0))
     v0 = np.linspace(-1, 1, phi.n)
     n, L = phi.n, term.L + phi.alpha
-    last = run(gt.DirectionalSearch(), phi, 2, v0)[-1]
+    last = run(gt.inner.DirectionalSearch(), phi, 2, v0)[-1]
     directions = []
     for c in range(2):
         rng = np.random.default_rng((*phi.key, c))
@@ -59,7 +59,9 @@ def test_directional_search_equals_the_transcription():
     np.testing.assert_allclose(last.grad_g, term.grad(y), rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("inner", [gt.CoordinateSearch(), gt.DirectionalSearch()], ids=repr)
+@pytest.mark.parametrize(
+    "inner", [gt.inner.CoordinateSearch(), gt.inner.DirectionalSearch()], ids=repr
+)
 @pytest.mark.parametrize("noise", [0.0, 1e-9])
 def test_exact_values(inner, noise):
     """2 a step, 2 n an estimate of the gradient, 1 a chunk for the rounding errors."""
@@ -68,7 +70,7 @@ def test_exact_values(inner, noise):
     run(inner, phi, 2)
     L = term.L_coord + phi.alpha
     K = np.sqrt(L / phi.alpha).sum()
-    if isinstance(inner, gt.DirectionalSearch):
+    if isinstance(inner, gt.inner.DirectionalSearch):
         K = phi.n * np.sqrt((term.L + phi.alpha) / phi.alpha)
     chunk, extra = 2 * int(np.ceil(K)), int(noise == 0.0)
     calls = phi.g.ledger.calls
@@ -78,7 +80,9 @@ def test_exact_values(inner, noise):
     assert sum(calls.values()) == calls["g.value"]
 
 
-@pytest.mark.parametrize("inner", [gt.CoordinateSearch(), gt.DirectionalSearch()], ids=repr)
+@pytest.mark.parametrize(
+    "inner", [gt.inner.CoordinateSearch(), gt.inner.DirectionalSearch()], ids=repr
+)
 def test_steps_are_pure_and_seeded(inner):
     phi = model_of(values_only(model()))
     first = run(inner, phi, 1)[-1]
@@ -138,7 +142,7 @@ def test_auto_solves_with_values_of_g_only(method):
     g = values_only(known.g)
     res = gt.minimize(known.h, g, method=method, tol=1e-4, mu=known.mu)
     inner = getattr(res.state.method, "method", res.state.method).inner
-    assert isinstance(inner, gt.CoordinateSearch)
+    assert isinstance(inner, gt.inner.CoordinateSearch)
     assert res.success
     assert known.f(res.x) - known.f_star < 1e-6
     assert res.calls["g.grad"] == res.calls["g.coord"] == 0 < res.calls["g.value"]
@@ -157,13 +161,15 @@ def test_noise_of_a_stated_size(inner):
     assert known.f(res.x) - known.f_star < 20 * noise
 
 
-@pytest.mark.parametrize("inner", [gt.CoordinateSearch(), gt.DirectionalSearch()], ids=repr)
+@pytest.mark.parametrize(
+    "inner", [gt.inner.CoordinateSearch(), gt.inner.DirectionalSearch()], ids=repr
+)
 def test_noise_floor(inner):
     """phi - phi* falls to noise^{4/3} and stays there."""
     term, noise, rng = logistic(n=5, m=30).g, 1e-8, np.random.default_rng(0)
     noisy = lambda x: term.value(x) + noise * rng.uniform(-1, 1)  # noqa: E731
     phi = model_of(values_only(term, noise=noise, value=noisy))
-    best = run(gt.ACD(), model_of(term), 60)[-1].v
+    best = run(gt.inner.ACD(), model_of(term), 60)[-1].v
     p = 1 / (1 + np.exp(-(term.A @ best)))
     hessian = (term.A.T * (p * (1 - p))) @ term.A / term.m + (term.l2 + phi.alpha) * np.eye(5)
     off = [s.v - best for s in run(inner, phi, 25)[15:]]

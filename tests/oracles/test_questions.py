@@ -120,7 +120,7 @@ def test_sums_multiples_and_differences_answer_it():
 
 def test_a_geometry_lifts_it_where_that_makes_sense():
     d = np.array([1.0, 2.0, 4.0, 8.0])
-    space = gt.Diagonal(d)
+    space = gt.geometry.Diagonal(d)
     pair = space.term(term(), "h")
     assert "slope" in answers(pair) and "diagonal" not in answers(pair)
     assert pair.slope(space.enter(X), space.enter(S)) == pytest.approx((Q @ X) @ S)
@@ -211,7 +211,7 @@ def test_a_sum_with_products_and_a_fused_answer():
 def test_pairs_of_a_geometry_have_products():
     """[M^{-1} H u; H u] for the columns [u; M u]: the Hessian in the inner product of M."""
     M = Q + 0.5
-    space, quadratic = gt.Preconditioned(M), gt.Quadratic(np.diag([4.0, 3.0, 2.0, 1.0]))
+    space, quadratic = gt.geometry.Preconditioned(M), gt.Quadratic(np.diag([4.0, 3.0, 2.0, 1.0]))
     D = np.column_stack([space.enter(u) for u in np.eye(N)[:2]])
     pair = space.term(quadratic, "h")
     want = np.vstack([np.linalg.solve(M, quadratic.Q[:, :2]), quadratic.Q[:, :2]])

@@ -89,8 +89,8 @@ def test_the_norm_of_a_pair_whose_square_rounding_made_negative():
         (1e160, "gmco", None),
         (1e-170, "fgm", None),
         (1e-170, "acd", None),
-        (1e-170, "fgm", gt.Diagonal([1.0, 2.0])),
-        (1e-170, "gmco", gt.Preconditioned(np.diag([1.0, 2.0]))),
+        (1e-170, "fgm", gt.geometry.Diagonal([1.0, 2.0])),
+        (1e-170, "gmco", gt.geometry.Preconditioned(np.diag([1.0, 2.0]))),
     ],
 )
 def test_success_is_not_said_where_the_square_of_a_gradient_leaves_the_range(scale, method, space):
@@ -181,9 +181,9 @@ def test_no_variables_at_all_is_told_in_one_sentence():
         lambda: gt.Quadratic(np.zeros((0, 0))),
         lambda: gt.LogSumExp(np.zeros((3, 0))),
         lambda: gt.LinearModel(np.zeros((3, 0)), np.ones(3)),
-        lambda: gt.Diagonal([]),
-        lambda: gt.Preconditioned(np.zeros((0, 0))),
-        lambda: gt.RKHS(np.zeros((0, 0))),
+        lambda: gt.geometry.Diagonal([]),
+        lambda: gt.geometry.Preconditioned(np.zeros((0, 0))),
+        lambda: gt.geometry.RKHS(np.zeros((0, 0))),
     ):
         with pytest.raises(ValueError, match=r"(no columns|is empty): it must have at least one"):
             make()

@@ -15,11 +15,11 @@ from problems import Known, logistic, quadratics
 
 METHODS = {
     "sae": lambda mu: gt.SAE(),
-    "r-sae": lambda mu: gt.RSAE(),
-    "sc-sae": lambda mu: gt.SCSAE(mu=mu),
-    "afb": lambda mu: gt.AFB(),
-    "fgm": lambda mu: gt.FGM(mu=mu),
-    "ags": lambda mu: gt.AGS(mu=mu),
+    "r-sae": lambda mu: gt.methods.RSAE(),
+    "sc-sae": lambda mu: gt.methods.SCSAE(mu=mu),
+    "afb": lambda mu: gt.methods.AFB(),
+    "fgm": lambda mu: gt.methods.FGM(mu=mu),
+    "ags": lambda mu: gt.methods.AGS(mu=mu),
 }
 STRONG = ["r-sae", "sc-sae", "afb", "fgm", "ags"]
 CONVEX = ["sae", "sc-sae", "afb", "fgm", "ags"]
@@ -84,7 +84,7 @@ def test_any_parameter_of_the_envelope(L, mu):
     known = quadratics(L_g=300.0, mu=1e-2)
     x0 = known.x_star + 1.0
     R = float(np.linalg.norm(x0 - known.x_star))
-    method = gt.RSAE(L=L) if mu else gt.SAE(L=L)
+    method = gt.methods.RSAE(L=L) if mu else gt.SAE(L=L)
     constants = {"L_h": known.h.L, "L_g": known.g.L, "mu": mu, "eps": 1e-4, "R": R}
     below(run(known, method, mu, 1e-4, x0), theory.bound("full", **constants, L=L))
 
@@ -100,8 +100,8 @@ def test_a_function_that_is_not_quadratic(method):
 
 
 RANDOM = {
-    "coordinate": (gt.ACD, lambda g: float(np.sqrt(g.L_coord).mean() ** 2), "n"),
-    "finite-sum": (gt.LKatyusha, lambda g: float(g.L_components.max()), "m"),
+    "coordinate": (gt.inner.ACD, lambda g: float(np.sqrt(g.L_coord).mean() ** 2), "n"),
+    "finite-sum": (gt.inner.LKatyusha, lambda g: float(g.L_components.max()), "m"),
 }
 
 
@@ -124,7 +124,7 @@ def test_randomised_inner_methods(setting, mu):
         **{size: kappa},
     )
     for seed in range(3):
-        method = gt.RSAE(inner=make()) if mu else gt.SAE(inner=make())
+        method = gt.methods.RSAE(inner=make()) if mu else gt.SAE(inner=make())
         below(run(known, method, mu, 1e-5, x0, seed=seed), most, kappa)
 
 

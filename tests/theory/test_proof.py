@@ -56,7 +56,7 @@ def test_lemma_3_along_runs(problem, eps, strong):
     known = make()
     R = float(np.linalg.norm(x0 - known.x_star))
     mu = known.mu if strong else 0.0
-    method, sums = (gt.RSAE() if strong else gt.SAE()), known.sum(mu=mu)
+    method, sums = (gt.methods.RSAE() if strong else gt.SAE()), known.sum(mu=mu)
     state = method.init(sums, x0)
     while known.f(state.y) - known.f_star > eps:
         state = method.step(sums, state)
@@ -146,7 +146,7 @@ def test_theorem_2_along_a_run(L, accuracy):
     x = np.ones(24)
     F, value, best = envelope(known, L, x)
     gap, distance = value(x) - value(best), float(np.linalg.norm(x - best))
-    method = gt.GMCO(inner=Spoiled(accuracy), accuracy=0.0)
+    method = gt.methods.GMCO(inner=Spoiled(accuracy), accuracy=0.0)
     state = method.init(F, x)
     closest = math.inf
     for K in range(1, 301):
@@ -197,7 +197,7 @@ def test_lemma_2_along_a_run(L):
     L_f = known.h.L + known.g.L
     distance = float(np.linalg.norm(x - best))
     accuracy = theory.inner_accuracy(L, known.h.L, L_f, distance)
-    method = gt.GMCO(inner=Spoiled(accuracy), accuracy=0.0)
+    method = gt.methods.GMCO(inner=Spoiled(accuracy), accuracy=0.0)
     state = method.init(F, x)
     K = 0
     while K == 0 or ms_ratio(F, state.zeta, state.grad) > 0.5:
@@ -234,9 +234,9 @@ def solved_after(inner, phi, v0, v_star, accuracy, kappa, most):
 
 
 LEMMA_1 = {
-    "full": (gt.AGM, lambda g: g.L, lambda g: 1),
-    "coordinate": (gt.ACD, lambda g: float(np.sqrt(g.L_coord).mean() ** 2), lambda g: g.n),
-    "finite-sum": (gt.LKatyusha, lambda g: float(g.L_components.max()), lambda g: g.m),
+    "full": (gt.inner.AGM, lambda g: g.L, lambda g: 1),
+    "coordinate": (gt.inner.ACD, lambda g: float(np.sqrt(g.L_coord).mean() ** 2), lambda g: g.n),
+    "finite-sum": (gt.inner.LKatyusha, lambda g: float(g.L_components.max()), lambda g: g.m),
 }
 
 
@@ -325,7 +325,7 @@ def test_N_M_is_enough_for_22_along_a_run():
         phi = Model(F.f.g, beta, L + L_h, L_g=known.g.L)
         v_star = np.linalg.solve(known.g.Q + (L + L_h) * np.eye(24), known.g.b - beta)
         before = F.f.ledger.calls["g.grad"]
-        inner = gt.AGM()
+        inner = gt.inner.AGM()
         state = inner.init(phi, zeta, None)
         while F.f.ledger.calls["g.grad"] - before < N_M:
             state = inner.step(phi, state)
@@ -346,9 +346,9 @@ def test_logistic_needs_no_more_than_quadratics():
     """Assumption 4 for AGM on a function that is not quadratic."""
     known = logistic()
     phi = phi_of(known.g, 0.3)
-    state = gt.AGM().init(phi, np.ones(10), None)
+    state = gt.inner.AGM().init(phi, np.ones(10), None)
     for _ in range(3000):
-        state = gt.AGM().step(phi, state)
+        state = gt.inner.AGM().step(phi, state)
     v_star = state.v
     assumed = theory.assumption_4("full", alpha=0.3, L_g=known.g.L)
     distance2 = float(np.sum((np.ones(10) - v_star) ** 2))
@@ -356,8 +356,8 @@ def test_logistic_needs_no_more_than_quadratics():
     def value(v):
         return known.g.value(v) + phi.beta @ v + 0.15 * v @ v
 
-    state = gt.AGM().init(phi, np.ones(10), None)
+    state = gt.inner.AGM().init(phi, np.ones(10), None)
     for calls in range(1, 60):
         limit = assumed.C * distance2 * math.exp(-calls * math.sqrt(0.3) / assumed.tau_g)
         assert value(state.v) - value(v_star) <= limit
-        state = gt.AGM().step(phi, state)
+        state = gt.inner.AGM().step(phi, state)

@@ -135,7 +135,10 @@ class Saver:
         try:
             dumps(method)
         except CheckpointError as error:
-            raise CheckpointError(f"this run cannot be saved: {error}") from None
+            raise CheckpointError(
+                f"this run cannot be saved: {error}; leave out checkpoint=, and continue from "
+                "res.state"
+            ) from None
         try:
             dumps(rule)
             self.rule = rule

@@ -17,7 +17,7 @@ from geartrain.core.contracts import AnyMethod, State, check_state
 from geartrain.core.history import History
 from geartrain.core.interrupts import Interrupts
 from geartrain.core.loop import drive, goes_on
-from geartrain.core.points import Point
+from geartrain.core.points import RunPoint
 from geartrain.core.run_state import RunState
 from geartrain.core.status import ROUNDING, Status
 from geartrain.core.stopping import Rule
@@ -65,14 +65,14 @@ class Run:
         self.k = 0
         self.state: State | None = None
         self.x0: Vector | None = None
-        self.best: Point | None = None
+        self.best: RunPoint | None = None
         self._grad0 = self._f0 = math.nan  # |grad f| and f at x0
         self._spent = 0.0  # seconds of earlier runs and before the last pause
         self._since = math.nan  # when the clock was started, nan while it stands
         self._asked_bound = math.inf  # the bound at which the gradient was last asked for
         # Of the current state: f and |grad f| as far as known, and where the rule last looked.
         self._f = self._grad_norm = math.nan
-        self._looked_at: Point | None = None
+        self._looked_at: RunPoint | None = None
         # After the last complete iteration: the state, and how many rows and notes belong to it.
         self._complete: tuple[RunState, int, int] | None = None
         self._ended: Status | None = None  # how an earlier run was ended by its rule
@@ -145,8 +145,8 @@ class Run:
         assert self.state is not None
         return self.state
 
-    def _points(self) -> tuple[Point, ...]:
-        return Point.of(self._now, self._f, self._grad_norm)
+    def _points(self) -> tuple[RunPoint, ...]:
+        return RunPoint.of(self._now, self._f, self._grad_norm)
 
     def _worth_asking(self, threshold: float) -> bool:
         bound = float(self._now.grad_bound)
@@ -171,7 +171,7 @@ class Run:
         if self.x0 is None:
             self.x0 = x0
         if self.best is None:
-            self.best = Point(x0)
+            self.best = RunPoint(x0)
         with self.interrupts, np.errstate(all="ignore"):
             error: BaseException | None = None
             try:
@@ -419,7 +419,7 @@ class Run:
         if math.isnan(self._f0) and all("value" in answers(oracle.term) for oracle in oracles):
             self._f0 = self.paid.f(self.x0)
         if self._f0 < self.best.f:
-            self.best = Point(self.x0, self._f0, self._grad0)
+            self.best = RunPoint(self.x0, self._f0, self._grad0)
 
     def _plan(self) -> str:
         describe = getattr(self.method, "describe", None)

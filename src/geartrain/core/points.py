@@ -33,7 +33,7 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class Point:
+class RunPoint:
     """A point, and what a run knows there."""
 
     x: Vector
@@ -44,24 +44,24 @@ class Point:
     below: bool = False  # f(x) <= f(x0) is shown, by <grad f(x), x0 - x> >= 0 for convex f
 
     @staticmethod
-    def of(state: State, f: float, grad_norm: float) -> tuple[Point, ...]:
+    def of(state: State, f: float, grad_norm: float) -> tuple[RunPoint, ...]:
         """The output of a state, and the point of its gradient where that is another one."""
         own = state.grad is None or state.grad_point is state.point
-        output = Point(
+        output = RunPoint(
             state.point,
             f,
             grad_norm if own else math.nan,
             float(state.gap_weight),
             state.gap_rests_on,
         )
-        return (output,) if own else (output, Point(state.grad_point, grad_norm=grad_norm))
+        return (output,) if own else (output, RunPoint(state.grad_point, grad_norm=grad_norm))
 
     @property
     def is_finite(self) -> bool:
         """Whether the point itself is."""
         return bool(np.isfinite(self.x).all())
 
-    def better_than(self, other: Point) -> bool:
+    def better_than(self, other: RunPoint) -> bool:
         """Smaller f where both are known, else smaller gradient, else the newer one."""
         if not (math.isnan(self.f) or math.isnan(other.f)):
             return self.f <= other.f

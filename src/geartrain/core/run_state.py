@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from geartrain.core.contracts import AnyMethod, State
-from geartrain.core.points import Point
+from geartrain.core.points import RunPoint
 from geartrain.oracles.protocols import Vector
 
 
@@ -23,7 +23,7 @@ class RunState:
     initial_grad_norm: float
     initial_value: float  # f(x0), or nan
     asked_bound: float  # see Run.grad_norm
-    best: Point
+    best: RunPoint
     best_values: dict[str, float]  # of the terms at best.x, where gradients have brought them along
     rows: tuple[tuple[float, ...], ...]
     notes: tuple[tuple[int, str], ...]

@@ -132,7 +132,7 @@ def similarity(
     timeout: str = "60s",
     **loss_params: float,
 ) -> tuple[ShardedDifference, LinearModel]:
-    """The terms h = f - f_1 on a cluster and g = f_1 + l2/2 |x|^2 on the client.
+    r"""The terms h = f - f_1 on a cluster and g = f_1 + l2/2 \|x\|^2 on the client.
 
     f is the mean loss over the rows of all shards. If the shards are alike, h is much smoother than
     f, and few rounds are needed. The client holds the first shard only.

@@ -16,10 +16,10 @@ from geartrain.minimize import minimize
 
 
 class LogisticRegression(ClassifierMixin, BaseEstimator):
-    """Two-class logistic regression with an l2 penalty, fitted in few rounds of a cluster.
+    r"""Two-class logistic regression with an l2 penalty, fitted in few rounds of a cluster.
 
     The objective is that of `sklearn.linear_model.LogisticRegression`, C times the sum of the
-    losses plus 1/2 |coef|^2, divided by C times the total weight.
+    losses plus 1/2 \|coef\|^2, divided by C times the total weight.
 
     Parameters
     ----------

@@ -107,8 +107,8 @@ def as_geometry(geometry: Any) -> Geometry:
     """`geometry` itself, or an error if it is no geometry."""
     if not callable(getattr(geometry, "enter", None)):
         raise TypeError(
-            "geometry must be one of gt.RKHS(K), gt.Preconditioned(M), gt.Diagonal(d), "
-            f"gt.LowRankPlusDiagonal(U, d), got {type(geometry).__name__}"
+            "geometry must be RKHS(K), Preconditioned(M), Diagonal(d) or LowRankPlusDiagonal(U, d) "
+            f"of gt.geometry, got {type(geometry).__name__}"
         )
     return geometry
 

@@ -29,7 +29,7 @@ class Preconditioned(Solvable):
     >>> import numpy as np, geartrain as gt
     >>> M = np.array([[2.0, 1.0], [1.0, 2.0]])
     >>> h, g = gt.Quadratic(M, b=[1.0, 0.0]), gt.Quadratic(2.0 * M)
-    >>> res = gt.minimize(h, g, method="fgm", geometry=gt.Preconditioned(M))
+    >>> res = gt.minimize(h, g, method="fgm", geometry=gt.geometry.Preconditioned(M))
     >>> round(res.constants["L_h"].value, 12), res.calls["h.grad"]
     (1.0, 2)
     """

@@ -55,7 +55,7 @@ class RKHS(PairGeometry):
     >>> K = np.exp(-50.0 * (t[:, None] - t) ** 2)
     >>> h = gt.Quadratic(0.1 * K)
     >>> g = gt.LinearModel(K, np.sign(np.cos(9.0 * t)), loss="logistic")
-    >>> res = gt.minimize(h, g, geometry=gt.RKHS(K), tol=1e-8)
+    >>> res = gt.minimize(h, g, geometry=gt.geometry.RKHS(K), tol=1e-8)
     >>> res.success, round(res.constants["L_h"].value, 12)
     (True, 0.1)
     """
@@ -100,7 +100,7 @@ class RKHS(PairGeometry):
             why = "it is not known whether its gradient is K times something"
         raise TypeError(
             f"{self!r} cannot use {name} = {term!r}: {why}. It accepts LinearModel(K, ...), "
-            "Quadratic(lam * K) and their sums; for other terms use gt.Preconditioned(M)"
+            "Quadratic(lam * K) and their sums; for other terms use gt.geometry.Preconditioned(M)"
         )
 
     def _is_no_loss(self, term: LinearModel) -> str:

@@ -11,11 +11,13 @@ from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
 from geartrain.methods.baselines.catalyst import Catalyst
 from geartrain.methods.baselines.fgm import FGM
+from geartrain.methods.baselines.gradient_sliding import GradientSliding
 from geartrain.methods.baselines.katyusha_whole import KatyushaWhole
 from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
 from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
+from geartrain.methods.inner_rule import PaperRule
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
 from geartrain.methods.r_sae import RSAE
@@ -37,6 +39,7 @@ __all__ = [
     "Auto",
     "Catalyst",
     "FixedPeriod",
+    "GradientSliding",
     "GradientTest",
     "InnerMethod",
     "InnerState",
@@ -44,6 +47,7 @@ __all__ = [
     "LBFGSWhole",
     "Method",
     "MonteiroSvaiterWhole",
+    "PaperRule",
     "Restarted",
     "ScipyLBFGS",
     "SimilarNewton",

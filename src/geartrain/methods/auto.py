@@ -87,8 +87,8 @@ class Auto:
     3. where the current method stalls before the stopping rule is met, and not by rounding, the
        other one goes on from the best point, and there are no further changes
 
-    Guarantee: that of the method in use, `geartrain.SAEQN` or `geartrain.ScipyLBFGS`. A change
-    costs the calls with which the next method starts.
+    Guarantee: that of the method in use, `geartrain.methods.SAEQN` or `geartrain.ScipyLBFGS`. A
+    change costs the calls with which the next method starts.
 
     Parameters
     ----------

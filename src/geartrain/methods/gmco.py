@@ -108,7 +108,7 @@ class GMCO:
         enough, since \|grad h(v) - grad h(zeta) - L_h/2 (v - zeta)\| <= L_h/2 \|v - zeta\|.
     accuracy : float
         The inner run ends at \|grad phi(v)\| <= accuracy L \|v - x\|.
-    rule : {"residual", "paper"} or `geartrain.PaperRule`
+    rule : {"residual", "paper"} or `geartrain.methods.PaperRule`
         The rule above, or that of the paper: N_M calls of the basic oracle of g per inner run.
 
     Notes

@@ -38,7 +38,7 @@ from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
-from geartrain.oracles.protocols import answers, require
+from geartrain.oracles.protocols import MissingOracle, answers, require
 from geartrain.problem import Sum
 
 INNER: dict[str, Callable[[], InnerMethod]] = {
@@ -59,23 +59,29 @@ INNER: dict[str, Callable[[], InnerMethod]] = {
 }
 
 # Name -> maker from (problem, inner). A maker looks at the problem only to choose a restart.
-METHODS: dict[str, Callable[[Sum, InnerMethod], AnyMethod]] = {
+METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "sae": lambda problem, inner: SAE(inner=inner),
     "r-sae": lambda problem, inner: RSAE(inner=inner),
     "sc-sae": lambda problem, inner: _restarted(problem.mu.value, SCSAE(inner=inner)),
     "afb": lambda problem, inner: _restarted(problem.mu_h + problem.mu_g, AFB(inner=inner)),
-    "sae-qn": lambda problem, inner: SAEQN(),
+    "sae-qn": lambda problem, inner: SAEQN(**_given(inner)),
     "similar-newton": lambda problem, inner: SimilarNewton(),
     "aeg": lambda problem, inner: AEG(inner=inner),
     "gmco": lambda problem, inner: GMCO(inner=inner),
     "fgm": lambda problem, inner: FGM(),
     "acd": lambda problem, inner: _restarted(problem.mu.value, ACDWhole()),
     "ags": lambda problem, inner: AGS(),
-    "ms": lambda problem, inner: MonteiroSvaiterWhole(),
+    "ms": lambda problem, inner: MonteiroSvaiterWhole(**_given(inner)),
     "lbfgs": lambda problem, inner: ScipyLBFGS() if problem.geometry is EUCLIDEAN else LBFGSWhole(),
     "katyusha": lambda problem, inner: KatyushaWhole(),
-    "catalyst": lambda problem, inner: Catalyst(),
+    "catalyst": lambda problem, inner: Catalyst(**_given(inner)),
 }
+# They choose their inner method themselves unless one is given.
+_WITH_OWN_INNER = ("sae-qn", "ms", "catalyst")
+
+
+def _given(inner: InnerMethod | None) -> dict[str, Any]:
+    return {} if inner is None else {"inner": inner}
 
 
 def _restarted(mu: float | None, method: Method) -> Method:
@@ -104,27 +110,51 @@ def make_inner(inner: str | InnerMethod, problem: Sum) -> InnerMethod:
 def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum) -> AnyMethod:
     """The method of that name or the object itself, checked against what the terms answer."""
     if isinstance(method, str):
-        maker = _lookup(method, METHODS, "method")
-        method = as_method(maker(problem, make_inner(inner, problem)))
+        made = _by_name(method, inner, problem)
     else:
-        as_method(method)
+        made = as_method(method)
         if inner != "auto":
             raise TypeError(
                 "inner= goes with a method given by name; a method object has its own, e.g. "
-                "gt.SAE(inner=gt.AGM())"
+                "gt.SAE(inner=gt.inner.AGM())"
             )
-    name = type(getattr(method, "method", method)).__name__
-    inside = getattr(getattr(method, "method", method), "inner", None)
+    core = getattr(made, "method", made)  # inside gt.methods.Restarted
+    name, inside = type(core).__name__, getattr(core, "inner", None)
     if problem.geometry is not EUCLIDEAN:
-        _require_any_geometry(method, problem)
+        _require_any_geometry(made, problem)
         if inside is not None:
             _require_any_geometry(inside, problem)
-    require(name, "h", problem.h.term, *method.needs)
+    require(name, "h", problem.h.term, *made.needs)
     if inside is None:
-        require(name, "g", problem.g.term, *method.needs)
-    else:
-        require(f"{name} with {type(inside).__name__} inside", "g", problem.g.term, *inside.needs)
-    return method
+        require(name, "g", problem.g.term, *made.needs)
+        return made
+    told = f"{name} with {type(inside).__name__} inside"
+    if not getattr(core, "inner_asks_both", False):
+        require(told, "g", problem.g.term, *inside.needs)
+        return made
+    for role, oracle in (("h", problem.h), ("g", problem.g)):
+        require(told, role, oracle.term, *inside.needs)
+    for question in inside.needs:
+        if not hasattr(problem.whole, question):
+            raise MissingOracle(
+                f"{told} asks f = h + g for {question!r}, which does not follow from the answers "
+                "of h and g; choose another inner method"
+            )
+    return made
+
+
+def _by_name(method: str, inner: str | InnerMethod, problem: Sum) -> AnyMethod:
+    maker = _lookup(method, METHODS, "method")
+    own = inner == "auto" and method in _WITH_OWN_INNER
+    inside = None if own else make_inner(inner, problem)
+    made = as_method(maker(problem, inside))
+    used = getattr(getattr(made, "method", made), "inner", None)
+    if inner != "auto" and used is not inside:
+        raise TypeError(
+            f"method {method!r} has no inner method, so inner= has no meaning there; leave it out, "
+            "or choose sae, r-sae, sc-sae, afb, aeg, gmco, ms or catalyst"
+        )
+    return made
 
 
 def _require_any_geometry(method: Any, problem: Sum) -> None:

@@ -91,7 +91,7 @@ class SAE:
     inner : inner method
     accuracy : float
         Inner runs end at \|grad phi(v)\| <= accuracy sigma L \|v - x\|.
-    rule : {"residual", "paper"} or `geartrain.PaperRule`
+    rule : {"residual", "paper"} or `geartrain.methods.PaperRule`
         When inner runs end: by the rule above, or, as in the paper, after N_M calls of the basic
         oracle of g.
 

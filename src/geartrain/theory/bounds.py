@@ -107,7 +107,7 @@ def gradient_sliding(*, L_h: float, M: float, eps: float, R: float = 1.0) -> Cal
 
     N iterations with 6 L_h R^2/(N (N + 1)) <= eps, and sum_k T_k <= N + 4 M^2 N^2 (N + 1) (2 N +
     1)/(18 R^2 L_h^2) subgradients; M is twice the Lipschitz constant of g. The number for h is N of
-    `geartrain.GradientSliding`.
+    `geartrain.methods.GradientSliding`.
     """
     for name, value in (("L_h", L_h), ("M", M), ("eps", eps), ("R", R)):
         as_positive(value, name)

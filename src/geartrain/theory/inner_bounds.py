@@ -49,9 +49,10 @@ def loopless_calls(
 ) -> int:
     r"""Gradients of summands of all `runs` runs of LKatyusha, with probability 1 - delta.
 
-    The potential of `geartrain.LKatyusha` falls by 1 - rate per step in expectation; by Ville's
-    inequality with delta/(3 runs) it is small at the first snapshot after `steps`. The snapshots
-    before, and the steps up to that one, are sums of coin flips (Chernoff's bounds, delta/3 each).
+    The potential of `geartrain.inner.LKatyusha` falls by 1 - rate per step in expectation; by
+    Ville's inequality with delta/(3 runs) it is small at the first snapshot after `steps`. The
+    snapshots before, and the steps up to that one, are sums of coin flips (Chernoff's bounds,
+    delta/3 each).
     A run that is handed a gradient asks for the m slopes of its snapshot once more.
     """
     M, p = L_hat + alpha, 1.0 / m

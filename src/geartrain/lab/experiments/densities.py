@@ -27,7 +27,10 @@ SOURCES: dict[str, Callable[[str | Path | None], Observed]] = {
     "text8 words": text8_words,
     "Old Faithful": old_faithful,
 }
-METHODS = {"L-BFGS": gt.ScipyLBFGS, "SAE-QN": gt.SAEQN}  # the density is that of the last one
+METHODS = {
+    "L-BFGS": gt.ScipyLBFGS,
+    "SAE-QN": gt.methods.SAEQN,
+}  # the density is that of the last one
 
 
 def fit(observed: Observed) -> tuple[Vector, dict[str, Any]]:

@@ -53,20 +53,22 @@ R_SAE = Entry(
     "R-SAE (tuned)",
     "Restarted SAE (Algorithm 2) with the same constants and restarts by the gradient test instead "
     "of a fixed period.",
-    lambda case: gt.RSAE(**_tuned(case), restart=gt.GradientTest()),
+    lambda case: gt.methods.RSAE(**_tuned(case), restart=gt.methods.GradientTest()),
     randomised=True,
 )
 AGS = Entry(
     "AGS",
     "Accelerated gradient sliding, which separates h and g and asks for full gradients of g.",
-    lambda case: gt.AGS(),
+    lambda case: gt.methods.AGS(),
 )
-FGM = Entry("FGM", "Fast gradient method on the sum, without separation.", lambda case: gt.FGM())
+FGM = Entry(
+    "FGM", "Fast gradient method on the sum, without separation.", lambda case: gt.methods.FGM()
+)
 KATYUSHA = Entry(
     "Katyusha",
     "Katyusha on the sum, without separation: every step asks h. Epochs are of m/16 steps, which "
     "is in its favour. Not in the paper.",
-    lambda case: gt.KatyushaWhole(epoch=max(50, case.facts["m"] // 16)),
+    lambda case: gt.methods.KatyushaWhole(epoch=max(50, case.facts["m"] // 16)),
     randomised=True,
 )
 LBFGS = Entry(
@@ -78,7 +80,7 @@ LBFGS = Entry(
 SAE_QN = Entry(
     "SAE-QN",
     "Separation with a quasi-Newton model of h; needs no constants. Not in the paper.",
-    lambda case: gt.SAEQN(),
+    lambda case: gt.methods.SAEQN(),
     L_h="not used",
 )
 

@@ -75,7 +75,7 @@ def _paper(case: Case) -> Probe:
 
 
 def _restarted(method: Any) -> Any:
-    return gt.Restarted(method, gt.GradientTest())
+    return gt.methods.Restarted(method, gt.methods.GradientTest())
 
 
 _AT_X0 = f"curvature at x0, from {_POWER_STEPS + 1} gradients of h, counted"
@@ -85,7 +85,7 @@ SAE_PAPER = Entry(
     "SAE (Algorithm 1) with the paper's settings: L = 25 L_h, and inside an accelerated coordinate "
     "method that is restarted after every 300 steps.",
     lambda case: gt.SAE(
-        L=25.0 * case.facts["L_h of the paper"], inner=gt.NesterovStich(restart=300)
+        L=25.0 * case.facts["L_h of the paper"], inner=gt.inner.NesterovStich(restart=300)
     ),
     randomised=True,
     probe=_paper,
@@ -96,8 +96,8 @@ R_SAE = Entry(
     "Restarted SAE (Algorithm 2) with our settings: restarts by the gradient test instead of a "
     "fixed period, sigma = 0.9, inner tolerance 0.5 instead of 0.2, and inside an accelerated "
     "coordinate method that is not restarted after 300 steps.",
-    lambda case: gt.RSAE(
-        sigma=0.9, accuracy=0.5, inner=gt.NesterovStich(), restart=gt.GradientTest()
+    lambda case: gt.methods.RSAE(
+        sigma=0.9, accuracy=0.5, inner=gt.inner.NesterovStich(), restart=gt.methods.GradientTest()
     ),
     randomised=True,
     L_h=_AT_X0,
@@ -107,7 +107,7 @@ AFB = Entry(
     "AFB (tuned)",
     "Accelerated forward-backward with the same restarts and the same coordinate method inside. "
     "Not in the paper.",
-    lambda case: _restarted(gt.AFB(inner=gt.NesterovStich())),
+    lambda case: _restarted(gt.methods.AFB(inner=gt.inner.NesterovStich())),
     randomised=True,
     L_h=_AT_X0,
     probe=_local,
@@ -115,24 +115,26 @@ AFB = Entry(
 FCD = Entry(
     "FCD",
     "Accelerated coordinate descent on the sum, without separation.",
-    lambda case: gt.ACDWhole(mu=0.0),
+    lambda case: gt.methods.ACDWhole(mu=0.0),
     randomised=True,
     L_h="constants of the coordinates",
 )
 FCD_RESTARTED = Entry(
     "FCD, restarted",
     "The same with momentum restarted by the gradient test. Not in the paper.",
-    lambda case: _restarted(gt.ACDWhole()),
+    lambda case: _restarted(gt.methods.ACDWhole()),
     randomised=True,
     L_h="constants of the coordinates",
 )
 FGM = Entry(
-    "FGM", "Fast gradient method on the sum, without separation.", lambda case: gt.FGM(mu=0.0)
+    "FGM",
+    "Fast gradient method on the sum, without separation.",
+    lambda case: gt.methods.FGM(mu=0.0),
 )
 FGM_RESTARTED = Entry(
     "FGM, restarted",
     "The same with momentum restarted by the gradient test. Not in the paper.",
-    lambda case: _restarted(gt.FGM()),
+    lambda case: _restarted(gt.methods.FGM()),
     L_h=_AT_X0,
     probe=_local,
 )
@@ -145,7 +147,7 @@ LBFGS = Entry(
 SAE_QN = Entry(
     "SAE-QN",
     "Separation with a quasi-Newton model of h; needs no constants. Not in the paper.",
-    lambda case: gt.SAEQN(),
+    lambda case: gt.methods.SAEQN(),
     L_h="not used",
 )
 

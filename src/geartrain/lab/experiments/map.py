@@ -33,16 +33,16 @@ N, EPS = 40, 1e-6
 # Rows of theory.compare, and the method of the library that each stands for. AFB has the orders of
 # SAE with one gradient of h per iteration.
 METHODS: dict[str, Callable[[], Any]] = {
-    "FGM": gt.FGM,
-    "AGS": gt.AGS,
-    "SAE": gt.RSAE,
-    "AFB": gt.AFB,
-    "ACD": gt.ACDWhole,
-    "SAE coordinate": lambda: gt.RSAE(inner=gt.ACD()),
-    "AFB coordinate": lambda: gt.AFB(inner=gt.ACD()),
-    "Katyusha": gt.KatyushaWhole,
-    "SAE finite-sum": lambda: gt.RSAE(inner=gt.Katyusha()),
-    "AFB finite-sum": lambda: gt.AFB(inner=gt.Katyusha()),
+    "FGM": gt.methods.FGM,
+    "AGS": gt.methods.AGS,
+    "SAE": gt.methods.RSAE,
+    "AFB": gt.methods.AFB,
+    "ACD": gt.methods.ACDWhole,
+    "SAE coordinate": lambda: gt.methods.RSAE(inner=gt.inner.ACD()),
+    "AFB coordinate": lambda: gt.methods.AFB(inner=gt.inner.ACD()),
+    "Katyusha": gt.methods.KatyushaWhole,
+    "SAE finite-sum": lambda: gt.methods.RSAE(inner=gt.Katyusha()),
+    "AFB finite-sum": lambda: gt.methods.AFB(inner=gt.Katyusha()),
 }
 # theory.MEASURED, and the same for AFB over the rows of SAE.
 MEASURED = {

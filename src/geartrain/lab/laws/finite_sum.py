@@ -20,10 +20,14 @@ from geartrain.oracles.protocols import Vector
 
 MU, L_H, EPS = 1e-2, 1.0, 1e-6
 METHODS: dict[str, Callable[[], Any]] = {
-    "SAE, Katyusha": lambda: gt.Restarted(gt.SAE(inner=gt.Katyusha()), gt.GradientTest()),
-    "R-SAE, Katyusha": lambda: gt.RSAE(inner=gt.Katyusha()),
-    "SC-SAE, Katyusha": lambda: gt.SCSAE(inner=gt.Katyusha()),
-    "AFB, Katyusha": lambda: gt.Restarted(gt.AFB(inner=gt.Katyusha()), gt.GradientTest()),
+    "SAE, Katyusha": lambda: gt.methods.Restarted(
+        gt.SAE(inner=gt.Katyusha()), gt.methods.GradientTest()
+    ),
+    "R-SAE, Katyusha": lambda: gt.methods.RSAE(inner=gt.Katyusha()),
+    "SC-SAE, Katyusha": lambda: gt.methods.SCSAE(inner=gt.Katyusha()),
+    "AFB, Katyusha": lambda: gt.methods.Restarted(
+        gt.methods.AFB(inner=gt.Katyusha()), gt.methods.GradientTest()
+    ),
 }
 
 

@@ -68,7 +68,7 @@ class ACDWholeState(State):
 class ACDWhole:
     r"""Nesterov and Stich's accelerated coordinate descent on f = h + g (FCD, ARCD).
 
-    Algorithm: lines 1 to 4 of `geartrain.NesterovStich` with beta = 1/2 and sigma_w = mu, the
+    Algorithm: lines 1 to 4 of `geartrain.inner.NesterovStich` with beta = 1/2 and sigma_w = mu, the
     partial derivative being that of h plus that of g.
 
     Guarantee: E f(x) - f* <= 2 S^2 R^2/k^2 after k steps, and the natural number of steps is

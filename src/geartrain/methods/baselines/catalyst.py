@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from geartrain.methods.base import State, ceiling, solve_model
+from geartrain.methods.base import InnerMethod, State, ceiling, solve_model
 from geartrain.methods.inner.finite_sum import finite_sum
 from geartrain.methods.momentum import next_theta
 from geartrain.oracles.protocols import Vector
@@ -69,7 +69,7 @@ class SVRG:
 
     One step = one epoch of l = 2 m component steps v_+ = (v - eta (G~ + beta))/(1 + eta kappa),
     eta = 1/(4 L), and the gradient of f at their mean. Every component step asks h for a full
-    gradient, as in `geartrain.KatyushaWhole`.
+    gradient, as in `geartrain.methods.KatyushaWhole`.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
@@ -82,13 +82,14 @@ class SVRG:
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: DescentState | None = None
     ) -> DescentState:
         """At v0; the slopes of the components are asked for with the gradient."""
-        grad_g, memory = finite_sum(phi.g.g).snapshot(v0)
-        grad = phi.g.h.grad(v0) + grad_g if grad_g0 is None else grad_g0
+        problem: Sum = phi.g.problem
+        grad_g, memory = finite_sum(problem.g).snapshot(v0)
+        grad = problem.h.grad(v0) + grad_g if grad_g0 is None else grad_g0
         return DescentState(v0, grad, 0, (grad_g, memory))
 
     def step(self, phi: Model, state: DescentState) -> DescentState:
         """One epoch."""
-        problem: Sum = phi.g
+        problem: Sum = phi.g.problem
         terms = finite_sum(problem.g)
         draw = terms.sampling("importance")
         L = problem.L_h.need("L_h", "SVRG") + draw.L + max(terms.ridges)
@@ -107,7 +108,7 @@ class SVRG:
 
     def limit(self, phi: Model) -> int:
         """A hundred times the natural number of epochs."""
-        terms = finite_sum(phi.g.g)
+        terms = finite_sum(phi.g.problem.g)
         return 200 + ceiling(100.0 * (1.0 + (phi.L_g or 0.0) / (terms.m * phi.alpha)))
 
 
@@ -155,9 +156,10 @@ class Catalyst:
 
     Parameters
     ----------
-    inner : `GradientDescent` or `SVRG`
+    inner : inner method
+        `GradientDescent` or `SVRG`, or any other one; it minimises H_k, all of f included.
     kappa : float, optional
-        By the inner method if not given.
+        By default what the inner method says, and otherwise that of `GradientDescent`.
 
     Notes
     -----
@@ -170,16 +172,20 @@ class Catalyst:
        optimization: from theory to practice, JMLR 18 (2018).
     """
 
-    inner: GradientDescent | SVRG = field(default_factory=GradientDescent)
+    inner: InnerMethod = field(default_factory=GradientDescent)
     kappa: float | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    inner_asks_both: ClassVar[bool] = True  # the inner method minimises f itself
 
     def init(self, problem: Sum, x0: Vector) -> CatalystState:
         """x_0 = y_0."""
         L = problem.L_h.need("L_h", "Catalyst") + problem.L_g.need("L_g", "Catalyst")
         mu = problem.mu.value or 0.0
-        kappa = self.inner.kappa(problem, L, mu) if self.kappa is None else self.kappa
+        kappa = self.kappa
+        if kappa is None:
+            own = getattr(self.inner, "kappa", GradientDescent().kappa)
+            kappa = own(problem, L, mu)
         a = math.sqrt(mu / (mu + kappa)) if mu else (math.sqrt(5.0) - 1.0) / 2.0
         grad = problem.grad(x0)
         return CatalystState(
@@ -194,7 +200,7 @@ class Catalyst:
         k = state.k + 1
         delta = math.sqrt(q) / (2.0 - math.sqrt(q)) if mu else 1.0 / (k + 1) ** 2
         allowed = math.sqrt(delta * kappa * (kappa + mu))
-        phi = Model(problem, beta=-kappa * y, alpha=kappa, L_g=state.L, key=(problem.seed, k))
+        phi = Model(problem.whole, beta=-kappa * y, alpha=kappa, L_g=state.L, key=(problem.seed, k))
 
         # 1.
         def accept(v: Vector, grad_f: Vector, grad_H: Vector) -> bool:

@@ -43,8 +43,8 @@ class LBFGSWholeState(State):
 class LBFGSWhole:
     r"""The inner method L-BFGS on f = h + g: phi with f in the place of g and no quadratic.
 
-    Algorithm: that of `geartrain.LBFGS`, [1]_. What ``method="lbfgs"`` is in a geometry, where
-    SciPy's does not work.
+    Algorithm: that of `geartrain.inner.LBFGS`, [1]_. ``method="lbfgs"`` is this one in a geometry
+    other than the Euclidean one, where SciPy's does not work.
 
     Guarantee: as for `geartrain.ScipyLBFGS`. Every evaluation is one gradient of h and one of g: no
     separation.
@@ -67,7 +67,7 @@ class LBFGSWhole:
     def _model(self, problem: Sum) -> Model:
         L_h, L_g = problem.L_h.value, problem.L_g.value
         L = None if L_h is None or L_g is None else L_h + L_g
-        return Model(problem, np.zeros(problem.n), _NOTHING, L, geometry=problem.geometry)
+        return Model(problem.whole, np.zeros(problem.n), _NOTHING, L, geometry=problem.geometry)
 
     def init(self, problem: Sum, x0: Vector) -> LBFGSWholeState:
         """Gradient of f at x0."""

@@ -71,6 +71,7 @@ class MonteiroSvaiterWhole:
     inner: InnerMethod = field(default_factory=AGM)
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    inner_asks_both: ClassVar[bool] = True  # the inner method minimises f itself
     any_geometry: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> WholeState:
@@ -88,7 +89,7 @@ class MonteiroSvaiterWhole:
             "L_g", "MonteiroSvaiterWhole"
         )
         phi = Model(
-            problem,
+            problem.whole,
             beta=-L * x,
             alpha=L,
             L_g=L_f,

@@ -15,7 +15,7 @@ from geartrain.problem import Sum, norm
 
 
 @dataclass(frozen=True, kw_only=True)
-class LBFGSState(State):
+class ScipyLBFGSState(State):
     """An iterate of SciPy's L-BFGS."""
 
     x: Vector
@@ -60,19 +60,19 @@ class ScipyLBFGS:
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_grad",)
 
-    def solve(self, problem: Sum, x0: Vector, report: Callable[[LBFGSState], bool]) -> None:
+    def solve(self, problem: Sum, x0: Vector, report: Callable[[ScipyLBFGSState], bool]) -> None:
         """Run from x0, reporting every iterate, until the report says stop."""
         from scipy.optimize import minimize
 
-        def evaluate(x: Vector) -> LBFGSState:
+        def evaluate(x: Vector) -> ScipyLBFGSState:
             value_h, grad_h = problem.h.value_and_grad(x)
             value_g, grad_g = problem.g.value_and_grad(x)
-            return LBFGSState(x=np.array(x), value=value_h + value_g, grad_f=grad_h + grad_g)
+            return ScipyLBFGSState(x=np.array(x), value=value_h + value_g, grad_f=grad_h + grad_g)
 
         # The iterate reported last, and the newest evaluation: neither is asked for again.
         current = newest = evaluate(x0)
 
-        def known(x: Vector) -> LBFGSState:
+        def known(x: Vector) -> ScipyLBFGSState:
             nonlocal newest
             if np.array_equal(x, current.x):
                 return current

@@ -74,8 +74,9 @@ class APPROX:
 
     Notes
     -----
-    Uniform sampling feels the largest b_i where `geartrain.ACD` feels their mean square root. The
-    terms that run compiled, and the price of the others, are those of `geartrain.ACD`.
+    The number of steps depends on the largest b_i, that of `geartrain.inner.ACD` on the mean of
+    their square roots. The terms that run compiled, and the price of the others, are those of
+    `geartrain.inner.ACD`.
 
     References
     ----------

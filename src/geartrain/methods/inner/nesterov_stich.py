@@ -76,7 +76,7 @@ class NesterovStich:
 
     Notes
     -----
-    The terms that run compiled, and the price of the others, are those of `geartrain.ACD`.
+    The terms that run compiled, and the price of the others, are those of `geartrain.inner.ACD`.
 
     References
     ----------

@@ -56,7 +56,8 @@ class SPDC:
     -----
     Implements Algorithm 1 of [1]_ with batches of one. Line 2 is a proximal step of one loss, the
     root of a scalar equation, and counts as one summand; it is known for the losses of
-    `geartrain.LinearModel` only. `geartrain.RPDG` is the same method with gradients in its place.
+    `geartrain.LinearModel` only. `geartrain.inner.RPDG` is the same method with gradients in its
+    place.
 
     References
     ----------

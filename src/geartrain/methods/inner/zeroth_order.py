@@ -74,15 +74,15 @@ class _ZerothOrder:
 class CoordinateSearch(_ZerothOrder):
     r"""Accelerated coordinate search on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
 
-    Algorithm: that of `geartrain.NesterovStich`, [1]_, with beta = 1/2, and
+    Algorithm: that of `geartrain.inner.NesterovStich`, [1]_, with beta = 1/2, and
 
         (g(y + t_i e_i) - g(y - t_i e_i))/(2 t_i) + beta_i + alpha y_i
 
     for the i-th partial derivative of phi at y.
 
-    Guarantee: without noise that of `geartrain.NesterovStich`, K = sum_i sqrt(L_i/sigma) steps
-    being the natural number; with values right to delta, phi - phi* ends near delta^{4/3}. Two
-    values of g a step. A step of this object is a chunk of K steps, 2 n values for an estimate of
+    Guarantee: without noise that of `geartrain.inner.NesterovStich`, K = sum_i sqrt(L_i/sigma)
+    steps being the natural number; with values right to delta, phi - phi* ends near delta^{4/3}.
+    Two values of g per step. A step of this object is a chunk of K steps, 2 n values that estimate
     the gradient at x, where the rule is then tested, and one value for the size of the rounding
     errors if the term states no ``noise``.
 
@@ -141,11 +141,11 @@ class DirectionalSearch(_ZerothOrder):
 
     Notes
     -----
-    Needs more steps than `geartrain.CoordinateSearch` where the coordinates differ, but no
+    Needs more steps than `geartrain.inner.CoordinateSearch` where the coordinates differ, but no
     constant for each of them, and it ends a little nearer to the minimum when values are noisy. The
     difference step t is the smallest of `geartrain.oracles.differences`. ``grad_g`` of the state
     is an estimate by coordinate differences. # Deviation: the weights of [1]_ are replaced by those
-    of `geartrain.NesterovStich`, whose constants are smaller.
+    of `geartrain.inner.NesterovStich`, whose constants are smaller.
 
     References
     ----------

@@ -18,9 +18,12 @@ from geartrain.problem import EPS
 _SURE = 1e-8
 # A gradient of f has become smaller where it is below this part of the smallest one so far.
 _SMALLER = 0.9
-# Noise is what ends a run after so many trial points without a smaller gradient, if so many of them
-# contradicted each other.
+# A run ends after so many trial points without a smaller gradient: by noise, if so many of them
+# contradicted each other, or by rounding, if all of them were level.
 _PATIENCE, _EVIDENCE = 15, 3
+# A step is level where |grad f| is below this part of the gradients of the terms, and no values
+# show a change of f.
+_LEVEL = 1e5 * EPS
 # The change of h is known to this part of <change of grad h, s> where values and slopes agree.
 _AGREE = 0.25
 
@@ -32,18 +35,33 @@ class Doubt:
     smallest: float  # |grad f|
     idle: int = 0  # trial points since then
     contradictions: int = 0
+    level: int = 0  # steps along which f does not change, as far as rounding shows
 
     def after(self, step: Step, size: float, geometry: Geometry) -> Doubt:
         """After a trial point with |grad f(v)| = `size`."""
         if size < _SMALLER * self.smallest:
             return Doubt(size)
         found = self.contradictions + contradicts(step, geometry)
-        return replace(self, idle=self.idle + 1, contradictions=found)
+        level = self.level + is_level(step, size, geometry)
+        return replace(self, idle=self.idle + 1, contradictions=found, level=level)
 
     @property
     def is_noise(self) -> bool:
         """Whether contradictions are what prevents progress."""
         return self.idle >= _PATIENCE and self.contradictions >= _EVIDENCE
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether rounding is what prevents progress."""
+        return self.idle >= _PATIENCE and self.level == self.idle
+
+
+def is_level(step: Step, size: float, geometry: Geometry) -> bool:
+    """Whether neither values nor gradients, |grad f(v)| = `size`, tell v from a minimiser."""
+    p, v, norm = step.p, step.v, geometry.norm
+    if size > _LEVEL * (norm(v.grad_h) + norm(v.grad_g)):
+        return False
+    return not abs(v.f - p.f) > p.rounding + v.rounding
 
 
 def contradicts(step: Step, geometry: Geometry) -> bool:

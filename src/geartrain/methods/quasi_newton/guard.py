@@ -22,14 +22,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from geartrain.methods.quasi_newton.certificate import Certificate
 from geartrain.oracles.protocols import Vector
-
-if TYPE_CHECKING:
-    from geartrain.methods.quasi_newton.low_rank import LowRank
-    from geartrain.methods.quasi_newton.trial import InnerEnd, Proposer
 
 ZETA = 0.1
 FREE = 20  # K_0

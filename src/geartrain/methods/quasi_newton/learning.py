@@ -40,7 +40,9 @@ def judged(
     y_f = step.y_h + step.y_g
     if len(state.pairs) > 1:
         errors = [
-            norm((y_f if is_plain(c) else step.y_h) - (trial.B if c == chosen else shelf[c])(step.s))
+            norm(
+                (y_f if is_plain(c) else step.y_h) - (trial.B if c == chosen else shelf[c])(step.s)
+            )
             for c in contest.candidates
         ]
         if state.rho <= tuning.effect:

@@ -19,6 +19,7 @@ few that matter.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +29,7 @@ from geartrain.methods.quasi_newton.low_rank import LowRank
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.protocols import Vector, answers
 
-# g is factorised again where the shift that is wanted differs from alpha_0 by more than this factor.
+# g is factorised again where the wanted shift differs from alpha_0 by more than this factor.
 _NEAR = 4.0
 
 
@@ -74,12 +75,12 @@ def minimised(
     B: LowRank,
     mu: float,
     grad: Vector,
-    enough: float,
+    is_enough: Callable[[float, float], bool],
     factor: Factor | None,
     most: int,
     geometry: Geometry,
 ) -> Solved:
-    """The step to the minimiser of the model, to |residual| <= `enough`."""
+    """The step to the minimiser of the model, until `is_enough(residual, length)` of the step."""
     dot, norm = geometry.dot, geometry.norm
     factor = Factor.near(factor, g, B.lam + mu, np.zeros_like(grad))
     shift = B.lam + mu - factor.alpha
@@ -97,7 +98,7 @@ def minimised(
         t = rz / bent
         s, r = s + t * d, r - t * Ad
         residual = norm(r)
-        if residual <= enough or calls >= most:
+        if is_enough(residual, norm(s)) or calls >= most:
             return Solved(s, residual, calls, factor, False)
         z = factor.solve(g, r)
         calls += 1

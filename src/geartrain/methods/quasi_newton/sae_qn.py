@@ -9,7 +9,7 @@ s          ``step``        v - p
 B          ``B``           matrix that stands for the curvature of h, or of f
 lam        ``lam``         curvature where the pairs tell nothing
 R          ``radius``      trust radius
-A          ``A``           of the certificate: f(p) - f* <= |x_0 - x*|^2/(2A)
+A          ``A``           of the certificate: f(p) - f* <= \|x_0 - x*\|^2/(2A)
 rho        ``rho``         price of a call of h over that of a gradient of g
 =========  ==============  ==================================================================
 """
@@ -25,12 +25,11 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.base import InnerMethod
-from geartrain.methods.quasi_newton import guard, learning
+from geartrain.methods.quasi_newton import learning
 from geartrain.methods.quasi_newton.certificate import Certificate
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
 from geartrain.methods.quasi_newton.doubt import Doubt
-from geartrain.methods.quasi_newton.guard import Guard
-from geartrain.methods.quasi_newton.low_rank import LowRank
+from geartrain.methods.quasi_newton.guard import ZETA, Guard
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.refreshing import refreshed
@@ -88,7 +87,7 @@ class SAEQN:
         Number of pairs kept; a pair takes three vectors of length n. By default 60, and fewer for
         long vectors: 60 up to n = 25,000, 15 from n = 100,000 on.
     inner : inner method, optional
-        For the model; it may ask g for gradients alone (`geartrain.AGM`, `geartrain.LBFGS`). By
+        For the model; it may ask g for gradients alone (`geartrain.inner.AGM`). By
         default L-BFGS with the model as its base matrix, and for a quadratic g with a proximal step
         conjugate gradients with its factorisation, which ask g for no gradient.
     tuning : Tuning
@@ -126,8 +125,8 @@ class SAEQN:
             as_whole(self.memory, "memory", 1)
         if self.inner is not None and tuple(self.inner.needs) != ("grad",):
             raise TypeError(
-                f"SAEQN asks g for gradients alone, but {type(self.inner).__name__} inside it needs "
-                f"{', '.join(self.inner.needs)}; choose gt.AGM() or gt.LBFGS()"
+                f"SAEQN asks g for gradients alone, but {type(self.inner).__name__} inside it "
+                f"needs {', '.join(self.inner.needs)}; choose gt.inner.AGM() or gt.inner.LBFGS()"
             )
 
     def _pairs(self, n: int) -> int:
@@ -210,8 +209,9 @@ class SAEQN:
         else:
             state = learning.rejected(state, step, ratio, t, pairs, geometry)
         doubt = state.doubt.after(step, norm(new.grad), geometry)
-        if doubt.is_noise and not state.stalled:
-            state = replace(state, stalled=True, noisy=True)
+        if not state.stalled and (doubt.is_noise or doubt.is_rounding):
+            noisy = doubt.is_noise and not doubt.is_rounding
+            state = replace(state, stalled=True, rounding=not noisy, noisy=noisy)
         a, b = state.spent
         return replace(state, doubt=doubt, spent=(a + inside, b + watch.own()))
 
@@ -276,7 +276,7 @@ class SAEQN:
             self.inner,
             t,
         )
-        run = guard.close_to_minimiser(proposer, LowRank(state.guard.weight * L), L)
+        run = proposer.near_prox(state.guard.weight * L, ZETA * L)
         at_v = terms.both(run.v, run.known_g)
         # Both points may be lower than y, and both give cuts.
         certificate, at, grown = state.certificate, y, 0.0
@@ -299,8 +299,8 @@ class SAEQN:
             at=at,
             memory=memory,
             extra=None,
-            inner_pairs=proposer.pairs,
-            factor=proposer.factor,
+            inner_pairs=run.pairs,
+            factor=run.factor,
             certificate=certificate,
             guard=called.ended(L, state.A, a, grown),
             trials=state.trials + 2,

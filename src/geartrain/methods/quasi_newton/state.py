@@ -21,7 +21,7 @@ from geartrain.oracles.protocols import Vector
 
 @dataclass(frozen=True, kw_only=True)
 class SAEQNState(State):
-    """State of `geartrain.SAEQN` after k iterations."""
+    """State of `geartrain.methods.SAEQN` after k iterations."""
 
     k: int
     at: Known  # the iterate p

@@ -16,7 +16,6 @@ L-BFGS of `geartrain.methods.quasi_newton.inner`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,12 +28,14 @@ from geartrain.methods.quasi_newton.step import Known
 from geartrain.methods.quasi_newton.terms import Terms
 from geartrain.methods.quasi_newton.tuning import Candidate, Tuning
 from geartrain.oracles.protocols import Vector
-from geartrain.problem import Model
+from geartrain.problem import EPS, Model
 
 # Part of g's curvature along a step that a model of h may take away.
 _BENT = 0.95
 # Trials of mu, and how many radii an inner run may go before it is left.
 _SHIFTS, _LOST = 8, 8.0
+# The proximal step of the guard: its name among the models, and how much longer its run may be.
+_PROX, _LONGER = ("prox", 0), 10
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,17 @@ class Trial:
     known_g: tuple[float, Vector] | None = None  # value and gradient of g at v, where known
     residual: float = 0.0  # |grad phi| at the end of the inner run
     calls: int = 0  # gradients and proximal steps of g
+
+
+@dataclass(frozen=True)
+class _Enough:
+    """Where an inner run ends: |grad phi| <= max(absolute, relative |v - p|)."""
+
+    absolute: float
+    relative: float = 0.0
+
+    def __call__(self, residual: float, length: float) -> bool:
+        return residual <= max(self.absolute, self.relative * length)
 
 
 @dataclass(frozen=True)
@@ -80,7 +92,7 @@ class Proposer:
         """Minimise <grad h(p), v> + 1/2 <v - p, B (v - p)> + g(v) near p."""
         geometry, t, p, R = self.terms.geometry, self.tuning, self.p, self.radius
         size = geometry.norm(p.grad)
-        enough = (t.eta if self.convex else t.eta_other) * size
+        enough = _Enough((t.eta if self.convex else t.eta_other) * size)
         run, calls, mu, redone = _Run(p.v, None, size, 0, False), 0, 0.0, False
         for _ in range(_SHIFTS):
             most = int(min(t.inner_limit, self.budget - calls))
@@ -112,6 +124,17 @@ class Proposer:
             mu = _larger(mu, norm(grad), length, R)
         return self._within(Trial(v, candidate, B, self.pairs, self.factor))
 
+    def near_prox(self, alpha: float, relative: float) -> Trial:
+        """Minimise <grad h(p), v> + g(v) + alpha/2 |v - p|^2 to |grad phi| <= relative |v - p|.
+
+        The run ends earlier where |grad phi| is rounding error.
+        """
+        p, norm, B = self.p, self.terms.geometry.norm, LowRank(alpha)
+        rounding = 10.0 * EPS * (norm(p.grad_h) + norm(p.grad_g))
+        most = _LONGER * self.tuning.inner_limit
+        run = self._run(B, 0.0, _Enough(rounding, relative), most)
+        return Trial(run.v, _PROX, B, self.pairs, self.factor, run.known_g, run.residual, run.calls)
+
     def _within(self, trial: Trial) -> Trial:
         """The same, cut to the radius where it is farther, and short of it without values."""
         p = self.p.v
@@ -125,31 +148,33 @@ class Proposer:
 
     # Inner runs -------------------------------------------------------------------------------
 
-    def _run(self, B: LowRank, mu: float, enough: float, most: int) -> _Run:
-        """Minimise phi to |grad phi| <= `enough`, with at most so many calls of g."""
+    def _run(self, B: LowRank, mu: float, enough: _Enough, most: int) -> _Run:
+        """Minimise phi until `enough`, with at most so many calls of g."""
         if self.inner is not None:
             return self._by_method(self.inner, B, mu, enough)
         if quadratic.is_solvable(self.terms.problem.g):
             return self._by_factor(B, mu, enough, most)
         return self._by_lbfgs(B, mu, enough, most)
 
-    def _by_factor(self, B: LowRank, mu: float, enough: float, most: int) -> _Run:
+    def _by_factor(self, B: LowRank, mu: float, enough: _Enough, most: int) -> _Run:
         g, geometry, p = self.terms.problem.g, self.terms.geometry, self.p
         solved = quadratic.minimised(g, B, mu, p.grad, enough, self.factor, most, geometry)
         self.factor = solved.factor
         return _Run(p.v + solved.s, None, solved.residual, solved.calls, solved.bent)
 
-    def _by_lbfgs(self, B: LowRank, mu: float, enough: float, most: int) -> _Run:
+    def _by_lbfgs(self, B: LowRank, mu: float, enough: _Enough, most: int) -> _Run:
         p, norm = self.p, self.terms.geometry.norm
 
         def leave(at: Point, residual: float) -> bool:
-            far = norm(at.v - p.v) > _LOST * self.radius
-            return far or self._bent(at.v, at.grad_g, at.linear - p.grad_h)
+            length = norm(at.v - p.v)
+            if enough(residual, length) or length > _LOST * self.radius:
+                return True
+            return self._bent(at.v, at.grad_g, at.linear - p.grad_h)
 
         run = descend(
             Phi(self.terms.g, B, mu, self.terms.geometry),
             Point(p.v, p.g, p.grad_g, p.grad_h),
-            enough,
+            enough.absolute,
             self.pairs,
             leave,
             most=most,
@@ -162,7 +187,7 @@ class Proposer:
         )
         return _Run(end.v, (end.g, end.grad_g), run.residual, run.calls, bent)
 
-    def _by_method(self, inner: InnerMethod, B: LowRank, mu: float, enough: float) -> _Run:
+    def _by_method(self, inner: InnerMethod, B: LowRank, mu: float, enough: _Enough) -> _Run:
         """An inner method of the library, with the low-rank part of the model added to g."""
         problem, p, norm = self.terms.problem, self.p, self.terms.geometry.norm
         alpha = B.lam + mu
@@ -178,7 +203,8 @@ class Proposer:
         )
 
         def accept(v: Vector, grad_g: Vector, grad_phi: Vector) -> bool:
-            return norm(grad_phi) <= enough or norm(v - p.v) > _LOST * self.radius
+            length = norm(v - p.v)
+            return enough(norm(grad_phi), length) or length > _LOST * self.radius
 
         before = problem.ledger.calls[f"{problem.g.name}.grad"]
         run = solve_model(inner, phi, p.v, accept, grad_g0=p.grad_g)
@@ -204,5 +230,3 @@ def _larger(mu: float, size: float, length: float, R: float) -> float:
     else:
         larger = min(length / R - 1.0, 4.0) * size / length
     return min(max(larger, 1e-3 * size / R), size / R)
-
-

@@ -9,7 +9,7 @@ Candidate = tuple[str, int]  # kind of model, and the number of pairs it uses
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of `geartrain.SAEQN`.
+    """Numbers of `geartrain.methods.SAEQN`.
 
     They were chosen on the development problems of ``geartrain bench profile``, which share no seed
     with those reported; ``benchmarks/ablation.py`` prints what each part is worth. "Flat" means
@@ -44,7 +44,7 @@ class Tuning:
     # curvature below which it need not be.
     refreshes: float = 0.5
     calm: float = 0.05
-    # lam at the start over the curvature of g, and, for a non-convex h, over the error of the model.
+    # lam at the start over the curvature of g; for a non-convex h, later, over the model's error.
     first_lam: float = 0.1
     first_lam_other: float = 0.01
     lam_error: float = 0.2

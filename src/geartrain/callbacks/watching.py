@@ -1,4 +1,4 @@
-"""``watch(path)``: a plot of a running job's log, in the terminal or in the browser."""
+"""A plot of the log of a running job, in the terminal or in the browser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from geartrain.callbacks import read_log
+from geartrain.callbacks.logs import read_log
 from geartrain.oracles.validation import as_positive
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _WIDTH, _HEIGHT = 72, 18
 
 
 def watch(
-    path: Any,
+    path: str | Path,
     *,
     x: str = "seconds",
     y: str = "grad_norm",
@@ -70,28 +70,43 @@ def draw(rows: Sequence[dict[str, Any]], x: str = "seconds", y: str = "grad_norm
     for name in (x, y):
         if name not in rows[0]:
             raise KeyError(f"no column {name!r} in the log; there are {', '.join(rows[0])}")
-    points = [(float(r[x]), float(r[y])) for r in rows]
-    points = [p for p in points if math.isfinite(p[0]) and math.isfinite(p[1])]
+    pairs = ((float(row[x]), float(row[y])) for row in rows)
+    points = [p for p in pairs if math.isfinite(p[0]) and math.isfinite(p[1])]
     last = "  ".join(f"{k} {v:.6g}" for k, v in rows[-1].items() if v and not math.isnan(v))
     if not points:
         return f"{y} is not known in this run; try y='fun'\n{last}"
-    log = all(v > 0.0 for _, v in points)
-    heights = [math.log10(v) if log else v for _, v in points]
-    low, high = min(heights), max(heights)
-    left, right = min(u for u, _ in points), max(u for u, _ in points)
+    across = _Axis([u for u, _ in points], _WIDTH)
+    logarithmic = all(v > 0.0 for _, v in points)
+    up = _Axis([math.log10(v) if logarithmic else v for _, v in points], _HEIGHT)
     grid = [[" "] * _WIDTH for _ in range(_HEIGHT)]
-    for (u, _), v in zip(points, heights, strict=True):
-        column = round((u - left) / (right - left) * (_WIDTH - 1)) if right > left else 0
-        row = round((high - v) / (high - low) * (_HEIGHT - 1)) if high > low else 0
-        grid[row][column] = "*"
-    ends = {0: high, _HEIGHT - 1: low}
+    for column, height in zip(across.cells(), up.cells(), strict=True):
+        grid[_HEIGHT - 1 - height][column] = "*"
+    marks = {0: up.high, _HEIGHT - 1: up.low}
     lines = []
     for i, cells in enumerate(grid):
-        mark = f"{10.0 ** ends[i] if log else ends[i]:.3g}" if i in ends else ""
+        mark = ""
+        if i in marks:
+            mark = f"{10.0 ** marks[i] if logarithmic else marks[i]:.3g}"
         lines.append(f"{mark:>10} |{''.join(cells).rstrip()}")
+    left, right = f"{across.low:.4g}", f"{x} = {across.high:.4g}"
     lines.append(f"{'':>10} +{'-' * _WIDTH}")
-    lines.append(f"{y:>10}  {f'{left:.4g}':<{_WIDTH // 2}}{f'{x} = {right:.4g}':>{_WIDTH // 2}}")
+    lines.append(f"{y:>10}  {left:<{_WIDTH // 2}}{right:>{_WIDTH // 2}}")
     return "\n".join([*lines, last])
+
+
+class _Axis:
+    """Numbers along one side of a plot of `size` cells."""
+
+    def __init__(self, numbers: list[float], size: int) -> None:
+        self.numbers, self.size = numbers, size
+        self.low, self.high = min(numbers), max(numbers)
+
+    def cells(self) -> list[int]:
+        """The cell of every number, from 0 for the lowest on."""
+        span = self.high - self.low
+        if span == 0.0:
+            return [0] * len(self.numbers)
+        return [round((v - self.low) / span * (self.size - 1)) for v in self.numbers]
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,90 @@
+"""The top of the package: what is there, what has moved, and that it is quick to import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import geartrain as gt
+
+MODULES = (
+    "methods",
+    "inner",
+    "stop",
+    "geometry",
+    "theory",
+    "callbacks",
+    "estimators",
+    "distributed",
+    "datasets",
+)
+TERMS = {"Quadratic", "LinearModel", "LogSumExp", "Term"}
+FIXED = {"SAE", "Katyusha", "ScipyLBFGS"}
+
+
+def test_the_top_holds_terms_minimize_and_modules():
+    functions = {"minimize", "resume", "check_term", "from_torch", "from_jax"}
+    assert set(gt.__all__) >= {*TERMS, *FIXED, *functions, *MODULES}
+    classes = {name for name in gt.__all__ if isinstance(getattr(gt, name), type)}
+    moved = {n for home in (gt.methods, gt.inner, gt.geometry) for n in home.__all__}
+    assert classes & moved == FIXED
+    assert gt.SAE is gt.methods.SAE and gt.Katyusha is gt.inner.Katyusha
+
+
+@pytest.mark.parametrize(
+    ("name", "home"), [("AGM", "inner"), ("AFB", "methods"), ("RKHS", "geometry")]
+)
+def test_names_that_have_moved_say_where_to(name, home):
+    with pytest.warns(DeprecationWarning, match=f"gt.{name} is now gt.{home}.{name}"):
+        assert getattr(gt, name) is getattr(getattr(gt, home), name)
+    assert name not in gt.__all__ and name not in dir(gt)
+
+
+def test_other_names_are_not_there():
+    with pytest.raises(AttributeError, match="no attribute 'Agm'"):
+        gt.Agm  # noqa: B018
+
+
+def test_an_import_loads_no_method_and_nothing_slow():
+    """No test on the clock: what takes the time is not imported."""
+    code = (
+        "import sys, geartrain; slow = ('numba', 'sklearn', 'scipy.optimize', 'matplotlib', "
+        "'scipy.linalg', 'torch', 'dask', 'geartrain.methods', 'geartrain.theory'); "
+        "print([name for name in slow if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_checkpoint_can_be_read_in_a_process_that_has_loaded_no_method(tmp_path):
+    path = tmp_path / "run.gtck"
+    problem = "import numpy as np, geartrain as gt; Q = gt.Quadratic(np.eye(2), np.ones(2)); "
+    for code in (
+        f"gt.minimize(Q, Q, max_iter=1, checkpoint={str(path)!r})",
+        f"assert gt.resume({str(path)!r}, Q, Q, max_iter=50).success",
+    ):
+        subprocess.run([sys.executable, "-c", problem + code], check=True)
+
+
+def test_no_two_classes_of_one_name():
+    """In the rooms of methods, core and callbacks, private ones aside.
+
+    The quasi-Newton methods are a room of their own.
+    """
+    import importlib
+    import inspect
+    import pkgutil
+
+    homes: dict[str, set[str]] = {}
+    for room in ("geartrain.core", "geartrain.methods", "geartrain.callbacks"):
+        package = importlib.import_module(room)
+        for info in pkgutil.walk_packages(package.__path__, f"{room}."):
+            if "quasi_newton" in info.name:
+                continue
+            module = importlib.import_module(info.name)
+            for name, obj in vars(module).items():
+                if inspect.isclass(obj) and obj.__module__ == info.name and name[0] != "_":
+                    homes.setdefault(name, set()).add(info.name)
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
