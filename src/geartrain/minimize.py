@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geartrain.callbacks.progress import Progress
+from geartrain.callbacks.verbosity import Narrator
 from geartrain.core.calling_back import Callback
 from geartrain.core.checkpoint import Checkpoint, CheckpointError, Saved, Saver, read
 from geartrain.core.contracts import AnyMethod, InnerMethod
 from geartrain.core.driver import Run
 from geartrain.core.fingerprint import differences, fingerprint
+from geartrain.core.form import Form
 from geartrain.core.interrupts import Interrupts
+from geartrain.core.recording import as_record
 from geartrain.core.run_state import RunState
-from geartrain.core.stopping import Gradient, Rule
+from geartrain.core.stopping import Rule, Tolerance
 from geartrain.core.witness import changed, listen
 from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
 from geartrain.oracles.protocols import Vector
@@ -49,6 +52,8 @@ def minimize(
     seed: int = 0,
     callback: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
+    verbose: int = 0,
+    record: str | Sequence[str] | None = None,
     state: RunState | None = None,
     checkpoint: Any = None,
 ) -> Result:
@@ -61,8 +66,10 @@ def minimize(
         sums of these, or any object that answers in their way. h is the one to be asked rarely.
         h may be a list of terms, which are then called h1, h2, ..., or a dict that gives them
         names, such as ``{"simulator": h1, "cluster": h2}``; f is the sum of all of them.
-    x0 : array (n,), optional
-        Starting point; zero if not given.
+    x0 : array, optional
+        Starting point; zero if not given. It may have any shape, e.g. that of an image: functions
+        of yours get x in that shape, and ``res.x`` has it, too. A point in single precision is
+        kept in single precision if all terms are made of functions of yours.
     method : str or method
         "auto" (see `geartrain.planner`), a name of ``geartrain.methods.registry.METHODS``, or an
         object such as ``gt.SAE(sigma=0.5)``.
@@ -71,7 +78,9 @@ def minimize(
     stop : rule, optional
         From `geartrain.stop`; replaces `tol`.
     tol : float
-        Stop at ``|grad f(x)| <= tol |grad f(x0)|``.
+        Stop at ``|grad f(x)| <= tol |grad f(x0)|``. If x0 is close to a solution, so that the
+        gradients of h and g nearly cancel there, the smaller one of their norms takes the place of
+        ``|grad f(x0)|``; see `geartrain.stop.Tolerance`.
     max_iter : int, optional
         Limit of outer iterations.
     L_h, L_g, mu : float, optional
@@ -90,7 +99,13 @@ def minimize(
         ``callback(x)``, or ``callback(intermediate_result)`` by that name; a true answer or
         StopIteration ends the run.
     progress : bool
-        Show a line on stderr.
+        Show a progress bar: a line on stderr, or a bar in a notebook.
+    verbose : int
+        0 prints nothing, 1 prints a line at the beginning and a summary at the end, 2 prints a line
+        per outer iteration as well. The same lines go to the logger ``"geartrain"``.
+    record : "f", "grad_norm" or both, optional
+        Columns of the history that are evaluated wherever the run does not know them. The
+        evaluations are not counted; a note of ``res.history.notes`` says how many there were.
     state : optional
         ``res.state`` of an earlier run, to go on from there; its seed is kept.
     checkpoint : path or `geartrain.callbacks.Checkpoint`, optional
@@ -116,12 +131,17 @@ def minimize(
         space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
         terms = Terms.of(h, g)
         x_start = space.enter(_starting_point(x0, terms, state, space))
-        problem = terms.problem(space, x_start.size, L_h, L_g, mu)
+        form = Form.of(x0, *terms.named.values()) if state is None else state.form
+        problem = _formed(terms, form).problem(space, x_start.size, L_h, L_g, mu)
         problem = replace(problem, seed=as_whole(seed, "seed") if state is None else state.seed)
         chosen, plan = _method(method, inner, prices, problem, state)
-        rule = Gradient(rel=as_positive(tol, "tol")) if stop is None else _rule(stop)
+        rule = Tolerance(rel=as_positive(tol, "tol")) if stop is None else _rule(stop)
         most = _iterations(max_iter, state)
         callbacks, place = _callbacks(callback, progress, checkpoint, rule)
+        narrator = Narrator(as_whole(verbose, "verbose"))
+        if narrator.listens:
+            callbacks.append(narrator)
+        narrator.begin(x_start.size, method if isinstance(method, str) else type(method).__name__)
         saver = None
         if place is not None:
             given = {"L_h": L_h, "L_g": L_g, "mu": mu}
@@ -136,8 +156,12 @@ def minimize(
             resume=state,
             checkpoint=saver,
             interrupts=interrupts,
+            record=as_record(record),
+            form=form,
         )
-        return run.go(x_start)
+        result = run.go(x_start)
+        narrator.end(result)
+        return result
 
 
 def resume(
@@ -226,6 +250,13 @@ def resume(
     )
 
 
+def _formed(terms: Terms, form: Form | None) -> Terms:
+    """The terms as functions of vectors."""
+    if form is None:
+        return terms
+    return replace(terms, named={name: form.term(term) for name, term in terms.named.items()})
+
+
 def _starting_point(x0: Any, terms: Terms, state: RunState | None, space: Geometry) -> Vector:
     n = terms.n
     if state is not None:
@@ -239,7 +270,7 @@ def _starting_point(x0: Any, terms: Terms, state: RunState | None, space: Geomet
             who = " nor ".join(terms.named)
             raise ValueError(f"x0 is needed: neither {who} knows its dimension")
         return np.zeros(n)
-    return as_vector(x0, "x0", n)
+    return as_vector(x0 if Form.of(x0) is None else np.ravel(x0), "x0", n)
 
 
 def _method(
@@ -326,7 +357,8 @@ def _check_same_problem(
     """Raise a `CheckpointError` unless the terms are those of the saved run."""
     if differ := differences(saved.fingerprint, fingerprint(terms.named, space)):
         raise CheckpointError(f"{path} is a run on another problem: {differ}")
-    for name, term in terms.named.items() if check else ():
+    named = _formed(terms, saved.run.form).named
+    for name, term in named.items() if check else ():
         if name in saved.heard and (how := changed(space.term(term, name), saved.heard[name])):
             raise CheckpointError(
                 f"{path} is a run on another problem: {name} = {term!r} does not answer as before, "

@@ -64,7 +64,7 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "r-sae": lambda problem, inner: RSAE(inner=inner),
     "sc-sae": lambda problem, inner: _restarted(problem.mu.value, SCSAE(inner=inner)),
     "afb": lambda problem, inner: _restarted(problem.mu_h + problem.mu_g, AFB(inner=inner)),
-    "sae-qn": lambda problem, inner: SAEQN(),
+    "sae-qn": lambda problem, inner: SAEQN(**_given(inner)),
     "similar-newton": lambda problem, inner: SimilarNewton(),
     "aeg": lambda problem, inner: AEG(inner=inner),
     "gmco": lambda problem, inner: GMCO(inner=inner),
@@ -77,7 +77,7 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "catalyst": lambda problem, inner: Catalyst(**_given(inner)),
 }
 # They choose their inner method themselves unless one is given.
-_WITH_OWN_INNER = ("ms", "catalyst")
+_WITH_OWN_INNER = ("sae-qn", "ms", "catalyst")
 
 
 def _given(inner: InnerMethod | None) -> dict[str, Any]:

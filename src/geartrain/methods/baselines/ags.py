@@ -36,7 +36,7 @@ class AGSState(State):
 
     @property
     def point(self) -> Vector:
-        """x_bar."""
+        """The averaged iterate x_bar."""
         return self.x_bar
 
     @property
@@ -48,7 +48,7 @@ class AGSState(State):
 # Paper: AGS
 @dataclass(frozen=True)
 class AGS:
-    r"""Accelerated gradient sliding: one gradient of h and T of g an iteration.
+    r"""Accelerated gradient sliding: one gradient of h and T of g per iteration.
 
     Algorithm, with L = L_h, M = L_g, T = ceil(sqrt(M/L)), gamma_k = 2/(k + 1), lambda_1 = 1,
     lambda_k = gamma_k (T + 1)(T + 2)/(T (T + 3)), beta_k = 3 L gamma_k/(k lambda_k):
@@ -64,7 +64,7 @@ class AGS:
 
     Guarantee: f(x_bar_N) - f* <= 15 L R^2/(N (N + 1)). For mu > 0 the method starts again from
     x_bar every N_0 = ceil(sqrt(60 L/mu)) iterations, which halves \|x_bar - x*\|^2. One
-    gradient of h and T of g an iteration.
+    gradient of h and T of g per iteration.
 
     Parameters
     ----------
