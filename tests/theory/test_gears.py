@@ -61,7 +61,7 @@ def test_the_order_of_clear_cases():
     # The order of the arguments does not matter.
     turned = {name: L[name] for name in ("g", "h1", "h2")}
     assert order(turned, {"g": 1.0, "h2": 100.0, "h1": 1e4}, mu=1e-3)[0] == ("h1",)
-    assert order([10.0, 10.0, 10.0], [1.0, 1.0, 1.0], mu=1e-3) == ((0, 1, 2),)
+    assert order([10.0, 10.0, 10.0], [1.0, 1.0, 1.0]) == ((0, 1, 2),)
 
 
 def test_a_higher_price_never_leads_to_more_calls():
