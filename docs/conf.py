@@ -7,6 +7,7 @@ from geartrain import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
 import citations
+import mathematics
 import method_pages
 import paper_table
 import question_table
@@ -73,3 +74,4 @@ def setup(app):
     """Connect what writes pages and what rewrites citations."""
     app.connect("builder-inited", _write_generated)
     app.connect("autodoc-process-docstring", citations.process, priority=400)  # before numpydoc
+    app.connect("autodoc-process-docstring", mathematics.process, priority=390)

@@ -1,4 +1,4 @@
-r"""AFB: accelerated inexact forward-backward, one gradient of h an iteration.
+r"""AFB: accelerated inexact forward-backward, one gradient of h per iteration.
 
 =========  ============  ==========================================================
 symbol     name          meaning
@@ -81,7 +81,7 @@ class AFB:
     3. z_+ = [(1 + mu A) z + a mu x_+ - a G]/(1 + mu A_+)
 
     Guarantee: f(x_N) - f* <= R^2/(2 A_N) and A_{k+1} >= A_k/(1 - s), s =
-    sqrt(mu eta/(1 + mu eta)). One gradient of h an iteration.
+    sqrt(mu eta/(1 + mu eta)). One gradient of h per iteration.
 
     Parameters
     ----------

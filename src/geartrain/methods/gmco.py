@@ -98,7 +98,7 @@ class GMCO:
     2. zeta_+ ~ argmin phi_k by the inner method, started at zeta
 
     Guarantee (Theorem 2): F(zeta_K) - F* <= exp(-K (mu + L)/(4 L_h)) (F(zeta_0) - F*) with
-    exact inner solutions. One gradient of h a step.
+    exact inner solutions. One gradient of h per step.
 
     Parameters
     ----------

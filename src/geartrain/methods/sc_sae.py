@@ -109,7 +109,7 @@ class SCSAE:
 
     Guarantee: A (f(x) - f*) + (1 + mu A) \|z - x*\|^2/2 does not grow, so
     f(x_N) - f* <= R^2/(2 A_N) with A_{k+1} >= A_k/(1 - s), s = sqrt(mu eta/(1 + mu eta)). Two
-    gradients of h an iteration.
+    gradients of h per iteration.
 
     Parameters
     ----------

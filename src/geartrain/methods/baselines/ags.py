@@ -48,15 +48,15 @@ class AGSState(State):
 # Paper: AGS
 @dataclass(frozen=True)
 class AGS:
-    r"""Accelerated gradient sliding: one gradient of h and T of g an iteration.
+    r"""Accelerated gradient sliding: one gradient of h and T of g per iteration.
 
     Algorithm, with L = L_h, M = L_g, T = ceil(sqrt(M/L)), gamma_k = 2/(k + 1), lambda_1 = 1,
     lambda_k = gamma_k (T + 1)(T + 2)/(T (T + 3)), beta_k = 3 L gamma_k/(k lambda_k):
 
     1. x_low = (1 - gamma) x_bar + gamma x, gradient of h there
     2. from ut = x_bar, u = x, for t = 1 .. T:
-       ul = (1 - lambda) x_bar + lambda ((1 - a) ut + a u)
-       u_+ = (beta x + (beta p + q) u - grad h(x_low) - grad g(ul))/(beta + beta p + q)
+       ul = (1 - lambda) x_bar + lambda ((1 - a) ut + a u);
+       u_+ = (beta x + (beta p + q) u - grad h(x_low) - grad g(ul))/(beta + beta p + q);
        ut_+ = (1 - a) ut + a u_+
        with (a, p, q) = (2/(t + 1), (t - 1)/2, 6 M/t) for k = 1 and
        (2/(t + 2), t/2, 6 M/(k (t + 1))) for k > 1
@@ -64,7 +64,7 @@ class AGS:
 
     Guarantee: f(x_bar_N) - f* <= 15 L R^2/(N (N + 1)). For mu > 0 the method starts again from
     x_bar every N_0 = ceil(sqrt(60 L/mu)) iterations, which halves \|x_bar - x*\|^2. One
-    gradient of h and T of g an iteration.
+    gradient of h and T of g per iteration.
 
     Parameters
     ----------

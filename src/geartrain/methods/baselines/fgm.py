@@ -53,7 +53,7 @@ class FGM:
     3. y_{k+1} = x_{k+1} + m_k (x_{k+1} - x_k)
 
     Guarantee: f(x_k) - f* <= min(4/(k + 2)^2, (1 - sqrt q)^{k-1}) 2 L R^2 up to a constant
-    ([1]_, Theorem 2.2.3). One gradient of h and one of g an iteration.
+    ([1]_, Theorem 2.2.3). One gradient of h and one of g per iteration.
 
     Parameters
     ----------

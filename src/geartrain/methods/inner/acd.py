@@ -57,10 +57,10 @@ class ACD:
     2. y_+ = x - (d/L_i) e_i with d the i-th partial derivative of phi at x
     3. z_+ = (1 - tau) z + tau x - tau/(sigma p_i) d e_i
 
-    Guarantee: E[phi(y) - phi* + sigma/2 \|z - v*\|^2] falls by the factor 1 - tau a step, tau ~ 1/K
-    with K = S/sqrt(sigma) ([1]_, Theorem 5.1, with eta sigma = tau/(1 - tau) put in). A step of
-    this object is a chunk of K steps, one partial derivative of g each, and one gradient of g
-    at y, where the rule is then tested.
+    Guarantee: E[phi(y) - phi* + sigma/2 \|z - v*\|^2] falls by the factor 1 - tau per step,
+    tau ~ 1/K with K = S/sqrt(sigma) ([1]_, Theorem 5.1, with eta sigma = tau/(1 - tau) put in). A
+    step of this object is a chunk of K steps, one partial derivative of g each, and one gradient of
+    g at y, where the rule is then tested.
 
     Notes
     -----
