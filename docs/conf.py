@@ -6,6 +6,7 @@ from pathlib import Path
 from geartrain import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
+import benchmark_pages
 import citations
 import mathematics
 import method_pages
@@ -59,6 +60,7 @@ html_theme_options = {
 }
 html_static_path = ["static"]
 html_css_files = ["pages.css"]
+html_js_files = ["sort.js"]
 html_sidebars = {page: [] for page in ("index", "benchmarks")}  # nothing to navigate there
 
 
@@ -67,6 +69,7 @@ def _write_generated(app):
     source = Path(app.srcdir)
     method_pages.write(source / "methods")
     question_table.write(source / "generated")
+    benchmark_pages.write(source / "benchmarks", source / "generated" / "benchmarks")
     paper_table.write(source / "generated" / "paper.txt")
 
 
