@@ -111,18 +111,15 @@ def page_table(table: Table, caption: str) -> str:
 
 
 def draw_rounds(table: Table, path: Path) -> None:
-    """Rounds per problem, a dot per method; a hollow dot is a run that a limit has cut."""
+    """Rounds per problem, a dot per method."""
     plt = _pyplot()
     _, rows = table
     problems = list(dict.fromkeys(f"{r[0]}, l2 {r[1]}, {r[2]} shards" for r in rows))
     figure, ax = plt.subplots(figsize=(8.6, 4.4), layout="constrained")
     for method, colour in _COLOURS.items():
-        mine = [r for r in rows if r[3] == method]
+        mine = [r for r in rows if r[3] == method and not r[4].startswith(">")]
         places = [problems.index(f"{r[0]}, l2 {r[1]}, {r[2]} shards") for r in mine]
-        cut = [r[4].startswith(">") for r in mine]
-        face = ["none" if c else colour for c in cut]
-        rounds = [float(r[4].lstrip(">")) for r in mine]
-        ax.scatter(rounds, places, color=face, edgecolor=colour, s=42, label=method, zorder=3)
+        ax.scatter([float(r[4]) for r in mine], places, c=colour, s=42, label=method, zorder=3)
     ax.set_yticks(range(len(problems)), problems)
     ax.invert_yaxis()
     ax.set_xscale("log")

@@ -283,7 +283,7 @@ class Run:
         assert self.x0 is not None
         known = self.paid.known(self.x0)
         self._grad0, self._f0 = self._grad_norm, sum(known.values())
-        if len(known) < 2:
+        if len(known) < len(self.problem.oracles):
             self._f0 = self._f if self._now.point is self.x0 else math.nan
 
     def _keep_best(self, status: Status | None) -> None:
@@ -309,7 +309,7 @@ class Run:
         self.history.append((self._spent, self.k, *self._recorded, *numbers, *self.calls.values()))
         if state.note:
             self.history.notes.append((self.k, state.note))
-        for oracle in (self.problem.h, self.problem.g):  # a term may have something to tell, too
+        for oracle in self.problem.oracles:  # a term may have something to tell, too
             for note in getattr(oracle.term, "pop_notes", tuple)():
                 self.history.notes.append((self.k, note))
 
@@ -418,7 +418,7 @@ class Run:
             seconds=dict(p.ledger.seconds),
             history=self.history,
             certificate=best.certificate(p, self.x0, self.rule),
-            constants={"L_h": p.L_h, "L_g": p.L_g, "mu": p.mu},
+            constants=p.constants,
             plan=self._plan(),
             state=going_on,
         )
@@ -449,7 +449,7 @@ class Run:
             self.best = replace(self.best, f=self.paid.f(self.best.x))
         if status is Status.CONVERGED or self.best.below or self.best.x is self.x0:
             return
-        oracles = (self.problem.h, self.problem.g)
+        oracles = self.problem.oracles
         if math.isnan(self._f0) and all("value" in answers(oracle.term) for oracle in oracles):
             self._f0 = self.paid.f(self.x0)
         if self._f0 < self.best.f:

@@ -3,7 +3,7 @@
 The methods work on vectors in double precision. Functions of the user get x in the shape of x0, and
 so do callbacks and ``res.x``. The terms of the library get vectors.
 
-If x0 is in single precision and both terms are made of functions of the user, these get x in single
+If x0 is in single precision and all terms are made of functions of the user, these get x in single
 precision, too, and the points that the user sees are exactly those at which the functions were
 asked. Terms of the library compute in double precision; with one of them x is not rounded.
 """
@@ -32,7 +32,7 @@ class Form:
     def of(x0: Any, *terms: Any) -> Form | None:
         """The form of a starting point, or None for a vector in double precision.
 
-        `terms` are h and g.
+        `terms` are those of the sum.
         """
         try:
             array = np.asarray(x0)

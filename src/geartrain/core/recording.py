@@ -1,7 +1,7 @@
 """The columns ``f`` and ``grad_norm`` of the history, and what filling them costs.
 
 A number that the run knows is recorded in any case: the method may know it, the stopping rule may
-have asked for it, and values that came with the gradients of both terms at a point are remembered.
+have asked for it, and values that came with the gradients of all terms at a point are remembered.
 Numbers that are not known are evaluated on request, ``minimize(..., record="f")``. These
 evaluations are not counted, and a note of the history says how many there were.
 """
@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from geartrain.core.contracts import State
 from geartrain.core.values import PaidValues
@@ -52,7 +54,7 @@ class Recorder:
         if "f" in record and problem.monitor is None:
             raise TypeError("record='f' needs terms that give values")
         if "grad_norm" in record:
-            self._gradients = [self._gradient_of(oracle.term) for oracle in (problem.h, problem.g)]
+            self._gradients = [self._gradient_of(oracle.term) for oracle in problem.oracles]
 
     @staticmethod
     def _gradient_of(term: Any) -> Callable[[Vector], Vector]:
@@ -66,14 +68,14 @@ class Recorder:
         x = state.point
         if math.isnan(f):
             known = self._paid.known(x)
-            if len(known) == 2:
+            if len(known) == len(self._problem.oracles):
                 f = sum(known.values())
             elif "f" in self._evaluations and self._problem.monitor is not None:
                 f = self._problem.monitor(x)
                 self._evaluations["f"] += 1
         if math.isnan(grad_norm) and "grad_norm" in self._evaluations:
-            of_h, of_g = self._gradients
-            grad_norm = self._problem.geometry.norm(of_h(x) + of_g(x))
+            gradient = np.sum([grad(x) for grad in self._gradients], axis=0)
+            grad_norm = self._problem.geometry.norm(gradient)
             self._evaluations["grad_norm"] += 1
         return f, grad_norm
 

@@ -1,4 +1,4 @@
-"""The sizes of the gradients of h and g at x0, for the scale of the stopping rule.
+"""The sizes of the gradients of the terms at x0, for the scale of the stopping rule.
 
 Methods ask for these gradients anyway. The oracles are listened to until the first iteration is
 complete, and no call is made.
@@ -19,7 +19,7 @@ _GRADIENTS: dict[str, int | None] = {"grad": None, "value_and_grad": 1, "second_
 
 
 class StartGradients:
-    """Hears |grad h(x0)| and |grad g(x0)|.
+    """Hears the norms of the gradients of the terms at x0.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ class StartGradients:
     def __init__(self, problem: Sum, x0: Vector) -> None:
         self._x0, self._norm = x0, problem.geometry.norm
         self._norms: dict[str, float] = {}
-        self._names = [oracle.name for oracle in (problem.h, problem.g)]
+        self._names = [oracle.name for oracle in problem.oracles]
         self._before: list[tuple[Any, str, Callable[..., Any]]] = []
-        for oracle in (problem.h, problem.g):
+        for oracle in problem.oracles:
             for question, place in _GRADIENTS.items():
                 if hasattr(oracle, question):
                     ask = getattr(oracle, question)
@@ -60,6 +60,6 @@ class StartGradients:
 
     @property
     def smaller(self) -> float:
-        """The smaller one of both norms; 0 if one of the gradients was not asked for."""
+        """The smallest of the norms; 0 if one of the gradients was not asked for."""
         norms = [self._norms.get(name, 0.0) for name in self._names]
         return min(norms)

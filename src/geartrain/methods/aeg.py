@@ -54,7 +54,7 @@ class AEGState(State):
 
     @property
     def point(self) -> Vector:
-        """X_f."""
+        """The point x_f."""
         return self.x_f
 
     @property

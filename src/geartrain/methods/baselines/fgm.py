@@ -27,12 +27,12 @@ class FGMState(State):
 
     @property
     def point(self) -> Vector:
-        """X."""
+        """The iterate x."""
         return self.x
 
     @property
     def grad_point(self) -> Vector:
-        """Y."""
+        """The extrapolated point y."""
         return self.y
 
     @property
@@ -71,6 +71,7 @@ class FGM:
     mu: float | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    many_terms: ClassVar[bool] = True
     any_geometry: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> FGMState:
