@@ -11,7 +11,8 @@ from warnings import warn
 from geartrain.core import stopping as stop
 from geartrain.minimize import minimize, resume
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
-from geartrain.oracles.adapters import from_jax, from_torch
+from geartrain.oracles.adapters import from_jax, from_pyproximal, from_torch
+from geartrain.oracles.nonsmooth import L1, Ball, Box, GroupL1, NonNegative, Simplex
 
 if TYPE_CHECKING:
     from geartrain import callbacks, datasets, distributed, estimators, geometry, methods, theory
@@ -21,12 +22,18 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "L1",
     "SAE",
+    "Ball",
+    "Box",
+    "GroupL1",
     "Katyusha",
     "LinearModel",
     "LogSumExp",
+    "NonNegative",
     "Quadratic",
     "ScipyLBFGS",
+    "Simplex",
     "Term",
     "callbacks",
     "check_term",
@@ -34,6 +41,7 @@ __all__ = [
     "distributed",
     "estimators",
     "from_jax",
+    "from_pyproximal",
     "from_torch",
     "geometry",
     "inner",
