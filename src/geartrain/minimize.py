@@ -22,6 +22,7 @@ from geartrain.core.witness import changed, listen
 from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Vector, answers
+from geartrain.oracles.splitting import Psi, Zero, split
 from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector, as_whole
 from geartrain.problem import Constant, Sum
 
@@ -60,9 +61,13 @@ def minimize(
     ----------
     h, g : terms
         `geartrain.Quadratic`, `geartrain.LinearModel`, `geartrain.LogSumExp`, `geartrain.Term`,
-        sums of these, or any object that answers in their way. h is the one to be asked rarely.
+        sums of these, or any object that answers in their way. h is the one to be asked rarely. g
+        may have one non-smooth term such as `geartrain.L1` or `geartrain.Box`, added to it or
+        alone: its proximal steps are counted as ``g.prox``, and gradients of f are subgradients of
+        least norm.
     x0 : array (n,), optional
-        Starting point; zero if not given.
+        Starting point; zero if not given. A point where a non-smooth term is infinite is replaced
+        by its proximal step, and a note says so.
     method : str or method
         "auto" (see `geartrain.planner`), a name of ``geartrain.methods.registry.METHODS``, or an
         object such as ``gt.SAE(sigma=0.5)``.
@@ -117,6 +122,7 @@ def minimize(
         x_start = space.enter(_starting_point(x0, terms, state, space))
         problem = _problem(terms, space, x_start.size, L_h, L_g, mu)
         problem = replace(problem, seed=as_whole(seed, "seed") if state is None else state.seed)
+        x_start, moved = _into_domain(x_start, problem)
         chosen, plan = _method(method, inner, prices, problem, state)
         rule = Gradient(rel=as_positive(tol, "tol")) if stop is None else _rule(stop)
         most = _iterations(max_iter, state)
@@ -136,6 +142,8 @@ def minimize(
             checkpoint=saver,
             interrupts=interrupts,
         )
+        if moved:
+            run.history.notes.append((0, moved))
         return run.go(x_start)
 
 
@@ -267,19 +275,49 @@ def _problem(
     mu: float | None,
 ) -> Sum:
     """f in its geometry, with counted oracles and the constants that are known."""
-    h, g = space.term(terms[0], "h"), space.term(terms[1], "g")
+    smooth, part = _split(terms, space)
+    h, g = space.term(terms[0], "h"), space.term(smooth, "g")
     ledger = Ledger()
+    psi = None if part is None else Psi(part[1], part[0], "g", ledger, n)
     for_h, for_g = _constant("L_h", L_h, h), _constant("L_g", L_g, g)
     problem = Sum(
         Oracle(h, "h", ledger, n),
-        Oracle(g, "g", ledger, n),
+        Oracle(g, "g", Ledger() if isinstance(g, Zero) else ledger, n),  # 0 is not asked
         _positive(for_h, for_g),
         _positive(for_g, for_h),
         _strong_convexity(mu, h, g),
         geometry=space,
+        psi=psi,
     )
     _check_constants(problem)
     return problem
+
+
+def _split(terms: Terms, space: Geometry) -> tuple[Any, tuple[float, Any] | None]:
+    """The smooth part of g and its non-smooth part, which h must not have."""
+    in_h = split(terms[0])[1]
+    if in_h is not None:
+        raise ValueError(
+            f"h has the non-smooth term {in_h[1]!r}, which has no gradient; add it to g, as in "
+            "minimize(h, g + gt.L1(0.1)), which is the same sum"
+        )
+    smooth, part = split(terms[1])
+    if part is not None and space is not EUCLIDEAN:
+        raise ValueError(
+            f"the proximal operator of {part[1]!r} is Euclidean, so it cannot be used in "
+            f"{space!r}; leave out geometry="
+        )
+    return smooth, part
+
+
+def _into_domain(x0: Vector, problem: Sum) -> tuple[Vector, str]:
+    """x0, or its projection where psi is infinite at x0, and a note about that."""
+    psi = problem.psi
+    if psi is None or not psi.has_value or psi.value(x0) < np.inf:
+        return x0, ""
+    x = psi.prox(x0, 1.0)
+    far = problem.geometry.norm(x - x0)
+    return x, f"x0 is outside of the domain of {psi!r}: started {far:.3g} away, at prox(x0, 1)"
 
 
 def _method(
@@ -399,7 +437,8 @@ def _check_same_problem(
     if differ := differences(saved.fingerprint, fingerprint(*terms, space)):
         raise CheckpointError(f"{path} is a run on another problem: {differ}")
     for name, term in zip(("h", "g"), terms, strict=True) if check else ():
-        if name in saved.heard and (how := changed(space.term(term, name), saved.heard[name])):
+        smooth = space.term(split(term)[0], name)
+        if name in saved.heard and (how := changed(smooth, saved.heard[name])):
             raise CheckpointError(
                 f"{path} is a run on another problem: {name} = {term!r} does not answer as before, "
                 f"{how}; check=False goes on all the same"

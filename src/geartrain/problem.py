@@ -1,10 +1,11 @@
-r"""The problem f = h + g, and the two functions that the loops make out of it.
+r"""The problem f = h + g + psi, and the two functions that the loops make out of it.
 
 =============================  =====================================================
-`Sum`                          f(x) = h(x) + g(x), problem (1) of the paper
+`Sum`                          f(x) = h(x) + g(x), problem (1) of the paper; plus psi(x) where g has
+                               a non-smooth part
 `Envelope`                     F_{L,x}(y) = f(y) + L/2 \|y - x\|^2, what the middle loop minimises
 `Model`                        phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v), problem (2), what the
-                               inner methods minimise
+                               inner methods minimise; plus psi(v)
 =============================  =====================================================
 """
 
@@ -23,6 +24,7 @@ from geartrain.geometry import norm as norm
 from geartrain.oracles.algebra import Combination
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Asked, Vector
+from geartrain.oracles.splitting import Psi
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -51,9 +53,9 @@ class Constant:
 # Paper: equation (1)
 @dataclass(frozen=True)
 class Sum:
-    """f = h + g with counted oracles and the constants in use.
+    """f = h + g, or h + g + psi, with counted oracles and the constants in use.
 
-    `h` and `g` are counted; `monitor` looks at f without being counted.
+    `h`, `g` and `psi` are counted; `monitor` looks at f without being counted.
     """
 
     h: Oracle
@@ -63,6 +65,7 @@ class Sum:
     mu: Constant  # strong convexity of the sum
     seed: int = 0
     geometry: Geometry = EUCLIDEAN  # of inner products, norms and gradients
+    psi: Psi | None = None  # the non-smooth part of g, which `g` is without
 
     @property
     def n(self) -> int:
@@ -90,8 +93,19 @@ class Sum:
         return bool(getattr(self.h.term, "convex", True))
 
     def grad(self, x: Vector) -> Vector:
-        """Gradient of f: one call of each term."""
+        """Gradient of h + g: one call of each term."""
         return self.h.grad(x) + self.g.grad(x)
+
+    def grad_psi(self, x: Vector, grad: Vector, w: Vector | None = None) -> Vector | None:
+        """The element of dpsi(x) for which its sum with `grad` is shortest; None without psi.
+
+        `w` is a known element of dpsi(x), which is the answer for a psi without residuals.
+        """
+        return None if self.psi is None else self.psi.residual(x, grad, w) - grad
+
+    def subgradient(self, x: Vector, grad: Vector, w: Vector | None = None) -> Vector:
+        """The shortest known subgradient of f at x, where the gradient of h + g is `grad`."""
+        return grad if self.psi is None else self.psi.residual(x, grad, w)
 
     @cached_property
     def whole(self) -> Whole:
@@ -104,7 +118,12 @@ class Sum:
         h, g = Asked(self.h.term), Asked(self.g.term)
         if not (hasattr(h, "value") and hasattr(g, "value")):
             return None
-        return lambda x: float(h.value(x)) + float(g.value(x))
+        psi = self.psi
+        if psi is None:
+            return lambda x: float(h.value(x)) + float(g.value(x))
+        if not psi.has_value:
+            return None
+        return lambda x: float(h.value(x)) + float(g.value(x)) + psi.value(x)
 
 
 # Paper: equation (5)
@@ -172,7 +191,7 @@ class Envelope:
 # Paper: equation (2)
 @dataclass(frozen=True)
 class Model:
-    """phi(v) = <beta, v> + alpha/2 |v|^2 + g(v) with alpha > 0."""
+    """phi(v) = <beta, v> + alpha/2 |v|^2 + g(v), or with psi(v) added; alpha > 0."""
 
     g: Any  # an Oracle, or what answers like one
     beta: Vector
@@ -181,6 +200,7 @@ class Model:
     mu_g: float = 0.0
     key: tuple[int, ...] = (0,)  # seeds the randomised inner methods
     geometry: Geometry = EUCLIDEAN
+    psi: Psi | None = None
 
     @property
     def n(self) -> int:
@@ -188,7 +208,7 @@ class Model:
         return self.beta.size
 
     def grad(self, v: Vector, grad_g: Vector) -> Vector:
-        """Gradient of phi at v, where that of g is known."""
+        """Gradient of phi, without psi, at v, where that of g is known."""
         return self.beta + self.alpha * v + grad_g
 
     def quadratic(self, s: Vector) -> Vector:

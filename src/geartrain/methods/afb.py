@@ -1,4 +1,4 @@
-r"""AFB: accelerated inexact forward-backward, one gradient of h an iteration.
+r"""AFB: accelerated inexact forward-backward, one gradient of h per iteration.
 
 =========  ============  ==========================================================
 symbol     name          meaning
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from geartrain.methods.base import InnerMethod, State, solve_model
-from geartrain.methods.gmco import curvature
+from geartrain.methods.gmco import curvature, total
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.sc_sae import weights
 from geartrain.oracles.protocols import Vector
@@ -45,6 +45,7 @@ class AFBState(State):
     sound: bool = True  # h has shown no more curvature than L_h
     stalled: bool = False
     rounding: bool = False
+    grad_psi: Vector | None = None  # the element of dpsi(x) in G
     gap_rests_on: tuple[str, ...] = ("L_h",)
     note: str = ""
 
@@ -62,7 +63,7 @@ class AFBState(State):
     @property
     def grad(self) -> Vector | None:
         """Known at the start only."""
-        return self.grad_h + self.grad_g if self.y is self.x else None
+        return total(self.grad_h + self.grad_g, self.grad_psi) if self.y is self.x else None
 
 
 @dataclass(frozen=True)
@@ -70,18 +71,18 @@ class AFB:
     r"""Accelerated inexact forward-backward method with a relative error rule.
 
     h convex and L_h-smooth; strong convexity is used where the terms state it (``h.mu``,
-    ``g.mu``).
+    ``g.mu``). A non-smooth term psi is part of phi, and w in dpsi(x_+) is part of G.
 
     Algorithm, from x_0 = z_0, A_0 = 0, with lambda = (1 - sigma^2)/L_h, eta = (1 - zeta^2) lambda:
 
     1. A_+, theta from `geartrain.methods.sc_sae.weights`; y = x + theta (z - x)
     2. x_+ ~ argmin phi(v) = <grad h(y), v> + g(v) + \|v - y\|^2/(2 lambda) until
        lambda^2 \|grad phi(x_+)\|^2 <= zeta^2 lambda^2 \|G\|^2 + sigma^2 \|x_+ - y\|^2,
-       G = grad h(y) + grad g(x_+)
+       G = grad h(y) + grad g(x_+) (+ w)
     3. z_+ = [(1 + mu A) z + a mu x_+ - a G]/(1 + mu A_+)
 
     Guarantee: f(x_N) - f* <= R^2/(2 A_N) and A_{k+1} >= A_k/(1 - s), s =
-    sqrt(mu eta/(1 + mu eta)). One gradient of h an iteration.
+    sqrt(mu eta/(1 + mu eta)). One gradient of h per iteration.
 
     Parameters
     ----------
@@ -108,6 +109,7 @@ class AFB:
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
+    takes_psi: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in ("zeta", "sigma"):
@@ -122,7 +124,18 @@ class AFB:
                 f"AFB needs a convex h, but {problem.h.term!r}; use method='sc-sae' or 'aeg'"
             )
         grad_h, grad_g = problem.h.grad(x0), problem.g.grad(x0)
-        return AFBState(k=0, A=0.0, x=x0, z=x0, y=x0, grad_h=grad_h, grad_g=grad_g, L=L_h, L_h=L_h)
+        return AFBState(
+            k=0,
+            A=0.0,
+            x=x0,
+            z=x0,
+            y=x0,
+            grad_h=grad_h,
+            grad_g=grad_g,
+            L=L_h,
+            L_h=L_h,
+            grad_psi=problem.grad_psi(x0, grad_h + grad_g),
+        )
 
     def restart(self, state: AFBState) -> AFBState:
         """Start again from x."""
@@ -152,10 +165,13 @@ class AFB:
             mu_g=problem.mu_g,
             key=(problem.seed, state.k),
             geometry=problem.geometry,
+            psi=problem.psi,
         )
 
         def accept(v: Vector, grad_g: Vector, grad_phi: Vector) -> bool:
             G = shifted + grad_g + mu_h * v
+            if phi.psi is not None:  # the w in the subgradient of phi
+                G = G + (grad_phi - phi.grad(v, grad_g))
             allowed = math.hypot(self.zeta * lam * norm(G), self.sigma * norm(v - y))
             return lam * norm(grad_phi) <= allowed
 
@@ -163,7 +179,7 @@ class AFB:
         grad_g0 = state.grad_g if known else None
         run = solve_model(self.inner, phi, v0, accept, grad_g0=grad_g0)
         x_next = run.v
-        G = shifted + run.grad_g + mu_h * x_next
+        G = total(shifted + run.grad_g + mu_h * x_next, run.grad_psi)
         # Two gradients of h that are known anyway tell whether L_h is right.
         size = norm(grad_h) + L_h * norm(y)
         seen = curvature(y - state.y, grad_h - state.grad_h, size, problem.geometry)
@@ -186,6 +202,7 @@ class AFB:
             sound=state.sound and not wrong,
             stalled=not run.accepted,
             rounding=run.floor,
+            grad_psi=run.grad_psi,
             gap_rests_on=("L_h", "mu") if mu else ("L_h",),
             note=f"h shows curvature {seen:.3g} > L_h = {L_h:.3g}: raised" if wrong else "",
         )

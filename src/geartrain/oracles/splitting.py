@@ -49,6 +49,10 @@ class Zero(Algebra):
         """Both."""
         return 0.0, np.zeros(x.size)
 
+    def prox(self, u: Vector, alpha: float) -> Vector:
+        """The point itself."""
+        return u.copy()
+
 
 def split(term: Any) -> tuple[Any, tuple[float, Any] | None]:
     """The smooth part of `term`, and its non-smooth part with its factor, or None."""
