@@ -66,3 +66,4 @@ lint: $(VENV)/.lint
 
 clean:
 	rm -rf .venv .venv-* out
+	find src -name '*.nb[ic]' -delete

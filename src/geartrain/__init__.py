@@ -1,13 +1,14 @@
 """Minimise h + g, two convex terms at different prices, asking each as rarely as possible.
 
-Terms, `minimize` and `resume` are here; everything else is in the modules: `methods`, `inner`,
-`stop`, `geometry`, `theory`, `callbacks`, `estimators`, `distributed` and `datasets`.
+Terms, `minimize`, `resume` and `compare` are here; everything else is in the modules: `methods`,
+`inner`, `stop`, `geometry`, `theory`, `callbacks`, `estimators`, `distributed` and `datasets`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
+from geartrain.comparison import Comparison, compare
 from geartrain.core import stopping as stop
 from geartrain.minimize import minimize, resume
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
@@ -26,6 +27,7 @@ __all__ = [
     "SAE",
     "Ball",
     "Box",
+    "Comparison",
     "GroupL1",
     "Katyusha",
     "LinearModel",
@@ -37,6 +39,7 @@ __all__ = [
     "Term",
     "callbacks",
     "check_term",
+    "compare",
     "datasets",
     "distributed",
     "estimators",

@@ -15,7 +15,7 @@ from geartrain.methods.registry import INNER, METHODS
 from geartrain.oracles.protocols import MissingOracle
 from runs import sums
 
-WITH_INNER = ("sae", "r-sae", "sc-sae", "afb", "aeg", "gmco", "ms", "catalyst")
+WITH_INNER = ("sae", "r-sae", "sc-sae", "afb", "aeg", "gmco", "sae-qn", "ms", "catalyst")
 # Inner methods that take a prox of g, or proximal steps of single losses: f itself has none.
 OF_G_ALONE = ("exact", "spdc", "apcg")
 
@@ -73,6 +73,11 @@ def test_any_inner_method_serves_any_outer_one(method, inner):
     stop = gt.stop.any_of(gt.stop.Gradient(rel=1e-3), gt.stop.Calls({"h.grad": 3000}))
     if method in ("ms", "catalyst") and inner in OF_G_ALONE:
         with pytest.raises(TypeError, match=r"asks f = h \+ g for|needs a g that is"):
+            gt.minimize(h, g, method=method, inner=inner, stop=stop)
+        return
+    made = INNER[inner]() if isinstance(inner, str) else inner
+    if method == "sae-qn" and tuple(made.needs) != ("grad",):
+        with pytest.raises(TypeError, match=r"SAEQN asks g for gradients alone"):
             gt.minimize(h, g, method=method, inner=inner, stop=stop)
         return
     res = gt.minimize(h, g, method=method, inner=inner, stop=stop, max_iter=2000)

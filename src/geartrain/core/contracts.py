@@ -67,6 +67,7 @@ class Method(Protocol[S]):
     Optional parts: ``inner``, the inner method (then g is asked what that one needs);
     ``any_geometry = True`` if all norms and inner products are taken from ``problem.geometry``;
     ``takes_psi = True`` if it is made for a non-smooth term ``problem.psi``, too;
+    ``many_terms = True`` if h may be several terms at once, each counted apart;
     ``restart(state) -> state`` for `geartrain.methods.Restarted`;
     ``describe(problem, state) -> str`` for ``res.plan``.
     """
@@ -129,7 +130,9 @@ class InnerMethod(Protocol[I]):
     """A method M_inn for phi(v) = <beta, v> + alpha/2 |v|^2 + g(v) (Assumption 4 of the paper).
 
     Optional parts: ``any_geometry = True``, as for `Method`; ``takes_psi = True`` if it minimises
-    models with a non-smooth psi, see `InnerState`.
+    models with a non-smooth psi, see `InnerState`; ``splits = True`` if g is a sum that the method
+    splits once more. The states of such a method also have ``eps``, where ``grad_g`` is an
+    eps-subgradient of g, and ``rounding``, whether only rounding keeps it from going on.
     """
 
     @property
@@ -151,8 +154,9 @@ class InnerMethod(Protocol[I]):
         """The number of steps after which a run that has not met its rule is given up."""
 
 
-# (v, grad g(v), grad phi(v)) -> may the inner method stop here?
-AcceptRule: TypeAlias = Callable[[Vector, Vector, Vector], bool]
+# (v, grad g(v), grad phi(v)) -> may the inner method stop here? Where g is a sum that is split once
+# more, a fourth argument eps follows: the second one is then an eps-subgradient of g at v.
+AcceptRule: TypeAlias = Callable[..., bool]
 
 
 def check_state(state: object, method: object) -> None:

@@ -113,6 +113,7 @@ def solve_model(
     before = 0 if calls is None else basic_calls(phi.g, inner.needs)
     state = inner.init(phi, v0, grad_g0, warm)
     limit = inner.limit(phi)
+    splits = getattr(inner, "splits", False)  # then grad_g is an eps-subgradient
     k, gave_up = 0, False
     while True:
         v, grad_g = state.v, state.grad_g
@@ -121,8 +122,11 @@ def solve_model(
             smooth, grad_phi = grad_phi, phi.psi.residual(v, grad_phi, state.grad_psi)
             grad_psi = grad_phi - smooth
         residual = norm(grad_phi)
-        accepted = calls is None and accept(v, grad_g, grad_phi)
-        floor = residual <= phi.floor(v, grad_g)
+        if splits:
+            accepted, floor = accept(v, grad_g, grad_phi, state.eps), state.rounding
+        else:
+            accepted = calls is None and accept(v, grad_g, grad_phi)
+            floor = residual <= phi.floor(v, grad_g)
         if calls is None:
             over = k >= limit
         else:

@@ -18,10 +18,10 @@ _FUSED = {"value_and_grad", "second_order"}
 
 
 class PaidValues:
-    """Remembers the values that came with the last gradients of both terms."""
+    """Remembers the values that came with the last gradients of the terms."""
 
     def __init__(self, problem: Sum) -> None:
-        self._oracles, self._norm = (problem.h, problem.g), problem.geometry.norm
+        self._oracles, self._norm = problem.oracles, problem.geometry.norm
         self._psi = problem.psi
         self._last: dict[str, deque[tuple[Vector, float]]] = {}
         for oracle in self._oracles:

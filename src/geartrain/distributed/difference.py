@@ -21,7 +21,7 @@ import numpy as np
 from distributed import Client
 
 from geartrain.distributed.rounds import Rounds, workers_of
-from geartrain.distributed.shards import Reading, Rows, Source, make_model, read, weight_of
+from geartrain.distributed.shards import Reading, ShardRows, Source, make_model, read, weight_of
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import Loss, make_loss
@@ -224,5 +224,5 @@ def _blocks(X: Any, y: Any, weights: Any = None) -> list[Any]:
         if blocks.size != columns[0].size:
             raise ValueError(f"{name} has {blocks.size} blocks, X has {columns[0].size}")
         columns.append(blocks)
-    make = dask.delayed(Rows)
+    make = dask.delayed(ShardRows)
     return [make(*parts) for parts in zip(*columns, strict=True)]

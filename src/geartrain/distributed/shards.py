@@ -22,7 +22,7 @@ from geartrain.oracles.validation import as_vector
 Source = Callable[[], Any] | str | Path | Any
 
 
-class Rows(NamedTuple):
+class ShardRows(NamedTuple):
     """Data, labels or targets, and weights of one shard (None: all weights are 1)."""
 
     A: Any
@@ -78,7 +78,7 @@ class WeightedModel(LinearModel):
         return self.loss.curvature * gram_norm(scaled) / self.m + self.l2
 
 
-def read(source: Source, how: Reading) -> Rows:
+def read(source: Source, how: Reading) -> ShardRows:
     """The rows of a source."""
     if isinstance(source, (str, Path)):
         return _read_file(Path(source), how)
@@ -89,10 +89,10 @@ def read(source: Source, how: Reading) -> Rows:
         raise TypeError(
             f"a shard must be (A, y) or (A, y, weights), got {type(found).__name__} from {source!r}"
         )
-    return Rows(*found)
+    return ShardRows(*found)
 
 
-def _read_file(path: Path, how: Reading) -> Rows:
+def _read_file(path: Path, how: Reading) -> ShardRows:
     if path.suffix == ".npz":
         return _read_npz(path, how)
     if path.suffix in (".parquet", ".pq"):
@@ -104,10 +104,10 @@ def _read_file(path: Path, how: Reading) -> Rows:
     if not path.is_file():
         raise FileNotFoundError(f"the worker that reads the shard {path} does not find it")
     table = load_libsvm(path, n_features=how.n_features)
-    return Rows(table.X, table.y)
+    return ShardRows(table.X, table.y)
 
 
-def _read_npz(path: Path, how: Reading) -> Rows:
+def _read_npz(path: Path, how: Reading) -> ShardRows:
     """The rows of an npz file: A, or data, indices, indptr and shape; labels; weights."""
     with np.load(path) as file:
         missing = {how.label, *([how.weight] if how.weight else [])} - set(file.files)
@@ -121,20 +121,20 @@ def _read_npz(path: Path, how: Reading) -> Rows:
         else:
             entries = (file["data"], file["indices"], file["indptr"])
             A = sparse.csr_array(entries, shape=tuple(file["shape"]))
-        return Rows(A, file[how.label], file[how.weight] if how.weight else None)
+        return ShardRows(A, file[how.label], file[how.weight] if how.weight else None)
 
 
-def _from_frame(frame: Any, how: Reading) -> Rows:
+def _from_frame(frame: Any, how: Reading) -> ShardRows:
     named = [how.label, *([how.weight] if how.weight else [])]
     for name in named:
         if name not in frame.columns:
             raise ValueError(f"no column {name!r}; there are {', '.join(map(str, frame.columns))}")
     A = frame.drop(columns=named).to_numpy(np.float64)
     weights = frame[how.weight].to_numpy() if how.weight else None
-    return Rows(A, frame[how.label].to_numpy(), weights)
+    return ShardRows(A, frame[how.label].to_numpy(), weights)
 
 
-def make_model(rows: Rows, how: Reading, l2: float = 0.0) -> LinearModel:
+def make_model(rows: ShardRows, how: Reading, l2: float = 0.0) -> LinearModel:
     """The mean loss of one shard."""
     width = rows.A.shape[1]
     if how.n_features is not None and width != how.n_features:
@@ -160,7 +160,7 @@ class About(NamedTuple):
     fingerprint: str
 
 
-class Group:
+class ShardGroup:
     """The shards of one worker: loaded once, evaluated in every round."""
 
     def __init__(self, how: Reading, sources: Sequence[Source]) -> None:

@@ -24,6 +24,7 @@ from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
+from geartrain.methods.train import Train
 
 __all__ = [
     "AEG",
@@ -52,6 +53,7 @@ __all__ = [
     "ScipyLBFGS",
     "SimilarNewton",
     "State",
+    "Train",
     "WholeMethod",
     "solve_model",
 ]

@@ -61,7 +61,8 @@ class Prices:
     ----------
     given : dict, optional
         By key, as in ``res.calls``, e.g. ``{"h.grad": 100.0, "g.grad": 1.0}``. A gradient whose
-        price is not given costs 1; other calls whose price is not given are not on the bill.
+        price is not given costs 1, and a proximal step as much as a gradient of its term; other
+        calls whose price is not given are not on the bill.
     """
 
     given: dict[str, float] | None = None
@@ -92,6 +93,9 @@ class Prices:
     def of_call(self, key: str, ledger: Ledger) -> float:
         """The price of one call by its key; nan where nothing is known."""
         if self.given is not None:
+            name, kind = key.rsplit(".", 1)
+            if kind == "prox" and key not in self.given:
+                key = f"{name}.grad"
             return self.given.get(key, 1.0 if key.endswith(".grad") else math.nan)
         return ledger.seconds[key] / ledger.calls[key] if ledger.calls[key] else math.nan
 

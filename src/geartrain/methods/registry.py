@@ -64,7 +64,7 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "r-sae": lambda problem, inner: RSAE(inner=inner),
     "sc-sae": lambda problem, inner: _restarted(problem.mu.value, SCSAE(inner=inner)),
     "afb": lambda problem, inner: _restarted(problem.mu_h + problem.mu_g, AFB(inner=inner)),
-    "sae-qn": lambda problem, inner: SAEQN(),
+    "sae-qn": lambda problem, inner: SAEQN(**_given(inner)),
     "similar-newton": lambda problem, inner: SimilarNewton(),
     "aeg": lambda problem, inner: AEG(inner=inner),
     "gmco": lambda problem, inner: GMCO(inner=inner),
@@ -77,7 +77,7 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "catalyst": lambda problem, inner: Catalyst(**_given(inner)),
 }
 # They choose their inner method themselves unless one is given.
-_WITH_OWN_INNER = ("ms", "catalyst")
+_WITH_OWN_INNER = ("sae-qn", "ms", "catalyst")
 
 
 def _given(inner: InnerMethod | None) -> dict[str, Any]:
@@ -123,9 +123,9 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
     core = getattr(made, "method", made)  # inside gt.methods.Restarted
     name, inside = type(core).__name__, getattr(core, "inner", None)
     if problem.geometry is not EUCLIDEAN:
-        _require_any_geometry(made, problem)
+        require_any_geometry(made, problem)
         if inside is not None:
-            _require_any_geometry(inside, problem)
+            require_any_geometry(inside, problem)
     if problem.psi is not None:
         _require_psi(made, problem)
         if inside is not None:
@@ -163,7 +163,8 @@ def _by_name(method: str, inner: str | InnerMethod, problem: Sum) -> AnyMethod:
     return made
 
 
-def _require_any_geometry(method: Any, problem: Sum) -> None:
+def require_any_geometry(method: Any, problem: Sum) -> None:
+    """Raise unless `method` works in the geometry of the problem."""
     if not getattr(method, "any_geometry", False):
         name = type(getattr(method, "method", method)).__name__
         raise TypeError(

@@ -38,7 +38,7 @@ class AGSState(State):
 
     @property
     def point(self) -> Vector:
-        """x_bar."""
+        """The averaged iterate x_bar."""
         return self.x_bar
 
     @property

@@ -37,7 +37,7 @@ class DescentState:
 
 @dataclass(frozen=True)
 class GradientDescent:
-    r"""v_+ = v - grad H(v)/(L_f + kappa): one gradient of h and one of g a step."""
+    r"""v_+ = v - grad H(v)/(L_f + kappa): one gradient of h and one of g per step."""
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
 
@@ -129,7 +129,7 @@ class CatalystState(State):
 
     @property
     def point(self) -> Vector:
-        """X."""
+        """The iterate x."""
         return self.x
 
     @property

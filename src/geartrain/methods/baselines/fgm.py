@@ -79,6 +79,7 @@ class FGM:
     mu: float | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    many_terms: ClassVar[bool] = True
     any_geometry: ClassVar[bool] = True
     takes_psi: ClassVar[bool] = True
 

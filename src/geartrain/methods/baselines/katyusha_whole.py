@@ -75,7 +75,7 @@ class KatyushaWhole:
     Notes
     -----
     Since each component holds the same h, its part of the estimator is the exact gradient at x,
-    and the one at xt drops out: one call of h a step, not two, and no variance from it.
+    and the one at xt drops out: one call of h per step, not two, and no variance from it.
     mu in f instead of in a composite term: the form of [2]_.
 
     References

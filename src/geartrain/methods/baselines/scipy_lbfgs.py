@@ -59,6 +59,7 @@ class ScipyLBFGS:
     memory: int = 10
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_grad",)
+    many_terms: ClassVar[bool] = True
 
     def solve(self, problem: Sum, x0: Vector, report: Callable[[ScipyLBFGSState], bool]) -> None:
         """Run from x0, reporting every iterate, until the report says stop."""

@@ -52,7 +52,7 @@ class AGM:
     2. theta_{k+1} and the momentum m_k from `geartrain.methods.momentum.next_theta`
     3. v_{k+1} = x_{k+1} + m_k (x_{k+1} - x_k)
 
-    Guarantee: phi falls by the factor 1 - sqrt(q) a step, so tau_g = sqrt(L_g + alpha) in
+    Guarantee: phi falls by the factor 1 - sqrt(q) per step, so tau_g = sqrt(L_g + alpha) in
     Assumption 4. One gradient of g per step and one at the start, unless that is handed in; with
     psi one proximal step per step, and one or a few more gradients of g at the end.
 

@@ -44,9 +44,17 @@ class Certificate:
         """x_0 - G."""
         return self.x0 - self.G
 
-    def lowered(self, drop: float) -> Certificate:
-        """After y was replaced by a point that is lower by `drop`."""
-        return replace(self, c=self.c + self.A * drop)
+    def lowered(self, drop: float, geometry: Geometry) -> Certificate:
+        """After y was replaced by a point that is lower by at least `drop`.
+
+        Where `drop` is negative, which rounding may make it, the weights shrink such that E >= 0.
+        """
+        c = self.c + self.A * drop
+        square = float(geometry.dot(self.G, self.G)) if drop < 0.0 else 0.0
+        if c >= 0.5 * square:
+            return replace(self, c=c)
+        factor = max(2.0 * c / square, 0.0)
+        return Certificate(self.x0, factor * self.G, factor * self.A, factor * c)
 
     def with_cut(self, w: Vector, grad: Vector, above: float, geometry: Geometry) -> Certificate:
         """With the gradient at w, f(w) - f(y) >= `above`: the best weight for it.

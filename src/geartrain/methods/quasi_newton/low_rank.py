@@ -20,6 +20,7 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.quasi_newton.rows import Rows
+from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.protocols import Vector
 
 _TINY = 1e-300
@@ -47,6 +48,10 @@ class Small:
         """V'C' c."""
         return self.rows.combine(c @ self.C)
 
+    def __call__(self, v: Vector) -> Vector:
+        """V'C'MCV v."""
+        return self.combine(self.M @ self.dots(v))
+
     @cached_property
     def spectrum(self) -> tuple[Vector, Vector]:
         """w and E: with G = R R' and R'MR = P diag(w) P', E = diag(1/w) P'R'M."""
@@ -69,7 +74,7 @@ class LowRank:
         """The matrix plus mu I, times v."""
         out = (self.lam + mu) * v
         if self.small is not None:
-            out += self.small.combine(self.small.M @ self.small.dots(v))
+            out += self.small(v)
         return out
 
     def solve(self, q: Vector, mu: float) -> Vector:
@@ -92,3 +97,25 @@ class LowRank:
             return self
         w, E = self.small.spectrum
         return replace(self, small=replace(self.small, M=(E.T * np.maximum(w, 0.0)) @ E))
+
+
+class Raised:
+    """g with the low-rank part of a model added: an oracle of gradients for any inner method.
+
+    Parameters
+    ----------
+    g : Oracle
+        The counted term.
+    small : Small
+        The low-rank part, centred at `p`.
+    p : array
+        The iterate.
+    """
+
+    def __init__(self, g: Oracle, small: Small, p: Vector) -> None:
+        self.oracle, self.small, self.p = g, small, p
+        self.term, self.name, self.n, self.ledger = g.term, g.name, g.n, g.ledger
+
+    def grad(self, v: Vector) -> Vector:
+        """Gradient of the sum: one gradient of g."""
+        return self.oracle.grad(v) + self.small(v - self.p)

@@ -6,24 +6,36 @@ symbol     name            meaning
 p          ``p``           the iterate
 R          ``radius``      the trust radius
 mu         ``mu``          weight of 1/2 |v - p|^2 that keeps the minimiser near p
+phi        --              <grad h(p), v> + 1/2 <v - p, (B + mu I)(v - p)> + g(v)
 =========  ==============  ==================================================================
+
+phi is minimised in one of three ways: by conjugate gradients with the factorisation of a quadratic
+g (`geartrain.methods.quasi_newton.quadratic`), by an inner method that was asked for, or by the
+L-BFGS of `geartrain.methods.quasi_newton.inner`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from geartrain.geometry import Geometry
-from geartrain.methods.quasi_newton.inner import Ask, InnerPairs, Phi, Point, descend
-from geartrain.methods.quasi_newton.low_rank import LowRank
+import numpy as np
+
+from geartrain.methods.base import InnerMethod, solve_model
+from geartrain.methods.quasi_newton import quadratic
+from geartrain.methods.quasi_newton.inner import InnerPairs, Phi, Point, descend
+from geartrain.methods.quasi_newton.low_rank import LowRank, Raised
 from geartrain.methods.quasi_newton.step import Known
-from geartrain.methods.quasi_newton.tuning import Tuning
+from geartrain.methods.quasi_newton.terms import Terms
+from geartrain.methods.quasi_newton.tuning import Candidate, Tuning
 from geartrain.oracles.protocols import Vector
+from geartrain.problem import EPS, Model
 
 # Part of g's curvature along a step that a model of h may take away.
 _BENT = 0.95
-# Trials of mu, and how far beyond the radius an inner run may go before it is left.
+# Trials of mu, and how many radii an inner run may go before it is left.
 _SHIFTS, _LOST = 8, 8.0
+# The proximal step of the guard: its name among the models, and how much longer its run may be.
+_PROX, _LONGER = ("prox", 0), 10
 
 
 @dataclass(frozen=True)
@@ -31,74 +43,78 @@ class Trial:
     """A trial point, before h is asked."""
 
     v: Vector
-    B: LowRank  # the model, as used
-    pairs: InnerPairs
-    end: Point | None = None  # of the inner run, where v is that point
+    candidate: Candidate  # the model
+    B: LowRank  # its matrix, as used
+    pairs: InnerPairs  # of g
+    factor: quadratic.Factor | None
+    known_g: tuple[float, Vector] | None = None  # value and gradient of g at v, where known
     residual: float = 0.0  # |grad phi| at the end of the inner run
-    calls: int = 0  # gradients of g
+    calls: int = 0  # gradients and proximal steps of g
 
 
 @dataclass(frozen=True)
-class Proposer:
-    """Makes trial points from p."""
+class _Enough:
+    """Where an inner run ends: |grad phi| <= max(absolute, relative |v - p|)."""
 
-    ask_g: Ask
+    absolute: float
+    relative: float = 0.0
+
+    def __call__(self, residual: float, length: float) -> bool:
+        return residual <= max(self.absolute, self.relative * length)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Outcome of one inner run."""
+
+    v: Vector
+    known_g: tuple[float, Vector] | None
+    residual: float
+    calls: int
+    bent: bool  # phi was seen to bend down
+
+
+@dataclass
+class Proposer:
+    """Makes trial points from p; what inner runs learn about g is kept in `pairs` and `factor`."""
+
+    terms: Terms
     p: Known
     radius: float
     pairs: InnerPairs
+    factor: quadratic.Factor | None
     convex: bool  # h is
     budget: float  # gradients of g
+    inner: InnerMethod | None
     tuning: Tuning
-    geometry: Geometry
 
-    def keeping_g(self, B: LowRank) -> Trial:
+    def keeping_g(self, candidate: Candidate, B: LowRank) -> Trial:
         """Minimise <grad h(p), v> + 1/2 <v - p, B (v - p)> + g(v) near p."""
-        dot, norm, t = self.geometry.dot, self.geometry.norm, self.tuning
-        p, R, grad = self.p, self.radius, self.p.grad
-        size = norm(grad)
-        start = Point(p.v, p.g, p.grad_g, p.grad_h)
-        residual = size
-        at, pairs, calls, mu, redone = start, self.pairs, 0, 0.0, False
-
-        def bent(at: Point) -> bool:
-            """Whether the model bends down: g flattens on the way, and B does not."""
-            if self.convex:
-                return False
-            s = at.v - p.v
-            along_g = float(dot(s, at.grad_g - p.grad_g))
-            return float(dot(s, at.linear - p.grad_h)) < -_BENT * along_g
-
-        def leave(at: Point, residual: float) -> bool:
-            return norm(at.v - p.v) > _LOST * R or bent(at)
-
+        geometry, t, p, R = self.terms.geometry, self.tuning, self.p, self.radius
+        size = geometry.norm(p.grad)
+        enough = _Enough((t.eta if self.convex else t.eta_other) * size)
+        run, calls, mu, redone = _Run(p.v, None, size, 0, False), 0, 0.0, False
         for _ in range(_SHIFTS):
             most = int(min(t.inner_limit, self.budget - calls))
             if most <= 0:
                 break
-            run = descend(
-                Phi(self.ask_g, B, mu, self.geometry),
-                start,
-                (t.eta if self.convex else t.eta_other) * size,
-                pairs,
-                leave,
-                most=most,
-                memory=t.inner_memory,
-            )
-            at, residual, pairs, calls = run.end, run.residual, run.pairs, calls + run.calls
-            length = norm(at.v - p.v)
-            if not (self.convex or redone) and (
-                length == 0.0 or run.bent or (bent(at) and length <= _LOST * R)
-            ):
+            run = self._run(B, mu, enough, most)
+            calls += run.calls
+            length = geometry.norm(run.v - p.v)
+            if not (self.convex or redone) and (length == 0.0 or run.bent):
                 redone, B = True, B.positive()
             elif length <= t.far * R:
                 break
             else:
                 mu = _larger(mu, size, length, R)
-        return self._within(Trial(at.v, B, pairs, at, residual, calls))
+        trial = Trial(
+            run.v, candidate, B, self.pairs, self.factor, run.known_g, run.residual, calls
+        )
+        return self._within(trial)
 
-    def plain(self, B: LowRank) -> Trial:
+    def plain(self, candidate: Candidate, B: LowRank) -> Trial:
         """Minimise the quadratic model of f itself near p."""
-        norm, p, R, grad = self.geometry.norm, self.p, self.radius, self.p.grad
+        norm, p, R, grad = self.terms.geometry.norm, self.p, self.radius, self.p.grad
         mu = 0.0
         for _ in range(_SHIFTS):
             v = p.v - B.solve(grad, mu)
@@ -106,16 +122,105 @@ class Proposer:
             if length <= self.tuning.far * R:
                 break
             mu = _larger(mu, norm(grad), length, R)
-        return self._within(Trial(v, B, self.pairs))
+        return self._within(Trial(v, candidate, B, self.pairs, self.factor))
+
+    def near_prox(self, alpha: float, relative: float) -> Trial:
+        """Minimise <grad h(p), v> + g(v) + alpha/2 |v - p|^2 to |grad phi| <= relative |v - p|.
+
+        The run ends earlier where |grad phi| is rounding error.
+        """
+        p, norm, B = self.p, self.terms.geometry.norm, LowRank(alpha)
+        rounding = 10.0 * EPS * (norm(p.grad_h) + norm(p.grad_g))
+        most = _LONGER * self.tuning.inner_limit
+        run = self._run(B, 0.0, _Enough(rounding, relative), most)
+        return Trial(run.v, _PROX, B, self.pairs, self.factor, run.known_g, run.residual, run.calls)
 
     def _within(self, trial: Trial) -> Trial:
-        """The same, cut to the radius where it is farther."""
+        """The same, cut to the radius where it is farther, and short of it without values."""
         p = self.p.v
-        length = self.geometry.norm(trial.v - p)
-        if length <= self.tuning.far * self.radius:
+        length = self.terms.geometry.norm(trial.v - p)
+        part = 1.0 if self.terms.values else self.tuning.short
+        if length > self.tuning.far * self.radius:
+            part *= self.radius / length
+        if part == 1.0:
             return trial
-        v = p + (trial.v - p) * (self.radius / length)
-        return Trial(v, trial.B, trial.pairs, None, trial.residual, trial.calls)
+        return replace(trial, v=p + part * (trial.v - p), known_g=None)
+
+    # Inner runs -------------------------------------------------------------------------------
+
+    def _run(self, B: LowRank, mu: float, enough: _Enough, most: int) -> _Run:
+        """Minimise phi until `enough`, with at most so many calls of g."""
+        if self.inner is not None:
+            return self._by_method(self.inner, B, mu, enough)
+        if quadratic.is_solvable(self.terms.problem.g):
+            return self._by_factor(B, mu, enough, most)
+        return self._by_lbfgs(B, mu, enough, most)
+
+    def _by_factor(self, B: LowRank, mu: float, enough: _Enough, most: int) -> _Run:
+        g, geometry, p = self.terms.problem.g, self.terms.geometry, self.p
+        solved = quadratic.minimised(g, B, mu, p.grad, enough, self.factor, most, geometry)
+        self.factor = solved.factor
+        return _Run(p.v + solved.s, None, solved.residual, solved.calls, solved.bent)
+
+    def _by_lbfgs(self, B: LowRank, mu: float, enough: _Enough, most: int) -> _Run:
+        p, norm = self.p, self.terms.geometry.norm
+
+        def leave(at: Point, residual: float) -> bool:
+            length = norm(at.v - p.v)
+            if enough(residual, length) or length > _LOST * self.radius:
+                return True
+            return self._bent(at.v, at.grad_g, at.linear - p.grad_h)
+
+        run = descend(
+            Phi(self.terms.g, B, mu, self.terms.geometry),
+            Point(p.v, p.g, p.grad_g, p.grad_h),
+            enough.absolute,
+            self.pairs,
+            leave,
+            most=most,
+            memory=self.tuning.inner_memory,
+        )
+        self.pairs, end = run.pairs, run.end
+        bent = run.bent or (
+            norm(end.v - p.v) <= _LOST * self.radius
+            and self._bent(end.v, end.grad_g, end.linear - p.grad_h)
+        )
+        return _Run(end.v, (end.g, end.grad_g), run.residual, run.calls, bent)
+
+    def _by_method(self, inner: InnerMethod, B: LowRank, mu: float, enough: _Enough) -> _Run:
+        """An inner method of the library, with the low-rank part of the model added to g."""
+        problem, p, norm = self.terms.problem, self.p, self.terms.geometry.norm
+        alpha = B.lam + mu
+        g = problem.g if B.small is None else Raised(problem.g, B.small, p.v)
+        L_g = problem.L_g.value
+        top = 0.0 if B.small is None else max(float(B.small.spectrum[0].max(initial=0.0)), 0.0)
+        phi = Model(
+            g,
+            p.grad_h - alpha * p.v,
+            alpha,
+            None if L_g is None else L_g + top,
+            geometry=self.terms.geometry,
+        )
+
+        def accept(v: Vector, grad_g: Vector, grad_phi: Vector) -> bool:
+            length = norm(v - p.v)
+            return enough(norm(grad_phi), length) or length > _LOST * self.radius
+
+        before = problem.ledger.calls[f"{problem.g.name}.grad"]
+        run = solve_model(inner, phi, p.v, accept, grad_g0=p.grad_g)
+        calls = problem.ledger.calls[f"{problem.g.name}.grad"] - before
+        step = run.v - p.v
+        own = run.grad_g if B.small is None else run.grad_g - B.small(step)
+        bent = self._bent(run.v, own, B(step, mu))
+        return _Run(run.v, (np.nan, own), run.residual, calls, bent)
+
+    def _bent(self, v: Vector, grad_g: Vector, along_h: Vector) -> bool:
+        """Whether phi bends down between p and v: g flattens on the way, and B does not."""
+        if self.convex:
+            return False
+        dot, s = self.terms.geometry.dot, v - self.p.v
+        along_g = float(dot(s, grad_g - self.p.grad_g))
+        return float(dot(s, along_h)) < -_BENT * along_g
 
 
 def _larger(mu: float, size: float, length: float, R: float) -> float:

@@ -9,32 +9,71 @@ Candidate = tuple[str, int]  # kind of model, and the number of pairs it uses
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of `geartrain.methods.SAEQN`, chosen on problems other than the reported ones."""
+    """Numbers of `geartrain.methods.SAEQN`.
 
+    They were chosen on the development problems of ``geartrain bench profile``, which share no seed
+    with those reported; ``benchmarks/ablation.py`` prints what each part is worth. "Flat" means
+    that halving or doubling the number changes the calls of h there by less than 3 percent.
+    """
+
+    # Models that compete: for a convex h, and for one that may be non-convex. `block` is best for
+    # quadratics, `sequential` far from them, `plain` where the knowledge of g is worth nothing.
     convex_models: tuple[Candidate, ...] = (("block", 60), ("sequential", 20), ("plain", 50))
     other_models: tuple[Candidate, ...] = (("correction", 5), ("correction", 20), ("plain", 50))
-    discount: float = 0.7  # weight of older errors in the score of a model, per trial point
-    handicap: float = 0.5  # of models that keep g, in logarithms of their relative bill
-    handicap_low: float = 4.5  # more of it, divided by rho
-    alone: float = 1.5  # the plain model is alone up to this rho
-    start_plain: float = 5.0  # a non-convex h starts with the plain model up to this rho
-    effect: float = 5.0  # up to this rho the effect of a model counts, inner residual included
-    eta: float = 0.03  # |grad phi| over |grad f(p)| at the end of an inner run, convex h
-    eta_other: float = 0.1  # the same for an h that may be non-convex
-    inner_memory: int = 20  # pairs of an inner run
-    inner_limit: int = 300  # gradients of g per inner run
-    budget: float = 10.0  # gradients of g per trial point: at least this, else rho
-    refreshes: float = 0.5  # pairs whose curvature of g is measured again, over sqrt(rho)
-    calm: float = 0.05  # change of that curvature below which it need not be measured again
-    first_lam: float = 0.1  # lam over the curvature of g, at the start
+    # Weight of an older error in the score of a model, per trial point; flat.
+    discount: float = 0.7
+    # Handicap of models that keep g, in logarithms of their bill over that of a plain trial point,
+    # and what is added to it, divided by rho.
+    handicap: float = 0.5
+    handicap_low: float = 4.5
+    # Price ratios up to which the plain model is alone; a non-convex h starts with it; and a model
+    # is judged by its effect, the residual of its inner run included.
+    alone: float = 1.5
+    start_plain: float = 5.0
+    effect: float = 5.0
+    # |grad phi| over |grad f(p)| at the end of an inner run, for a convex h and for others. A third
+    # of it saves 1 to 3 percent of the calls of h and costs 7 to 10 percent of those of g.
+    eta: float = 0.03
+    eta_other: float = 0.1
+    # Pairs of an inner run, and its largest number of gradients of g.
+    inner_memory: int = 20
+    inner_limit: int = 300
+    # Gradients of g per trial point: rho, but at least this many; half of it after each rejection.
+    budget: float = 10.0
+    # Pairs whose curvature of g is measured again, over sqrt(rho), and the relative change of that
+    # curvature below which it need not be.
+    refreshes: float = 0.5
+    calm: float = 0.05
+    # lam at the start over the curvature of g; for a non-convex h, later, over the model's error.
+    first_lam: float = 0.1
     first_lam_other: float = 0.01
+    lam_error: float = 0.2
+    # Armijo's constant, and the relative difference of values below which slopes decide [1]_.
     armijo: float = 1e-4
-    rounding: float = 1e-10  # values closer than this part of f are compared by slopes
-    far: float = 1.5  # trial points are at most so many trust radii away
-    local: float = 4.0  # the curvature of h at v is within this factor of its mean over the step
-    longest: float = 0.7  # part of a rejected step that may be tried next
-    wild: float = 100.0  # increase over predicted decrease beyond which the radius falls tenfold
-    trials: int = 40  # trial points per step
+    rounding: float = 1e-10
+    # Trial points are at most so many trust radii away.
+    far: float = 1.5
+    # The curvature of h at the end of a step is believed within this factor of its mean.
+    local: float = 4.0
+    # Part of a rejected step that is tried next at most; increase of f over the predicted decrease
+    # beyond which the radius falls by powers of ten; rejections after which it falls tenfold.
+    longest: float = 0.7
+    wild: float = 100.0
+    patience: int = 6
+    # Without values only <grad f(v), v - p> <= 0 proves descent: this part of a step is taken, so
+    # that an inexact minimiser does not overshoot.
+    short: float = 0.9
+    # Trial points per iteration; a step that finds none returns all the same.
+    trials: int = 12
+
+    def candidates(self, rho: float, convex: bool) -> tuple[Candidate, ...]:
+        """The models that compete."""
+        models = self.convex_models if convex else self.other_models
+        return tuple(c for c in models if c[0] == "plain") if rho <= self.alone else models
+
+    def starts_plain(self, rho: float, convex: bool) -> bool:
+        """Whether the first step is that of L-BFGS, because g is not cheap enough."""
+        return rho <= (self.alone if convex else self.start_plain)
 
 
 DEFAULT = Tuning()

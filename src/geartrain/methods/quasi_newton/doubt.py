@@ -1,0 +1,91 @@
+r"""Answers that cannot be: what shows that h is not convex, or that the answers are noisy.
+
+Along a step s of a convex function u with exact answers, <u'(p), s> <= u(v) - u(p) <= <u'(v), s>.
+Where an inequality fails by more than rounding, the answers contradict each other or convexity. A
+non-convex h contradicts convexity consistently: its values agree with its slopes. Noise does not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from geartrain.geometry import Geometry
+from geartrain.methods.quasi_newton.step import Along, Step
+from geartrain.problem import EPS
+
+# An inequality between slopes fails where it does so by this part of the gradients.
+_SURE = 1e-8
+# A gradient of f has become smaller where it is below this part of the smallest one so far.
+_SMALLER = 0.9
+# A run ends after so many trial points without a smaller gradient: by noise, if so many of them
+# contradicted each other, or by rounding, if all of them were level.
+_PATIENCE, _EVIDENCE = 15, 3
+# A step is level where |grad f| is below this part of the gradients of the terms, and no values
+# show a change of f.
+_LEVEL = 1e5 * EPS
+# The change of h is known to this part of <change of grad h, s> where values and slopes agree.
+_AGREE = 0.25
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Contradictions since the gradient of f last became smaller."""
+
+    smallest: float  # |grad f|
+    idle: int = 0  # trial points since then
+    contradictions: int = 0
+    level: int = 0  # steps along which f does not change, as far as rounding shows
+
+    def after(self, step: Step, size: float, geometry: Geometry) -> Doubt:
+        """After a trial point with |grad f(v)| = `size`."""
+        if size < _SMALLER * self.smallest:
+            return Doubt(size)
+        found = self.contradictions + contradicts(step, geometry)
+        level = self.level + is_level(step, size, geometry)
+        return replace(self, idle=self.idle + 1, contradictions=found, level=level)
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether contradictions are what prevents progress."""
+        return self.idle >= _PATIENCE and self.contradictions >= _EVIDENCE
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether rounding is what prevents progress."""
+        return self.idle >= _PATIENCE and self.level == self.idle
+
+
+def is_level(step: Step, size: float, geometry: Geometry) -> bool:
+    """Whether neither values nor gradients, |grad f(v)| = `size`, tell v from a minimiser."""
+    p, v, norm = step.p, step.v, geometry.norm
+    if size > _LEVEL * (norm(v.grad_h) + norm(v.grad_g)):
+        return False
+    return not abs(v.f - p.f) > p.rounding + v.rounding
+
+
+def contradicts(step: Step, geometry: Geometry) -> bool:
+    """Whether the answers along the step are not those of a convex f."""
+    p, v, norm = step.p, step.v, geometry.norm
+    sizes = norm(p.grad_h) + norm(p.grad_g) + norm(v.grad_h) + norm(v.grad_g)
+    sure = _SURE * sizes * step.length
+    if step.f.rise < -sure:
+        return True
+    if math.isnan(v.f - p.f):
+        return False
+    sure += p.rounding + v.rounding
+    difference = v.f - p.f
+    return difference < step.f.slope - sure or difference > step.slope_v + sure
+
+
+def disproves_convexity(step: Step, geometry: Geometry) -> bool:
+    """Whether h is not convex along the step, by slopes and, where they are known, by values."""
+    h, norm = step.h, geometry.norm
+    sure = _SURE * (norm(step.p.grad_h) + norm(step.v.grad_h)) * step.length
+    if not h.rise < -max(sure, 1e-3 * norm(step.y_h) * step.length):
+        return False
+    if math.isnan(step.v.h - step.p.h):
+        return True
+    exact = Along(h.slope, h.rise, step.v.h - step.p.h)
+    rounding = 32.0 * EPS * (abs(step.p.h) + abs(step.v.h))
+    return abs(exact.change - exact.slope - 0.5 * exact.rise) <= _AGREE * -exact.rise - rounding

@@ -1,0 +1,183 @@
+r"""What the answer at a trial point teaches: pairs, lam, the trust radius, the scores of models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from geartrain.geometry import Geometry
+from geartrain.methods.quasi_newton.along import lowest
+from geartrain.methods.quasi_newton.contest import Contest, is_plain
+from geartrain.methods.quasi_newton.doubt import disproves_convexity
+from geartrain.methods.quasi_newton.memory import Memory, Pair
+from geartrain.methods.quasi_newton.models import Shelf
+from geartrain.methods.quasi_newton.state import SAEQNState
+from geartrain.methods.quasi_newton.step import Step
+from geartrain.methods.quasi_newton.trial import Trial
+from geartrain.methods.quasi_newton.tuning import Tuning
+from geartrain.oracles.protocols import Vector
+
+_TINY = 1e-300
+# A pair shows curvature where <s, y> exceeds this part of |s| |y|.
+_CURVED = 1e-12
+# lam changes by at most these factors per trial point, for an h that may be non-convex.
+_FALL, _GROW = 0.03, 16.0
+
+
+def judged(
+    state: SAEQNState,
+    step: Step,
+    shelf: Shelf,
+    trial: Trial,
+    tuning: Tuning,
+    geometry: Geometry,
+) -> SAEQNState:
+    """Which model would have known; for a non-convex h, how large lam should have been."""
+    contest, norm, chosen = state.contest, geometry.norm, trial.candidate
+    if len(contest.candidates) == 1:
+        return state
+    y_f = step.y_h + step.y_g
+    if len(state.pairs) > 1:
+        errors = [
+            norm(
+                (y_f if is_plain(c) else step.y_h) - (trial.B if c == chosen else shelf[c])(step.s)
+            )
+            for c in contest.candidates
+        ]
+        if state.rho <= tuning.effect:
+            size = norm(step.p.grad)
+            if not is_plain(chosen):
+                contest = contest.ended_at(trial.residual / size)
+            for j, c in enumerate(contest.candidates):
+                if not is_plain(c):
+                    inexact = errors[j] + contest.missed * size
+                    errors[j] = norm(step.v.grad) if c == chosen else inexact
+        contest = contest.scored(errors, 1e-12 * norm(step.y_h), tuning.discount)
+    lam = state.lam
+    if not state.convex:
+        B = shelf[contest.candidates[0]] if is_plain(chosen) else trial.B
+        if state.memory.pairs or not tuning.starts_plain(state.rho, False):
+            error = norm(step.y_h - B(step.s)) / step.length
+            lam = min(max(tuning.lam_error * error, _FALL * lam), _GROW * lam)
+        else:
+            lam = tuning.lam_error * norm(step.y_h) / step.length
+    return replace(state, contest=contest, lam=max(lam, _TINY))
+
+
+def accepted(
+    state: SAEQNState, step: Step, ratio: float, tuning: Tuning, memory: int, geometry: Geometry
+) -> SAEQNState:
+    """p_+ = v, with the pair learned; `ratio` is the actual over the predicted change of f."""
+    norm, lam, learned = geometry.norm, state.lam, state.memory
+    pair = pair_of(step)
+    if _is_usable(state, step, norm):
+        # the curvature of h at v, not its mean over the step
+        bend = step.h.fit.curvature_at_end / step.h.rise
+        bend = min(max(bend, 1.0 / tuning.local), tuning.local)
+        lam = bend * norm(step.y_h) / step.length
+        learned = learned.add(replace(pair, scale=bend), geometry, memory)
+    elif step.f.rise > _CURVED * step.length * norm(step.y_h + step.y_g):
+        # a convex h is flat along the step, as far as rounding shows
+        scale = 0.0 if state.convex else 1.0
+        learned = learned.add(replace(pair, scale=scale), geometry, memory)
+    certificate = state.certificate.lowered(step.drop, geometry)
+    return replace(
+        state,
+        at=step.v,
+        memory=learned,
+        extra=None,
+        lam=max(lam, _TINY),
+        radius=_radius(state, step.length, ratio),
+        certificate=certificate.with_cut(step.v.v, step.v.grad, 0.0, geometry),
+        guard=state.guard.called(0, secant(state, step, norm)),
+        tries=0,
+        accepted=True,
+    )
+
+
+def rejected(
+    state: SAEQNState, step: Step, ratio: float, tuning: Tuning, memory: int, geometry: Geometry
+) -> SAEQNState:
+    """The radius shrinks to where f would have been lowest; the pair helps to get there."""
+    norm, lam, learned, extra = geometry.norm, state.lam, state.memory, state.extra
+    pair = pair_of(step)
+    fits = [step.h.fit, step.g.fit] if state.convex else [step.f.fit]
+    part = min(lowest(step.f.slope, fits), tuning.longest)
+    mean = fits[0].rise(part) / part  # curvature over [0, part], of h or of f
+    radius = part * step.length
+    if ratio < -tuning.wild and state.tries > 0:  # still beyond all measure
+        radius = min(radius, 10.0 ** -(state.tries + 1) * step.length)
+    if state.tries >= tuning.patience:
+        radius = min(radius, 0.1 * step.length)
+    if _is_usable(state, step, norm) and mean > 0.0:
+        scale = mean / step.h.rise
+        extra = replace(pair, scale=scale, in_f=(scale, 1.0))
+        lam = max(lam, scale * norm(step.y_h) / step.length)
+    elif not state.convex:
+        scale = mean / max(step.f.rise, _TINY)
+        learned = learned.add(replace(pair, in_f=(scale, scale)), geometry, memory)
+    return replace(
+        state,
+        memory=learned,
+        extra=extra,
+        lam=lam,
+        radius=radius,
+        certificate=state.certificate.with_cut(step.v.v, step.v.grad, step.above, geometry),
+        guard=state.guard.called(0, secant(state, step, norm)),
+        tries=state.tries + 1,
+    )
+
+
+def without_convexity(
+    state: SAEQNState, step: Step, tuning: Tuning, geometry: Geometry
+) -> SAEQNState:
+    """The same state; if the step shows that h is not convex, with the models for such an h."""
+    if not state.convex or not disproves_convexity(step, geometry):
+        return state
+    pairs = tuple(Pair(p.s, p.y_h, p.y_g) for p in state.memory.pairs)
+    candidates = tuning.candidates(state.rho, False)
+    return replace(
+        state,
+        memory=Memory(pairs, state.memory.gram),
+        extra=None,
+        lam=max(tuning.lam_error * geometry.norm(step.y_h) / step.length, _TINY),
+        contest=Contest.between(candidates),
+        guard=replace(state.guard, convex=False),
+        note="the gradients of h show that h is not convex: it is treated as a non-convex term",
+    )
+
+
+def pair_of(step: Step) -> Pair:
+    """The pair of a step, divided by its length."""
+    return Pair(step.s / step.length, step.y_h / step.length, step.y_g / step.length)
+
+
+def secant(state: SAEQNState, step: Step, norm: Callable[[Vector], float]) -> float:
+    """|change of grad h|/|step|; 0 outside the level set of x_0 and for very short steps."""
+    inside = not (step.v.f > state.top or step.p.f > state.top)
+    if not inside or step.length <= 1e-7 * max(norm(step.p.v), norm(step.v.v)):
+        return 0.0
+    return norm(step.y_h) / step.length
+
+
+def is_usable_for_h(state: SAEQNState, step: Step, norm: Callable[[Vector], float]) -> bool:
+    """Whether a pair of this step may enter the memory."""
+    return step.length > 0.0 and (not state.convex or _is_usable(state, step, norm))
+
+
+def _is_usable(state: SAEQNState, step: Step, norm: Callable[[Vector], float]) -> bool:
+    """Whether the pair shows curvature of a convex h."""
+    return state.convex and step.h.rise > _CURVED * step.length * norm(step.y_h)
+
+
+def _radius(state: SAEQNState, length: float, ratio: float) -> float:
+    """The trust radius after an accepted step."""
+    R = state.radius
+    if ratio < 0.25:
+        R = 0.5 * length
+    elif ratio > 0.75:
+        R = max(R, 4.0 * length)
+    elif not math.isinf(R):
+        R = max(R, length)
+    return 10.0 * length if math.isinf(R) and not state.convex else R

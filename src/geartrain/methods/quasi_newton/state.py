@@ -1,0 +1,95 @@
+"""State of the learned method."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from geartrain.methods.base import State
+from geartrain.methods.quasi_newton.certificate import Certificate
+from geartrain.methods.quasi_newton.contest import Contest
+from geartrain.methods.quasi_newton.doubt import Doubt
+from geartrain.methods.quasi_newton.guard import Guard
+from geartrain.methods.quasi_newton.inner import InnerPairs
+from geartrain.methods.quasi_newton.memory import Memory, Pair
+from geartrain.methods.quasi_newton.quadratic import Factor
+from geartrain.methods.quasi_newton.step import Known
+from geartrain.oracles.protocols import Vector
+
+
+@dataclass(frozen=True, kw_only=True)
+class SAEQNState(State):
+    """State of `geartrain.methods.SAEQN` after k iterations."""
+
+    k: int
+    at: Known  # the iterate p
+    top: float  # f(x_0)
+    rho: float  # price of a call of h over that of a gradient of g, as used
+    # What was learned.
+    memory: Memory  # pairs of accepted steps; for a non-convex h of rejected ones, too
+    extra: Pair | None = None  # of the last rejected trial point
+    lam: float  # curvature of h where the pairs tell nothing
+    scale: float  # that of f, before the first pair
+    contest: Contest
+    # Inner runs.
+    radius: float = math.inf  # trust radius
+    inner_pairs: InnerPairs = ()  # of g
+    factor: Factor | None = None  # of a quadratic g
+    # What is proven.
+    certificate: Certificate
+    guard: Guard
+    doubt: Doubt
+    # The last iteration.
+    tries: int = 0  # rejected trial points since the last accepted one
+    trials: int = 0  # trial points
+    accepted: bool = True
+    stalled: bool = False
+    rounding: bool = False  # with `stalled`: it is shown that rounding is the cause
+    noisy: bool = False  # with `stalled`: the answers contradict each other
+    note: str = ""
+    spent: tuple[float, float] = (0.0, 0.0)  # own seconds in inner runs, and outside them
+
+    @property
+    def A(self) -> float:  # type: ignore[override]
+        """f(p) - f* <= |x_0 - x*|^2/(2A)."""
+        return self.certificate.A
+
+    @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """A, which no restart touches."""
+        return self.certificate.A
+
+    @property
+    def convex(self) -> bool:
+        """Whether h is taken to be convex."""
+        return self.guard.convex
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The pairs that are known, that of a rejected trial point included."""
+        return self.memory.pairs + (() if self.extra is None else (self.extra,))
+
+    @property
+    def point(self) -> Vector:
+        """The iterate."""
+        return self.at.v
+
+    @property
+    def value(self) -> float:  # type: ignore[override]
+        """f at the iterate."""
+        return self.at.f
+
+    @property
+    def grad(self) -> Vector:
+        """Gradient of f at the iterate."""
+        return self.at.grad
+
+    @property
+    def bend_ratio(self) -> float:
+        """|y_h|/|y_g| of the newest pair; 0 without one."""
+        if not self.memory.pairs:
+            return 0.0
+        _, y_h, y_g = np.sqrt(np.diag(self.memory.gram)[-3:])
+        return float(y_h / y_g) if y_g > 0.0 else math.inf
