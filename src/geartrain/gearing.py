@@ -65,6 +65,12 @@ def _checked(train: Train, problem: Sum) -> Train:
         )
     if len(train.levels) < 2 or not all(train.levels):
         raise ValueError(f"a train needs two levels or more, each with a term; got {train.levels}")
+    if problem.psi is not None:
+        raise ValueError(
+            f"a train of more than two terms is not made for a non-smooth term, here "
+            f"{problem.psi!r}; give two terms, as in minimize(h1 + h2, g + psi), or take "
+            "method='fgm'"
+        )
     core, inside = train.core, train.core.inner
     if problem.geometry is not EUCLIDEAN:
         require_any_geometry(train.method, problem)

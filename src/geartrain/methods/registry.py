@@ -93,7 +93,9 @@ def make_inner(inner: str | InnerMethod, problem: Sum) -> InnerMethod:
     """The inner method of that name or the object itself; "auto" by what g answers."""
     if inner == "auto":
         known = answers(problem.g.term)
-        if not known.isdisjoint(("grad", "value_and_grad")):
+        if problem.psi is not None and getattr(problem.g.term, "spherical", None) is not None:
+            inner = "exact"
+        elif not known.isdisjoint(("grad", "value_and_grad")):
             inner = "lbfgs" if problem.L_g.value is None else "agm"
         elif "prox" in known:
             inner = "exact"
@@ -124,6 +126,10 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
         require_any_geometry(made, problem)
         if inside is not None:
             require_any_geometry(inside, problem)
+    if problem.psi is not None:
+        _require_psi(made, problem)
+        if inside is not None:
+            _require_psi(inside, problem, inner=True)
     require(name, "h", problem.h.term, *made.needs)
     if inside is None:
         require(name, "g", problem.g.term, *made.needs)
@@ -166,6 +172,23 @@ def require_any_geometry(method: Any, problem: Sum) -> None:
             "choose lbfgs, fgm, ags, gmco, ms, sae, r-sae, sc-sae, afb or aeg, with agm, lbfgs or "
             "exact inside"
         )
+
+
+def _require_psi(method: Any, problem: Sum, inner: bool = False) -> None:
+    if getattr(method, "takes_psi", False):
+        return
+    name = type(getattr(method, "method", method)).__name__
+    table, start = (INNER, "inner=") if inner else (METHODS, "method=")
+    able = [key for key, maker in table.items() if _takes_psi(maker, problem, inner)]
+    raise TypeError(
+        f"{name} is not made for a non-smooth term, here {problem.psi!r}; choose {start}"
+        f"{' or '.join(map(repr, able))}"
+    )
+
+
+def _takes_psi(maker: Any, problem: Sum, inner: bool) -> bool:
+    made = maker() if inner else maker(problem, AGM())
+    return bool(getattr(made, "takes_psi", False))
 
 
 def _lookup(name: str, table: dict[str, Any], what: str) -> Any:
