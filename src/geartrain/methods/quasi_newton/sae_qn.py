@@ -216,7 +216,8 @@ class SAEQN:
             state = replace(state, stalled=True, rounding=True)
         else:
             state = learning.rejected(state, step, ratio, t, pairs, geometry)
-        doubt = state.doubt.after(step, norm(new.grad), geometry)
+        fallen, L_seen = state.top - state.at.f, state.guard.L_seen
+        doubt = state.doubt.after(step, norm(new.grad), fallen, L_seen, geometry)
         if not state.stalled and (doubt.is_noise or doubt.is_rounding):
             noisy = doubt.is_noise and not doubt.is_rounding
             state = replace(state, stalled=True, rounding=not noisy, noisy=noisy)
