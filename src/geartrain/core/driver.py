@@ -144,7 +144,7 @@ class Run:
 
     def gradient_scale(self) -> float:
         """The larger one of |grad f(x0)| and min(|grad h(x0)|, |grad g(x0)|)."""
-        heard = 0.0 if self._heard is None else self._heard.smaller
+        heard = 0.0 if self._heard is None else self._heard.second
         self._scale = max(self._scale, self.initial_grad_norm(), heard)
         return self._scale
 

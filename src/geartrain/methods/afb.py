@@ -88,7 +88,7 @@ class GearState:
     @property
     def rounding(self) -> bool:
         """Whether only rounding keeps the level from going on."""
-        return self.level.rounding
+        return self.level.stalled and self.level.rounding
 
 
 @dataclass(frozen=True)

@@ -63,11 +63,11 @@ class LogDensity(DensityMixin, BaseEstimator):
     Attributes
     ----------
     coef_ : list of arrays
-        x, one a feature.
+        The coefficients x, one array per feature.
     prior_ : array (n_features,)
         Strength of the prior that was used.
     support_ : list of arrays
-        Points of the support, one array a feature.
+        Points of the support, one array per feature.
     n_calls_ : dict
         Calls of every oracle over all fits: "h.grad" of c, "g.grad" of the prior, ...
     n_features_in_ : int

@@ -57,8 +57,8 @@ class AGS:
 
     1. x_low = (1 - gamma) x_bar + gamma x, gradient of h there
     2. from ut = x_bar, u = x, for t = 1 .. T:
-       ul = (1 - lambda) x_bar + lambda ((1 - a) ut + a u)
-       u_+ = (beta x + (beta p + q) u - grad h(x_low) - grad g(ul))/(beta + beta p + q)
+       ul = (1 - lambda) x_bar + lambda ((1 - a) ut + a u);
+       u_+ = (beta x + (beta p + q) u - grad h(x_low) - grad g(ul))/(beta + beta p + q);
        ut_+ = (1 - a) ut + a u_+
        with (a, p, q) = (2/(t + 1), (t - 1)/2, 6 M/t) for k = 1 and
        (2/(t + 2), t/2, 6 M/(k (t + 1))) for k > 1

@@ -92,6 +92,7 @@ def accepted(
         certificate=certificate.with_cut(step.v.v, step.v.grad, 0.0, geometry),
         guard=state.guard.called(0, secant(state, step, norm)),
         tries=0,
+        collapses=0,
         accepted=True,
     )
 
