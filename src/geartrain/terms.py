@@ -45,7 +45,7 @@ class Terms:
         listed = isinstance(h, (list, tuple, Mapping)) and not answers(h)
         named = {**(_by_name(h) if listed else {"h": h}), "g": g}
         for name, term in named.items():
-            if not answers(term):
+            if not answers(split(term)[0]):
                 hint = " (wrap functions as gt.Term(value_and_grad=...))" if callable(term) else ""
                 raise TypeError(
                     f"{name} must be a term that answers value, grad, ...; got "

@@ -28,16 +28,19 @@ from geartrain.methods.inner.katyusha import Katyusha
 from geartrain.methods.inner.l_katyusha import LKatyusha
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.nesterov_stich import NesterovStich
+from geartrain.methods.inner.proxqn import ProxQN
 from geartrain.methods.inner.rpdg import RPDG
 from geartrain.methods.inner.spdc import SPDC
 from geartrain.methods.inner.varag import Varag
 from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
+from geartrain.methods.quasi_newton.composite import CompositeQN
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
+from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import MissingOracle, answers, require
 from geartrain.problem import Sum
 
@@ -45,6 +48,7 @@ INNER: dict[str, Callable[[], InnerMethod]] = {
     "agm": AGM,
     "exact": Exact,
     "lbfgs": LBFGS,
+    "proxqn": ProxQN,
     "acd": ACD,
     "nesterov-stich": NesterovStich,
     "approx": APPROX,
@@ -64,7 +68,9 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "r-sae": lambda problem, inner: RSAE(inner=inner),
     "sc-sae": lambda problem, inner: _restarted(problem.mu.value, SCSAE(inner=inner)),
     "afb": lambda problem, inner: _restarted(problem.mu_h + problem.mu_g, AFB(inner=inner)),
-    "sae-qn": lambda problem, inner: SAEQN(**_given(inner)),
+    "sae-qn": lambda problem, inner: (
+        SAEQN(**_given(inner)) if problem.psi is None else CompositeQN()
+    ),
     "similar-newton": lambda problem, inner: SimilarNewton(),
     "aeg": lambda problem, inner: AEG(inner=inner),
     "gmco": lambda problem, inner: GMCO(inner=inner),
@@ -72,12 +78,21 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "acd": lambda problem, inner: _restarted(problem.mu.value, ACDWhole()),
     "ags": lambda problem, inner: AGS(),
     "ms": lambda problem, inner: MonteiroSvaiterWhole(**_given(inner)),
-    "lbfgs": lambda problem, inner: ScipyLBFGS() if problem.geometry is EUCLIDEAN else LBFGSWhole(),
+    "lbfgs": lambda problem, inner: lbfgs_on_the_sum(problem),
     "katyusha": lambda problem, inner: KatyushaWhole(),
     "catalyst": lambda problem, inner: Catalyst(**_given(inner)),
 }
 # They choose their inner method themselves unless one is given.
 _WITH_OWN_INNER = ("sae-qn", "ms", "catalyst")
+
+
+def lbfgs_on_the_sum(problem: Sum, memory: int = 10) -> AnyMethod:
+    """L-BFGS on f: SciPy's where it can, and a proximal quasi-Newton method for other psi."""
+    if problem.geometry is not EUCLIDEAN:
+        return LBFGSWhole()
+    if problem.psi is None or isinstance(problem.psi.term, Box):
+        return ScipyLBFGS(memory)
+    return CompositeQN(rho=1.0)
 
 
 def _given(inner: InnerMethod | None) -> dict[str, Any]:
@@ -96,7 +111,8 @@ def make_inner(inner: str | InnerMethod, problem: Sum) -> InnerMethod:
         if problem.psi is not None and getattr(problem.g.term, "spherical", None) is not None:
             inner = "exact"
         elif not known.isdisjoint(("grad", "value_and_grad")):
-            inner = "lbfgs" if problem.L_g.value is None else "agm"
+            unknown = "lbfgs" if problem.psi is None else "proxqn"
+            inner = unknown if problem.L_g.value is None else "agm"
         elif "prox" in known:
             inner = "exact"
         elif "component" in known:

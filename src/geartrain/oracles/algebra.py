@@ -36,9 +36,11 @@ class Algebra:
 
 
 def _parts(term: Any) -> list[tuple[float, Any]]:
+    if isinstance(term, Combination):
+        return term.parts
     if not answers(term):
         raise TypeError(f"a term can be added to a term only, got {type(term).__name__}")
-    return term.parts if isinstance(term, Combination) else [(1.0, term)]
+    return [(1.0, term)]
 
 
 class Combination(Algebra):
