@@ -43,6 +43,10 @@ def make_train(
             if len(levels) < 2:
                 levels, why = _two(problem, prices), f"{why}, but AFB needs two levels"
             return _afb(levels, inner, problem, why), ""
+        if problem.psi is not None:
+            names = " + ".join(oracle.name for oracle in problem.oracles[:-1])
+            made = make_method("sae-qn", inner, problem)
+            return made, f"sae-qn, {names} merged, because g has a non-smooth part"
         return _auto(problem, inner, prices)
     made = as_method(method)
     core = getattr(made, "method", made)
