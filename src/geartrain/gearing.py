@@ -45,6 +45,10 @@ def make_train(
             if len(levels) < 2:
                 levels, why = _two(problem, prices), f"{why}, but AFB needs two levels"
             return _afb(levels, inner, problem, why), ""
+        if problem.psi is not None:
+            names = " + ".join(oracle.name for oracle in problem.oracles[:-1])
+            made = make_method("sae-qn", inner, problem)
+            return made, f"sae-qn, {names} merged, because g has a non-smooth part"
         return _auto(problem, inner, prices)
     made = as_method(method)
     core = getattr(made, "method", made)
@@ -167,6 +171,12 @@ def _checked(train: Train, problem: Sum) -> Train:
         )
     if len(train.levels) < 2 or not all(train.levels):
         raise ValueError(f"a train needs two levels or more, each with a term; got {train.levels}")
+    if problem.psi is not None:
+        raise ValueError(
+            f"a train of more than two terms is not made for a non-smooth term, here "
+            f"{problem.psi!r}; give two terms, as in minimize(h1 + h2, g + psi), or take "
+            "method='fgm'"
+        )
     core, inside = train.core, train.core.inner
     if not isinstance(core, AFB):
         return train

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.auto import Auto
-from geartrain.methods.base import InnerMethod
-from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
+from geartrain.methods.base import AnyMethod, InnerMethod
 from geartrain.methods.choice import Choice, ChoiceTuning, Prices, Reason
+from geartrain.methods.quasi_newton.composite import CompositeQN
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
-from geartrain.methods.registry import make_method
+from geartrain.methods.registry import lbfgs_on_the_sum, make_method
 from geartrain.oracles.protocols import answers, can
+from geartrain.oracles.splitting import Zero
 from geartrain.problem import Sum
 
 # Pairs that L-BFGS on the sum keeps where it takes the place of SAE-QN.
@@ -41,17 +42,27 @@ def choose(
     if not plain or inner != "auto" or problem.geometry is not EUCLIDEAN:
         return _by_capabilities(problem, inner, plain)
     values = all(can(t, "value") for t in (problem.h.term, problem.g.term))
-    lbfgs = ScipyLBFGS(_MEMORY) if values else None
+    lbfgs = lbfgs_on_the_sum(problem, _MEMORY) if values else None
+    if isinstance(problem.g.term, Zero):
+        reason = Reason.NO_SMOOTH_PART
+        return Choice(_learned(problem), "sae-qn", reason, reason.value)
     if prices.given is None:
-        return Choice(SAEQN(), "sae-qn", Reason.MEASURED, Reason.MEASURED.value, lbfgs)
+        return Choice(_learned(problem), "sae-qn", Reason.MEASURED, Reason.MEASURED.value, lbfgs)
     return _by_prices(problem, prices, tuning, lbfgs)
+
+
+def _learned(problem: Sum, rho: float | None = None) -> SAEQN | CompositeQN:
+    """The learned method, at a price ratio if one is given; with a psi it has another form."""
+    if problem.psi is None:
+        return SAEQN(rho=rho)
+    return CompositeQN() if rho is None else CompositeQN(rho=rho)
 
 
 def _by_capabilities(problem: Sum, inner: str | InnerMethod, plain: bool) -> Choice:
     """Where g, an inner method or a geometry that is given leaves no choice by prices."""
     name = "afb" if problem.h_is_convex else "sc-sae"
     if inner == "auto" and plain:
-        inner = "lbfgs"
+        inner = "lbfgs" if problem.psi is None else "proxqn"
     reason = Reason.INNER_GIVEN if plain else Reason.NO_GRADIENTS
     if problem.geometry is not EUCLIDEAN:
         reason = Reason.GEOMETRY
@@ -60,7 +71,7 @@ def _by_capabilities(problem: Sum, inner: str | InnerMethod, plain: bool) -> Cho
 
 
 def _by_prices(
-    problem: Sum, prices: Prices, tuning: ChoiceTuning, lbfgs: ScipyLBFGS | None
+    problem: Sum, prices: Prices, tuning: ChoiceTuning, lbfgs: AnyMethod | None
 ) -> Choice:
     """SAE-QN on the dearer term as h, unless prices are alike."""
     p_h, p_g = prices.of("h", problem), prices.of("g", problem)
@@ -69,7 +80,7 @@ def _by_prices(
     ratio = max(p_h, p_g) / min(p_h, p_g)
     if ratio < tuning.try_from and lbfgs is not None:
         told = Reason.ALIKE.value.format(ratio=ratio)
-        return Choice(lbfgs, "lbfgs", Reason.ALIKE, told, SAEQN(), swap)
-    method = SAEQN(rho=ratio)
+        return Choice(lbfgs, "lbfgs", Reason.ALIKE, told, _learned(problem), swap)
+    method = _learned(problem, ratio)
     told = Reason.EXPENSIVE.value.format(dear=dear.name, ratio=ratio)
     return Choice(method, "sae-qn", Reason.EXPENSIVE, told, lbfgs, swap)

@@ -199,3 +199,10 @@ def test_progress_in_a_notebook_is_a_bar_that_is_replaced(monkeypatch, capsys):
     assert "<progress " in handle.shown[0] and "value='1.000'" in handle.shown[-1]
     assert "h.grad" in handle.shown[-1] and "#" not in handle.shown[-1].replace("&#", "")
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_warm_start_with_more_than_two_terms():
+    p, small = quadratics(), gt.Quadratic(1e-3 * np.eye(24))
+    first = gt.minimize([p.h, small], p.g, method="afb", tol=1e-9)
+    again = gt.minimize([p.h, small], p.g, first.x, method="afb")
+    assert again.success and again.nit == 0 and again.calls["h1.grad"] == 1

@@ -32,7 +32,6 @@ class StartGradients:
     def __init__(self, problem: Sum, x0: Vector) -> None:
         self._x0, self._norm = x0, problem.geometry.norm
         self._norms: dict[str, float] = {}
-        self._names = [oracle.name for oracle in problem.oracles]
         self._before: list[tuple[Any, str, Callable[..., Any]]] = []
         for oracle in problem.oracles:
             for question, place in _GRADIENTS.items():
@@ -59,7 +58,10 @@ class StartGradients:
         self._before = []
 
     @property
-    def smaller(self) -> float:
-        """The smallest of the norms; 0 if one of the gradients was not asked for."""
-        norms = [self._norms.get(name, 0.0) for name in self._names]
-        return min(norms)
+    def second(self) -> float:
+        """The second largest of the norms; 0 if fewer gradients were asked for.
+
+        At a solution the gradients cancel, so that the largest one is no larger than the sum of the
+        others. Of two terms, this is the smaller norm.
+        """
+        return sorted([0.0, 0.0, *self._norms.values()])[-2]

@@ -110,8 +110,9 @@ class Tolerance(Gradient):
     """The rule of ``minimize(..., tol=)``, which suits warm starts, too.
 
     Stop at ``|grad f(x)| <= max(rel s, abs)`` with the scale
-    ``s = max(|grad f(x0)|, min(|grad h(x0)|, |grad g(x0)|))``. The minimum matters only if the
-    gradients of h and g nearly cancel at x0, that is, if x0 is close to a solution. A gradient of f
+    ``s = max(|grad f(x0)|, min(|grad h(x0)|, |grad g(x0)|))``. (Of more than two
+    terms, it is the second largest norm instead of the minimum.) It matters only if the gradients
+    of the terms nearly cancel at x0, that is, if x0 is close to a solution. A gradient of f
     that is small beside them is small, even though it may not be small beside ``|grad f(x0)|``.
 
     Parameters

@@ -152,7 +152,7 @@ class Catalyst:
     3. y_k = x_k + b_k (x_k - x_{k-1}), b_k = a_{k-1} (1 - a_{k-1})/(a_{k-1}^2 + a_k)
 
     Guarantee: f(x_k) - f* <= 2 (1 - sqrt(q)/2)^k (f(x_0) - f*) (criterion C2 of [1]_). h and g
-    are asked equally often over gradient descent, h once a component over SVRG: no separation.
+    are asked equally often over gradient descent, h once per component over SVRG: no separation.
 
     Parameters
     ----------

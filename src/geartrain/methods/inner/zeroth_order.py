@@ -1,4 +1,4 @@
-r"""Inner methods for a g that gives values only: derivatives are central differences.
+r"""Inner methods for a term g that gives values only: derivatives are central differences.
 
 ========  ============  ==========================================================
 symbol    name          meaning

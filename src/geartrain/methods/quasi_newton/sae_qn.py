@@ -49,6 +49,8 @@ from geartrain.problem import EPS, Sum
 _SMALLEST, _UNDECIDED = 10.0 * EPS, 1e3 * EPS
 # Answers that are not finite, one after the other, before the run ends with them.
 _LOST = 10
+# The trust radius may so often shrink to nothing before f falls again.
+_COLLAPSES = 3
 # Rows of length n that the pairs may take by default, beyond which fewer are kept; see `memory`.
 _ROOM = 4_500_000
 
@@ -68,8 +70,9 @@ class SAEQN:
     4. if f has fallen enough, p_+ = v; the pair (v - p, change of gradients) is learned
     5. otherwise the radius shrinks to where a fit along the step has its minimum, and 1 is repeated
 
-    Whenever the certificate A lags behind its rate, a proven accelerated step takes the place of
-    lines 1 to 5 (`geartrain.methods.quasi_newton.guard`).
+    Whenever the certificate A lags behind its rate, and after 12 rejected trial points in a row, a
+    proven accelerated step takes the place of lines 1 to 5
+    (`geartrain.methods.quasi_newton.guard`).
 
     Guarantee: every accepted point is lower than the one before. For convex f with an L_h-smooth h
     and whatever the models are worth, f(p) - f* <= R^2/(2 A) from x_0 on, and an accuracy eps is
@@ -163,7 +166,7 @@ class SAEQN:
         rho = _measured(problem, state) if self.rho is None else self.rho
         state = replace(state, rho=rho, note="", accepted=False, trials=0)
         while not (state.accepted or state.stalled or state.trials >= self.tuning.trials):
-            if state.guard.is_behind(state.A):
+            if state.guard.is_behind(state.A) or state.tries >= self.tuning.trials:
                 state = self._proven_step(terms, state)
             else:
                 state = self._attempt(terms, state)
@@ -180,8 +183,13 @@ class SAEQN:
         state, shelf, trial = self._propose(terms, state)
         inside = watch.own()
         length = norm(trial.v - p.v)
-        if length <= 2.0 * EPS * norm(p.v):  # after rejections it is not rounding that led here
-            return replace(state, stalled=True, rounding=state.tries == 0, noisy=state.tries > 0)
+        if length <= 2.0 * EPS * norm(p.v):
+            if state.tries == 0:
+                return replace(state, stalled=True, rounding=True)
+            # It is not rounding that led here. The proven step may help.
+            collapses = state.collapses + 1
+            over = collapses >= _COLLAPSES
+            return replace(state, tries=t.trials, collapses=collapses, stalled=over, noisy=over)
         # 3.
         state = replace(
             state,
@@ -209,7 +217,8 @@ class SAEQN:
             state = replace(state, stalled=True, rounding=True)
         else:
             state = learning.rejected(state, step, ratio, t, pairs, geometry)
-        doubt = state.doubt.after(step, norm(new.grad), geometry)
+        fallen, L_seen = state.top - state.at.f, state.guard.L_seen
+        doubt = state.doubt.after(step, norm(new.grad), fallen, L_seen, geometry)
         if not state.stalled and (doubt.is_noise or doubt.is_rounding):
             noisy = doubt.is_noise and not doubt.is_rounding
             state = replace(state, stalled=True, rounding=not noisy, noisy=noisy)
@@ -303,9 +312,11 @@ class SAEQN:
             inner_pairs=run.pairs,
             factor=run.factor,
             certificate=certificate,
-            guard=called.ended(L, state.A, a, grown),
+            guard=called.ended(L, state.A, a, grown, step.bent(state.convex, norm)),
             trials=state.trials + 2,
+            radius=max(state.radius, step.length, norm(at.v - y.v)),
             tries=0,
+            collapses=state.collapses if at is y else 0,
             accepted=True,
             stalled=rounding,
             rounding=rounding,

@@ -87,7 +87,7 @@ class SimilarNewtonState(State):
 
 @dataclass(frozen=True)
 class SimilarNewton:
-    r"""Newton's method for a g that is like f, with a few products of h's Hessian per round.
+    r"""Newton's method for a term g that is like f, with a few Hessian products of h per round.
 
     f = h + g convex with Hessians; h may be non-convex, as f - f_1 is. An answer of h is its
     value, its gradient and its Hessian times `columns` vectors: where a call is a round of a
