@@ -111,7 +111,7 @@ class ProxQN:
         C = curvature([(s, y + phi.quadratic(s)) for s, y in state.pairs], first)
         to = minimised(C, state.mu, d, psi, v, self.accuracy * size, self.prox_steps)
         step = to.w - v
-        length, rise_psi = norm(step), change_of(psi, v, to)
+        length, rise_psi = norm(step), change_of(psi, v, d, to)
         slope = float(d @ step) + rise_psi
         if length <= EPS * norm(v) or state.tries >= _TRIES:
             return state
