@@ -13,18 +13,25 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from geartrain.distributed.difference import similarity
 from geartrain.minimize import minimize
+from geartrain.oracles.nonsmooth import L1
 
 
 class LogisticRegression(ClassifierMixin, BaseEstimator):
-    r"""Two-class logistic regression with an l2 penalty, fitted in few rounds of a cluster.
+    r"""Two-class logistic regression with a penalty, fitted in few rounds of a cluster.
 
     The objective is that of `sklearn.linear_model.LogisticRegression`, C times the sum of the
-    losses plus 1/2 \|coef\|^2, divided by C times the total weight.
+    losses plus 1/2 \|coef\|^2 (l2), \|coef\|_1 (l1), or l1_ratio \|coef\|_1 +
+    (1 - l1_ratio)/2 \|coef\|^2 (elasticnet), divided by C times the total weight. With an l1 part,
+    the coefficients of features that are not used are exactly 0.
 
     Parameters
     ----------
     client : Client, cluster, address or None
         Where the data is; None starts a LocalCluster.
+    penalty : {"l2", "l1", "elasticnet"}
+        Which penalty.
+    l1_ratio : float
+        The part of the l1 penalty in "elasticnet", between 0 and 1.
     C : float
         Inverse strength of the penalty.
     fit_intercept : bool
@@ -50,12 +57,16 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         self,
         client: Any = None,
         *,
+        penalty: str = "l2",
+        l1_ratio: float = 0.5,
         C: float = 1.0,
         fit_intercept: bool = True,
         tol: float = 1e-6,
         max_iter: int | None = None,
     ) -> None:
         self.client = client
+        self.penalty = penalty
+        self.l1_ratio = l1_ratio
         self.C = C
         self.fit_intercept = fit_intercept
         self.tol = tol
@@ -82,6 +93,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         LogisticRegression
             Itself.
         """
+        sparse = self._l1_part()
         X, y = _array(X, "X"), _array(y, "y")
         arrays = [X, y] if sample_weight is None else [X, y, _array(sample_weight, "weights")]
         weighed = da.ones_like(y, dtype=float) if sample_weight is None else arrays[2]
@@ -93,16 +105,30 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             self.client,
             tuple(arrays),
             "logistic",
-            l2=1.0 / (self.C * float(total)),
+            l2=(1.0 - sparse) / (self.C * float(total)),
             intercept=self.fit_intercept,
         )
-        self.result_ = minimize(h, g, method="sae-qn", tol=self.tol, max_iter=self.max_iter)
+        whole: Any = g
+        if sparse > 0.0:
+            weights = np.full(g.n, sparse / (self.C * float(total)))
+            weights[g.n_features :] = 0.0  # of the intercept
+            whole = g + L1(weights)
+        self.result_ = minimize(h, whole, method="sae-qn", tol=self.tol, max_iter=self.max_iter)
         x = self.result_.x
         self.n_features_in_ = g.n_features
         self.coef_ = x[None, : g.n_features].copy()
         self.intercept_ = x[g.n_features :].copy() if self.fit_intercept else np.zeros(1)
         self.n_rounds_, self.n_iter_ = self.result_.calls["h.grad"], self.result_.nit
         return self
+
+    def _l1_part(self) -> float:
+        """The part of the l1 norm in the penalty."""
+        parts = {"l2": 0.0, "l1": 1.0, "elasticnet": self.l1_ratio}
+        if self.penalty not in parts:
+            raise ValueError(f"penalty must be 'l2', 'l1' or 'elasticnet', got {self.penalty!r}")
+        if not 0.0 <= self.l1_ratio <= 1.0:
+            raise ValueError(f"l1_ratio must be between 0 and 1, got {self.l1_ratio!r}")
+        return float(parts[self.penalty])
 
     def decision_function(self, X: Any) -> Any:
         """<coef, row> + intercept for the rows of a local X.
