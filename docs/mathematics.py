@@ -210,6 +210,7 @@ def _decide(found: list[Token]) -> None:
 
 
 _SEPARATORS = set(",;:.")
+_EDGE = "\0"  # where a role begins and ends
 
 
 def translate(text: str, display: bool = False) -> str:
@@ -236,7 +237,11 @@ def translate(text: str, display: bool = False) -> str:
             span = []
         else:
             span.append(token)
-    return "".join([*out, _flush(span, display)])
+    whole = "".join([*out, _flush(span, display)])
+    # Where a role touches a word, an escaped space tells them apart.
+    whole = re.sub(f"(?<=[^\\s({_EDGE}]){_EDGE}(?=:math:)", r"\\ ", whole)
+    whole = re.sub(f"(?<=`){_EDGE}(?=[^\\s),;:.{_EDGE}-])", r"\\ ", whole)
+    return whole.replace(_EDGE, "")
 
 
 def _is_placeholder(found: list[Token], i: int) -> bool:
@@ -262,8 +267,7 @@ def _flush(span: list[Token], display: bool) -> str:
     if not any(t.kind == "math" or t.base == r"\|" for t in inside):
         return before + plain + after
     style = r"\displaystyle " if display and "/" in plain else ""
-    # A role needs a space, or an escaped one, on both sides.
-    return f"{before}\\ :math:`{style}{latex(inside)}`\\ {after}"
+    return f"{before}{_EDGE}:math:`{style}{latex(inside)}`{_EDGE}{after}"
 
 
 class _Reader:
@@ -432,7 +436,7 @@ def latex(found: list[Token], flat: bool = False) -> str:
     """A run of tokens as LaTeX; `flat` is without fractions, for scripts."""
     if not any(t.kind in ("begin", "end") for t in found):
         _decide(found)
-    return _Reader(found, flat).read()
+    return _Reader(found, flat).read().strip()
 
 
 # Docstrings ----------------------------------------------------------------------------------
@@ -508,7 +512,7 @@ def tables(lines: list[str]) -> list[str]:
     for head, _, end in zip(rules[::3], rules[1::3], rules[2::3], strict=True):
         out += [*_typeset(lines[last:head]), "", *_table(lines[head : end + 1])]
         last = end + 1
-    return [*out, *_typeset(lines[last:])]
+    return [*out, *_typeset(lines[last:]), ""]
 
 
 def _table(block: list[str]) -> list[str]:

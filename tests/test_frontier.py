@@ -115,7 +115,7 @@ def test_bill_from_the_ledger(measured, problem, name, kind):
             assert row["bill"] == N_h * row["rho"] + N_g
 
 
-PRICED = ("grad", "coord", "component", "product")
+PRICED = ("grad", "coord", "component", "product", "prox")
 
 
 def test_only_what_has_a_price_is_asked(measured):

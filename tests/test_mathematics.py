@@ -25,7 +25,7 @@ ROLE = re.compile(r":math:`([^`]*)`")
         ),
         (
             r"\|grad F(y)\| <= sigma L \|y - x\|",
-            [r"\lVert \nabla F(y)\rVert \le \sigma\,L\,\lVert y-x\rVert "],
+            [r"\lVert \nabla F(y)\rVert \le \sigma\,L\,\lVert y-x\rVert"],
         ),
         ("f(y^N) - f* <= R^2/(2 A_N)", [r"f(y^{N})-f^{*}\le \frac{R^{2}}{2\,A_{N}}"]),
         ("f is mu-strongly convex", ["f", r"\mu"]),
@@ -37,7 +37,7 @@ ROLE = re.compile(r":math:`([^`]*)`")
         ("argmin m a/2 t", [r"\operatorname*{argmin} \,\frac{m\,a}{2}\,t"]),
         ("x~ = x_k+ (Theorem 2 of [1]_)", [r"\tilde x=x_{k}^{+}"]),
         ("Newton's method and h's value, lines 3 to 5, see `rho` and ``x``", ["h"]),
-        ("T = ceil(sqrt(M/L))", [r"T=\lceil \sqrt{\frac{M}{L}}\rceil "]),
+        ("T = ceil(sqrt(M/L))", [r"T=\lceil \sqrt{\frac{M}{L}}\rceil"]),
         (r"f + L/2 \|. - x\|^2", [r"f+\frac{L}{2}\,\lVert \cdot -x\rVert ^{2}"]),
         ("SciPy's L-BFGS-B", []),
     ],

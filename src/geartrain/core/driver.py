@@ -280,7 +280,7 @@ class Run:
         if at_x0 and math.isnan(self._f0):
             self._f0 = self._f  # the rule may have looked at it
         if status is None and state.stalled:
-            status = Status.STALLED
+            status = Status.NOISE if state.noisy else Status.STALLED
         self._set_complete(status)
         self._save()
         with self.interrupts.raising():

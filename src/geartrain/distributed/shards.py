@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from geartrain.core.fingerprint import of_term
+from geartrain.distributed.softmax import Softmax, SoftmaxModel
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import Loss
 from geartrain.oracles.protocols import Vector
@@ -34,7 +35,7 @@ class ShardRows(NamedTuple):
 class Reading:
     """How a model is made from a source."""
 
-    loss: Loss
+    loss: Loss | Softmax
     intercept: bool
     n_features: int | None  # None until the first shard is read
     label: str  # column or key of y, in Parquet and npz files and in dataframes
@@ -134,7 +135,10 @@ def _from_frame(frame: Any, how: Reading) -> ShardRows:
     return ShardRows(A, frame[how.label].to_numpy(), weights)
 
 
-def make_model(rows: ShardRows, how: Reading, l2: float = 0.0) -> LinearModel:
+ShardModel = LinearModel | SoftmaxModel
+
+
+def make_model(rows: ShardRows, how: Reading, l2: float = 0.0) -> ShardModel:
     """The mean loss of one shard."""
     width = rows.A.shape[1]
     if how.n_features is not None and width != how.n_features:
@@ -142,14 +146,16 @@ def make_model(rows: ShardRows, how: Reading, l2: float = 0.0) -> LinearModel:
             f"a shard has {width} features, expected {how.n_features} (those of the first shard, "
             "unless n_features says otherwise)"
         )
+    if isinstance(how.loss, Softmax):
+        return SoftmaxModel(rows.A, rows.y, how.loss, l2, how.intercept, rows.weights)
     if rows.weights is None:
         return LinearModel(rows.A, rows.y, how.loss, l2, how.intercept)
     return WeightedModel(rows.A, rows.y, rows.weights, how.loss, l2, how.intercept)
 
 
-def weight_of(model: LinearModel) -> float:
+def weight_of(model: ShardModel) -> float:
     """The weight of a shard in the mean over all rows."""
-    return model.total if isinstance(model, WeightedModel) else float(model.m)
+    return float(model.m) if type(model) is LinearModel else model.total  # type: ignore[union-attr]
 
 
 class About(NamedTuple):

@@ -42,6 +42,7 @@ class AutoState(State):
     value = property(lambda self: self.current.value)
     grad_bound = property(lambda self: self.current.grad_bound)
     rounding = property(lambda self: self.current.rounding)
+    noisy = property(lambda self: self.current.noisy)
 
     @property
     def gap_weight(self) -> float:  # type: ignore[override]
@@ -56,7 +57,8 @@ class AutoState(State):
     @property
     def stalled(self) -> bool:  # type: ignore[override]
         """Whether the current method is, and no other one goes on."""
-        return self.current.stalled and (self.choice.settled or self.current.rounding)
+        shown = self.current.rounding or self.current.noisy
+        return self.current.stalled and (self.choice.settled or shown)
 
     @property
     def point(self) -> Vector:
@@ -84,8 +86,8 @@ class Auto:
     2. SAE-QN is left for L-BFGS on the sum, from the last point, where measured prices turn out to
        be alike, where g's part of the bill gets out of hand, or, at a
        small price ratio, where h is not small beside g along the last step
-    3. where the current method stalls before the stopping rule is met, and not by rounding, the
-       other one goes on from the best point, and there are no further changes
+    3. where the current method stalls before the stopping rule is met, and not by rounding or
+       noise, the other one goes on from the best point, and there are no further changes
 
     Guarantee: that of the method in use, `geartrain.methods.SAEQN` or `geartrain.ScipyLBFGS`. A
     change costs the calls with which the next method starts.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from geartrain.geometry import Geometry
 from geartrain.methods.quasi_newton.along import lowest
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
-from geartrain.methods.quasi_newton.doubt import disproves_convexity
+from geartrain.methods.quasi_newton.doubt import evidence_against_convexity
 from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.state import SAEQNState
@@ -23,6 +23,8 @@ _TINY = 1e-300
 _CURVED = 1e-12
 # lam changes by at most these factors per trial point, for an h that may be non-convex.
 _FALL, _GROW = 0.03, 16.0
+# Steps that show that h is not convex, before that is believed; one of them may be noise.
+_DISPROOF = 2
 
 
 def judged(
@@ -134,8 +136,12 @@ def without_convexity(
     state: SAEQNState, step: Step, tuning: Tuning, geometry: Geometry
 ) -> SAEQNState:
     """The same state; if the step shows that h is not convex, with the models for such an h."""
-    if not state.convex or not disproves_convexity(step, geometry):
+    unsure = state.doubt.idle > 0 and math.isnan(step.v.f)  # near the floor of noise, perhaps
+    if not state.convex or unsure:
         return state
+    bends = state.bends + evidence_against_convexity(step, geometry)
+    if bends < _DISPROOF:
+        return replace(state, bends=bends)
     pairs = tuple(Pair(p.s, p.y_h, p.y_g) for p in state.memory.pairs)
     candidates = tuning.candidates(state.rho, False)
     return replace(

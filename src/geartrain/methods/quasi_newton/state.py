@@ -44,6 +44,7 @@ class SAEQNState(State):
     # The last iteration.
     tries: int = 0  # rejected trial points since the last accepted one
     trials: int = 0  # trial points
+    bends: int = 0  # steps along which a convex h was seen to be none, less those of noise
     collapses: int = 0  # of the trust radius, since f last fell
     accepted: bool = True
     stalled: bool = False
