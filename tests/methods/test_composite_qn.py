@@ -218,7 +218,7 @@ def test_psi_left_out_of_the_descent_test_is_caught(monkeypatch):
     """A planted error: then f rises along the run, or the run does not end at the solution."""
     p = case("l1")
     for module in (composite, gt.methods.inner.proxqn):
-        monkeypatch.setattr(module, "change_of", lambda psi, v, step: 0.0)
+        monkeypatch.setattr(module, "change_of", lambda psi, v, d, step: 0.0)
     run = states(QN(), p.sum(), p.x0, 12)
     f = [p.f(s.point) for s in run]
     stays_low = all(b <= a + 1e-12 for a, b in itertools.pairwise(f))

@@ -227,7 +227,7 @@ class CompositeQN:
         step = Step.between(p, new, problem.geometry)
         state = self._learned(state, step, shelf, trial, convex)
         # 4.
-        rise = change_of(psi, p.v, trial.step)
+        rise = change_of(psi, p.v, p.grad, trial.step)
         slope, change = step.f.slope + rise, step.f.change + rise
         bent = 0.5 * float(s @ trial.B(s))
         own = step.f.slope if is_plain(candidate) else step.h.slope + step.g.change
