@@ -18,7 +18,7 @@ class Tuning:
 
     # Models that compete: for a convex h, and for one that may be non-convex. `block` is best for
     # quadratics, `sequential` far from them, `plain` where the knowledge of g is worth nothing.
-    convex_models: tuple[Candidate, ...] = (("block", 60), ("sequential", 20), ("plain", 50))
+    convex_models: tuple[Candidate, ...] = (("block", 60), ("sequential", 50), ("plain", 50))
     other_models: tuple[Candidate, ...] = (("correction", 5), ("correction", 20), ("plain", 50))
     # Weight of an older error in the score of a model, per trial point; flat.
     discount: float = 0.7
