@@ -182,7 +182,7 @@ class CompositeQN:
             lam=(t.first_lam if convex else t.first_lam_other) * scale,
             scale=scale,
             rho=self.rho,
-            contest=Contest.between(t.candidates(self.rho, convex)),
+            contest=Contest.between(t.candidates(self.rho, convex, False)),
         )
 
     def step(self, problem: Sum, state: CompositeQNState) -> CompositeQNState:
@@ -201,7 +201,7 @@ class CompositeQN:
             return replace(state, stalled=True)
         # 1.
         convex = problem.h_is_convex
-        chosen = state.contest.favourite(self.rho, t, t.starts_plain(self.rho, convex))
+        chosen = state.contest.favourite(self.rho, t, t.starts_plain(self.rho, convex, False))
         candidate = state.contest.candidates[chosen]
         if is_plain(candidate) and not state.memory.pairs:
             candidate = state.contest.candidates[0]

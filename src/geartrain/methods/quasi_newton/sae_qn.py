@@ -145,7 +145,8 @@ class SAEQN:
         norm, at = problem.geometry.norm, terms.both(x0)
         size = norm(at.grad)
         rho = math.inf if self.rho is None else self.rho
-        scale = max(1.0, size) if t.starts_plain(rho, convex) else _curvature_of_g(terms, at, size)
+        plain = t.starts_plain(rho, convex, terms.exact)
+        scale = max(1.0, size) if plain else _curvature_of_g(terms, at, size)
         return SAEQNState(
             k=0,
             at=at,
@@ -154,7 +155,7 @@ class SAEQN:
             memory=Memory(),
             lam=(t.first_lam if convex else t.first_lam_other) * scale,
             scale=scale,
-            contest=Contest.between(t.candidates(rho, convex)),
+            contest=Contest.between(t.candidates(rho, convex, terms.exact)),
             certificate=Certificate(x0, np.zeros_like(x0)),
             guard=Guard(convex, 1e-6 * size / max(norm(x0), 1.0)),
             doubt=Doubt(size),
@@ -206,9 +207,9 @@ class SAEQN:
             return replace(state, radius=0.1 * length, tries=state.tries + 1)
         # 4. and 5.
         step = Step.between(p, new, geometry)
-        state = learning.without_convexity(state, step, t, geometry)
+        state = learning.without_convexity(state, step, t, terms)
         if trial.candidate in state.contest.candidates:
-            state = learning.judged(state, step, shelf, trial, t, geometry)
+            state = learning.judged(state, step, shelf, trial, t, terms)
         expected = _expected(step, trial, geometry)
         ratio = step.f.change / expected if expected < 0.0 else -1.0
         if step.is_descent(t.armijo, t.rounding):
@@ -230,7 +231,7 @@ class SAEQN:
         geometry, t, p, contest = terms.geometry, self.tuning, state.at, state.contest
         norm, candidates, rho = geometry.norm, contest.candidates, state.rho
         # 1.
-        start_plain = t.starts_plain(rho, state.convex)
+        start_plain = t.starts_plain(rho, state.convex, terms.exact)
         chosen = candidates[contest.favourite(rho, t, start_plain)]
         if is_plain(chosen) and not (state.pairs or start_plain):
             chosen = candidates[0]

@@ -153,7 +153,7 @@ class Proposer:
         """Minimise phi until `enough`, with at most so many calls of g."""
         if self.inner is not None:
             return self._by_method(self.inner, B, mu, enough)
-        if quadratic.is_solvable(self.terms.problem.g):
+        if self.terms.exact:
             return self._by_factor(B, mu, enough, most)
         return self._by_lbfgs(B, mu, enough, most)
 
