@@ -21,6 +21,8 @@ from geartrain.problem import MissingConstant, Sum
 
 # Methods by name that take any number of terms. The last two treat all of them as one.
 _NAMES = ("auto", "afb", "fgm", "lbfgs")
+# Methods whose proofs rest on a test of the exact gradient at the new point.
+_TESTED = ("sae", "rsae", "scsae", "gmco", "aeg")
 # Terms are alike in price up to this ratio; where no constants are known, they are merged.
 _ALIKE = 3.0
 # Pairs of L-BFGS on the sum.
@@ -204,7 +206,13 @@ def _checked(train: Train, problem: Sum) -> Train:
 
 def _refused(name: str, problem: Sum) -> str:
     names = [oracle.name for oracle in problem.oracles]
+    why = ""
+    if name.strip("'").replace("-", "").lower() in _TESTED:
+        why = (
+            f" (its test needs the exact gradient of {' + '.join(names[1:])}, which the levels "
+            "below know only after one more call of each of their terms; the rule of AFB does not)"
+        )
     return (
-        f"{name} has no form for more than two terms; choose one of {', '.join(_NAMES)}, or add "
-        f"up the terms, minimize({' + '.join(names[:-1])}, g)"
+        f"{name} has no form for more than two terms{why}; choose one of {', '.join(_NAMES)}, or "
+        f"add up the terms, minimize({' + '.join(names[:-1])}, g)"
     )
