@@ -107,7 +107,8 @@ seen_coarse = coarse(truth) + 0.005 * rng.standard_normal(n // 4)
 F, C = fine(np.eye(n)), coarse(np.eye(n))
 D = np.diff(np.eye(n), axis=0)
 mu = 1e-3
-weights = {"fine": 1.0 / np.linalg.norm(F, 2) ** 2, "coarse": 40.0 / np.linalg.norm(C, 2) ** 2}
+L_fine, L_coarse = (float(np.linalg.norm(A, 2)) ** 2 for A in (F, C))
+weights = {"fine": 1.0 / L_fine, "coarse": 40.0 / L_coarse}
 
 
 def misfit(simulate: Any, adjoint: Any, seen: Array, weight: float) -> gt.Term:
@@ -129,7 +130,8 @@ g = gt.Quadratic(400.0 * D.T @ D + mu * np.eye(n))
 # Prices: points times steps of one gradient.
 work = {"fine": 2 * n * fine_steps, "coarse": 2 * n // 4 * coarse_steps, "g": n}
 prices = {f"{name}.grad": amount / work["g"] for name, amount in work.items()}
-print("L     ", {name: round(float(term.L), 2) for name, term in {**h, "g": g}.items()})
+terms: dict[str, Any] = {**h, "g": g}
+print("L     ", {name: round(float(term.L), 2) for name, term in terms.items()})
 print("prices", {key: round(price, 1) for key, price in prices.items()})
 
 # %%
@@ -144,7 +146,7 @@ names = ("fine", "coarse", "g")
 
 def f(u: Array) -> float:
     """The sum of the three terms."""
-    return sum(term.value_and_grad(u)[0] for term in (*h.values(), g))
+    return sum(term.value_and_grad(u)[0] for term in terms.values())
 
 
 f_star, f_0 = f(u_star), f(np.zeros(n))
