@@ -6,7 +6,9 @@ from pathlib import Path
 from geartrain import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
+import benchmark_pages
 import citations
+import mathematics
 import method_pages
 import paper_table
 import question_table
@@ -58,6 +60,7 @@ html_theme_options = {
 }
 html_static_path = ["static"]
 html_css_files = ["pages.css"]
+html_js_files = ["sort.js"]
 html_sidebars = {page: [] for page in ("index", "benchmarks")}  # nothing to navigate there
 
 
@@ -66,6 +69,7 @@ def _write_generated(app):
     source = Path(app.srcdir)
     method_pages.write(source / "methods")
     question_table.write(source / "generated")
+    benchmark_pages.write(source / "benchmarks", source / "generated" / "benchmarks")
     paper_table.write(source / "generated" / "paper.txt")
 
 
@@ -73,3 +77,4 @@ def setup(app):
     """Connect what writes pages and what rewrites citations."""
     app.connect("builder-inited", _write_generated)
     app.connect("autodoc-process-docstring", citations.process, priority=400)  # before numpydoc
+    app.connect("autodoc-process-docstring", mathematics.process, priority=390)

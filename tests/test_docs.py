@@ -40,7 +40,9 @@ def load(name):
     return module
 
 
-method_pages, check_links, citations = map(load, ("method_pages", "check_links", "citations"))
+method_pages, check_links, citations, benchmark_pages = map(
+    load, ("method_pages", "check_links", "citations", "benchmark_pages")
+)
 readme_example = load("readme_example")
 BY_PAGE = method_pages.pages()
 
@@ -117,7 +119,8 @@ def test_every_method_has_a_page_with_box_guarantee_calls_and_reference(name):
 def test_the_pages_are_those_of_the_registry():
     assert set(BY_PAGE) == {*METHODS, *(f"inner-{name}" for name in INNER)}
     assert set(method_pages.OUTER) < set(METHODS)
-    assert method_pages.made_by("lbfgs") == [gt.ScipyLBFGS, gt.methods.LBFGSWhole]
+    made = [gt.ScipyLBFGS, gt.methods.LBFGSWhole, gt.methods.CompositeQN]
+    assert method_pages.made_by("lbfgs") == made
     readme = (ROOT / "README.md").read_text()
     for name in {*METHODS, *INNER}:
         assert f"`{name}`" in readme, f"no row for {name}"
@@ -169,11 +172,29 @@ def test_broken_links_are_found(tmp_path):
 
 def test_tables_of_the_benchmarks_are_there():
     page = (ROOT / "docs" / "benchmarks.md").read_text()
-    named = re.findall(r"benchmarks/(\w+)\.txt", page)
-    assert len(named) == 5
+    named = re.findall(r"<benchmarks/(\w+)\.txt>", page)
+    assert len(named) == 6 and "goal" not in page
     for name in named:
         text = (ROOT / "docs" / "benchmarks" / f"{name}.txt").read_text()
         assert text.startswith("$ ") and len(text.splitlines()) > 5
+
+
+def test_the_page_of_the_benchmarks_shows_what_was_printed(tmp_path):
+    folder = ROOT / "docs" / "benchmarks"
+    benchmark_pages.write(folder, tmp_path)
+    for name, (file, parse, _) in benchmark_pages.TABLES.items():
+        text = (folder / f"{file}.txt").read_text()
+        head, rows = parse(text)
+        assert len(rows) >= 7 and all(len(row) == len(head) for row in rows), name
+        words = text.split()
+        assert all(word in words for row in rows for cell in row for word in cell.split()), name
+        page = (tmp_path / f"{name}.html").read_text()
+        assert page.count("<tr>") == len(rows) + 1 and 'class="table sortable"' in page
+        assert "goal" not in text
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    for picture in re.findall(r"\]\(generated/benchmarks/(\w+\.png)\)", page):
+        assert (tmp_path / picture).stat().st_size > 10_000
+    assert page.count("**Where we lose.**") == page.count("![") == 5
 
 
 def test_citations_are_names_and_years():

@@ -14,7 +14,7 @@ from geartrain.lab.frontier import report as frontier_report
 from geartrain.lab.frontier import rivals
 from geartrain.lab.frontier.measure import CALLS, Measured, trace
 from geartrain.lab.frontier.rivals import FIRST, LEFT_OUT, OTHERS, RHOS, Budget, free
-from geartrain.lab.frontier.suite import Problem
+from geartrain.lab.frontier.suite import SuiteProblem
 from geartrain.lab.problems import (
     graph_laplacian,
     kernel_svm_minimum,
@@ -24,11 +24,11 @@ from geartrain.lab.problems import (
 )
 from geartrain.methods.registry import INNER, METHODS
 
-GRID = Problem("grid", lambda: graph_laplacian(side=6, rows=20))
-SHARDS = Problem(
+GRID = SuiteProblem("grid", lambda: graph_laplacian(side=6, rows=20))
+SHARDS = SuiteProblem(
     "shards", lambda: random_shards(m=120, n=6, shards=4), constants=similarity_constants
 )
-SVM = Problem("svm", lambda: random_kernel_svm(m=30), f_star=kernel_svm_minimum)
+SVM = SuiteProblem("svm", lambda: random_kernel_svm(m=30), f_star=kernel_svm_minimum)
 BY_NAME = {r.name: r for r in (*FIRST, *OTHERS)}
 
 
@@ -77,7 +77,7 @@ def test_reasons(measured):
 
 def test_a_missing_constant_is_a_reason():
     h, g = gt.Quadratic(np.diag([1.0, 0.0]), np.array([1.0, 0.0])), gt.Quadratic(np.zeros((2, 2)))
-    m = Measured(Problem("flat", lambda: (h, g)))
+    m = Measured(SuiteProblem("flat", lambda: (h, g)))
     m.add(BY_NAME["aeg"], 1.0)
     assert [row["method"] for row in m.left_out] == ["aeg"]
     assert "AEG needs mu > 0" in m.left_out[0]["reason"] and not m.rows
@@ -91,7 +91,7 @@ def test_a_missing_constant_is_a_reason():
         (SHARDS, "sc-sae(katyusha)", "g.component"),
         (SHARDS, "katyusha", "g.component"),
         (SVM, "afb(varag)", "g.component"),
-        (GRID, "sae-qn", "g.grad"),
+        (GRID, "sae-qn", "g.prox"),
     ],
 )
 def test_bill_from_the_ledger(measured, problem, name, kind):
@@ -105,7 +105,7 @@ def test_bill_from_the_ledger(measured, problem, name, kind):
         calls = gt.minimize(h, g, np.zeros(h.n), method=method, stop=goal, **constants).calls
         assert calls[kind] > 0
         N_h = calls["h.grad"] + calls["h.coord"] / h.n
-        N_g = calls["g.grad"] + calls["g.coord"] / h.n
+        N_g = calls["g.grad"] + calls["g.prox"] + calls["g.coord"] / h.n
         N_g += calls["g.component"] / (getattr(g, "n_components", None) or 1)
         rows = [r for r in m.rows if (r["method"], r["target"]) == (name, target)]
         assert [r["rho"] for r in rows] == list(RHOS)
@@ -115,7 +115,7 @@ def test_bill_from_the_ledger(measured, problem, name, kind):
             assert row["bill"] == N_h * row["rho"] + N_g
 
 
-PRICED = ("grad", "coord", "component", "product")
+PRICED = ("grad", "coord", "component", "product", "prox")
 
 
 def test_only_what_has_a_price_is_asked(measured):
@@ -235,7 +235,7 @@ def table():
             made("q", "sae-qn", rho, 8.0, 2.0),
             made("q", "auto", rho, math.inf if late else 8.8, 2.0, "bill" if late else ""),
         ]
-    return rows, [Problem("p", graph_laplacian), Problem("q", graph_laplacian)]
+    return rows, [SuiteProblem("p", graph_laplacian), SuiteProblem("q", graph_laplacian)]
 
 
 def test_summary_is_over_all_methods(table):

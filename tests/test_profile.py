@@ -15,7 +15,7 @@ import geartrain as gt
 from geartrain.lab.profile import arithmetic, solvers
 from geartrain.lab.profile import measure as profile_measure
 from geartrain.lab.profile import report as profile_report
-from geartrain.lab.profile.families import FAMILIES, LARGEST, Problem, problem, problems, seed
+from geartrain.lab.profile.families import FAMILIES, LARGEST, RandomProblem, problem, problems, seed
 
 ONE_ROUND = len(FAMILIES)
 
@@ -111,10 +111,10 @@ def test_the_report_is_used_by_the_profile_alone():
 # The measure ------------------------------------------------------------------------------
 
 
-def small(h=None, g=None, x0=None, name="small") -> Problem:
+def small(h=None, g=None, x0=None, name="small") -> RandomProblem:
     h = gt.Quadratic(np.diag([1.0, 2.0]), [1.0, 1.0]) if h is None else h
     g = gt.Quadratic(np.diag([30.0, 0.1])) if g is None else g
-    return Problem(name, "family", h, g, np.array([3.0, -2.0]) if x0 is None else x0)
+    return RandomProblem(name, "family", h, g, np.array([3.0, -2.0]) if x0 is None else x0)
 
 
 class Counting:
@@ -247,7 +247,8 @@ def planted():
 
 
 def test_the_best_memory_is_chosen_problem_by_problem(planted):
-    assert list(profile_report.Table(planted).competitors()["L-BFGS, best memory"]) == [10.0, 30.0]
+    rivals = profile_report.Outcomes(planted).competitors()
+    assert list(rivals["L-BFGS, best memory"]) == [10.0, 30.0]
 
 
 def test_unsolved_problems_and_climbs_are_named(planted, capsys):

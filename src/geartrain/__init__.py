@@ -1,17 +1,19 @@
 """Minimise h + g, two convex terms at different prices, asking each as rarely as possible.
 
-Terms, `minimize` and `resume` are here; everything else is in the modules: `methods`, `inner`,
-`stop`, `geometry`, `theory`, `callbacks`, `estimators`, `distributed` and `datasets`.
+Terms, `minimize`, `resume` and `compare` are here; everything else is in the modules: `methods`,
+`inner`, `stop`, `geometry`, `theory`, `callbacks`, `estimators`, `distributed` and `datasets`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
+from geartrain.comparison import Comparison, compare
 from geartrain.core import stopping as stop
 from geartrain.minimize import minimize, resume
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
-from geartrain.oracles.adapters import from_jax, from_torch
+from geartrain.oracles.adapters import from_jax, from_pyproximal, from_torch
+from geartrain.oracles.nonsmooth import L1, Ball, Box, GroupL1, NonNegative, Simplex
 
 if TYPE_CHECKING:
     from geartrain import callbacks, datasets, distributed, estimators, geometry, methods, theory
@@ -21,19 +23,28 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "L1",
     "SAE",
+    "Ball",
+    "Box",
+    "Comparison",
+    "GroupL1",
     "Katyusha",
     "LinearModel",
     "LogSumExp",
+    "NonNegative",
     "Quadratic",
     "ScipyLBFGS",
+    "Simplex",
     "Term",
     "callbacks",
     "check_term",
+    "compare",
     "datasets",
     "distributed",
     "estimators",
     "from_jax",
+    "from_pyproximal",
     "from_torch",
     "geometry",
     "inner",

@@ -10,27 +10,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geartrain.callbacks.progress import Progress
+from geartrain.callbacks.verbosity import Narrator
 from geartrain.core.calling_back import Callback
 from geartrain.core.checkpoint import Checkpoint, CheckpointError, Saved, Saver, read
 from geartrain.core.contracts import AnyMethod, InnerMethod
 from geartrain.core.driver import Run
 from geartrain.core.fingerprint import differences, fingerprint
+from geartrain.core.form import Form
 from geartrain.core.interrupts import Interrupts
+from geartrain.core.recording import as_record
 from geartrain.core.run_state import RunState
-from geartrain.core.stopping import Gradient, Rule
+from geartrain.core.stopping import Rule, Tolerance
 from geartrain.core.witness import changed, listen
 from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
-from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.oracles.protocols import Vector, answers
-from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector, as_whole
-from geartrain.problem import Constant, Sum
+from geartrain.oracles.protocols import Vector
+from geartrain.oracles.splitting import split
+from geartrain.oracles.validation import as_positive, as_vector, as_whole
+from geartrain.problem import Sum
+from geartrain.terms import Smoothness, Terms, check_same_terms, plain
 
 if TYPE_CHECKING:
     from geartrain.core.result import Result
 
 DEFAULT_MAX_ITER = 100_000
-# The smoothness constant in use for a linear term, over that of the other term.
-_LINEAR = 1e-3
 
 
 def minimize(
@@ -43,7 +45,7 @@ def minimize(
     stop: Rule | None = None,
     tol: float = 1e-6,
     max_iter: int | None = None,
-    L_h: float | None = None,
+    L_h: Smoothness = None,
     L_g: float | None = None,
     mu: float | None = None,
     prices: Mapping[str, float] | None = None,
@@ -51,6 +53,8 @@ def minimize(
     seed: int = 0,
     callback: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
+    verbose: int = 0,
+    record: str | Sequence[str] | None = None,
     state: RunState | None = None,
     checkpoint: Any = None,
 ) -> Result:
@@ -61,8 +65,15 @@ def minimize(
     h, g : terms
         `geartrain.Quadratic`, `geartrain.LinearModel`, `geartrain.LogSumExp`, `geartrain.Term`,
         sums of these, or any object that answers in their way. h is the one to be asked rarely.
-    x0 : array (n,), optional
-        Starting point; zero if not given.
+        h may be a list of terms, which are then called h1, h2, ..., or a dict that gives them
+        names, such as ``{"simulator": h1, "cluster": h2}``; f is the sum of all of them. g may have
+        one non-smooth term such as `geartrain.L1` or `geartrain.Box`, added to it or alone: its
+        proximal steps are counted as ``g.prox``, and gradients of f are subgradients of least norm.
+    x0 : array, optional
+        Starting point; zero if not given. It may have any shape, e.g. that of an image: functions
+        of yours get x in that shape, and ``res.x`` has it, too. A point in single precision is
+        kept in single precision if all terms are made of functions of yours. A point where a
+        non-smooth term is infinite is replaced by its proximal step, and a note says so.
     method : str or method
         "auto" (see `geartrain.planner`), a name of ``geartrain.methods.registry.METHODS``, or an
         object such as ``gt.SAE(sigma=0.5)``.
@@ -71,11 +82,14 @@ def minimize(
     stop : rule, optional
         From `geartrain.stop`; replaces `tol`.
     tol : float
-        Stop at ``|grad f(x)| <= tol |grad f(x0)|``.
+        Stop at ``|grad f(x)| <= tol |grad f(x0)|``. If x0 is close to a solution, so that the
+        gradients of h and g nearly cancel there, the smaller one of their norms takes the place of
+        ``|grad f(x0)|``; see `geartrain.stop.Tolerance`.
     max_iter : int, optional
         Limit of outer iterations.
     L_h, L_g, mu : float, optional
         Smoothness of the terms and strong convexity of their sum, where the terms do not know.
+        For several terms L_h is a list with one number (or None) per term, or a dict by name.
     prices : dict, optional
         What a gradient costs, e.g. ``{"h.grad": 100.0, "g.grad": 1.0}``, for method "auto"; if not
         given, the seconds that are measured.
@@ -89,7 +103,13 @@ def minimize(
         ``callback(x)``, or ``callback(intermediate_result)`` by that name; a true answer or
         StopIteration ends the run.
     progress : bool
-        Show a line on stderr.
+        Show a progress bar: a line on stderr, or a bar in a notebook.
+    verbose : int
+        0 prints nothing, 1 prints a line at the beginning and a summary at the end, 2 prints a line
+        per outer iteration as well. The same lines go to the logger ``"geartrain"``.
+    record : "f", "grad_norm" or both, optional
+        Columns of the history that are evaluated wherever the run does not know them. The
+        evaluations are not counted; a note of ``res.history.notes`` says how many there were.
     state : optional
         ``res.state`` of an earlier run, to go on from there; its seed is kept.
     checkpoint : path or `geartrain.callbacks.Checkpoint`, optional
@@ -113,14 +133,20 @@ def minimize(
     """
     with Interrupts() as interrupts:  # Ctrl-C gives a result, whenever it is pressed
         space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
-        terms = _terms(h, g)
+        terms = Terms.of(h, g)
         x_start = space.enter(_starting_point(x0, terms, state, space))
-        problem = _problem(terms, space, x_start.size, L_h, L_g, mu)
+        form = Form.of(x0, *terms.named.values()) if state is None else state.form
+        problem = _formed(terms, form).problem(space, x_start.size, L_h, L_g, mu)
         problem = replace(problem, seed=as_whole(seed, "seed") if state is None else state.seed)
+        x_start, moved = _into_domain(x_start, problem)
         chosen, plan = _method(method, inner, prices, problem, state)
-        rule = Gradient(rel=as_positive(tol, "tol")) if stop is None else _rule(stop)
+        rule = Tolerance(rel=as_positive(tol, "tol")) if stop is None else _rule(stop)
         most = _iterations(max_iter, state)
         callbacks, place = _callbacks(callback, progress, checkpoint, rule)
+        narrator = Narrator(as_whole(verbose, "verbose"))
+        if narrator.listens:
+            callbacks.append(narrator)
+        narrator.begin(x_start.size, method if isinstance(method, str) else type(method).__name__)
         saver = None
         if place is not None:
             given = {"L_h": L_h, "L_g": L_g, "mu": mu}
@@ -135,8 +161,14 @@ def minimize(
             resume=state,
             checkpoint=saver,
             interrupts=interrupts,
+            record=as_record(record),
+            form=form,
         )
-        return run.go(x_start)
+        if moved:
+            run.history.notes.append((0, moved))
+        result = run.go(x_start)
+        narrator.end(result)
+        return result
 
 
 def resume(
@@ -199,10 +231,10 @@ def resume(
     >>> part.success, whole.success, whole.nit > 3
     (False, True, True)
     """
-    import_module("geartrain.methods.registry")  # the classes that a checkpoint may hold
+    import_module("geartrain.gearing")  # the classes that a checkpoint may hold
     saved = read(path)
     space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
-    _check_same_problem(path, saved, _terms(h, g), space, check)
+    _check_same_problem(path, saved, Terms.of(h, g), space, check)
     if saved.rule is None and stop is None and tol is None:
         raise CheckpointError(f"{path}: the stopping rule was your own; give it again as stop=")
     state = saved.run
@@ -225,26 +257,15 @@ def resume(
     )
 
 
-Terms = tuple[Any, Any]  # h and g as the user gave them
-
-
-def _terms(h: Any, g: Any) -> Terms:
-    for name, term in (("h", h), ("g", g)):
-        if not answers(term):
-            hint = " (wrap functions as gt.Term(value_and_grad=...))" if callable(term) else ""
-            raise TypeError(
-                f"{name} must be a term that answers value, grad, ...; got "
-                f"{type(term).__name__}{hint}"
-            )
-    return h, g
+def _formed(terms: Terms, form: Form | None) -> Terms:
+    """The terms as functions of vectors."""
+    if form is None:
+        return terms
+    return replace(terms, named={name: form.term(term) for name, term in terms.named.items()})
 
 
 def _starting_point(x0: Any, terms: Terms, state: RunState | None, space: Geometry) -> Vector:
-    named = zip(("h", "g"), terms, strict=True)
-    sizes = {name: n for name, t in named if (n := getattr(t, "n", None)) is not None}
-    if len(set(sizes.values())) > 1:
-        raise ValueError(f"h has dimension {sizes['h']} but g has {sizes['g']}")
-    n = next(iter(sizes.values()), None)
+    n = terms.n
     if state is not None:
         if not isinstance(state, RunState):
             raise TypeError(f"state must be res.state of an earlier run, got {state!r:.60}")
@@ -253,33 +274,20 @@ def _starting_point(x0: Any, terms: Terms, state: RunState | None, space: Geomet
         x0 = space.leave(state.best.x)
     if x0 is None:
         if n is None:
-            raise ValueError("x0 is needed: neither h nor g knows its dimension")
+            who = " nor ".join(terms.named)
+            raise ValueError(f"x0 is needed: neither {who} knows its dimension")
         return np.zeros(n)
-    return as_vector(x0, "x0", n)
+    return as_vector(x0 if Form.of(x0) is None else np.ravel(x0), "x0", n)
 
 
-def _problem(
-    terms: Terms,
-    space: Geometry,
-    n: int,
-    L_h: float | None,
-    L_g: float | None,
-    mu: float | None,
-) -> Sum:
-    """f in its geometry, with counted oracles and the constants that are known."""
-    h, g = space.term(terms[0], "h"), space.term(terms[1], "g")
-    ledger = Ledger()
-    for_h, for_g = _constant("L_h", L_h, h), _constant("L_g", L_g, g)
-    problem = Sum(
-        Oracle(h, "h", ledger, n),
-        Oracle(g, "g", ledger, n),
-        _positive(for_h, for_g),
-        _positive(for_g, for_h),
-        _strong_convexity(mu, h, g),
-        geometry=space,
-    )
-    _check_constants(problem)
-    return problem
+def _into_domain(x0: Vector, problem: Sum) -> tuple[Vector, str]:
+    """x0, or its projection where psi is infinite at x0, and a note about that."""
+    psi = problem.psi
+    if psi is None or not psi.has_value or psi.value(x0) < np.inf:
+        return x0, ""
+    x = psi.prox(x0, 1.0)
+    far = problem.geometry.norm(x - x0)
+    return x, f"x0 is outside of the domain of {psi!r}: started {far:.3g} away, at prox(x0, 1)"
 
 
 def _method(
@@ -291,53 +299,21 @@ def _method(
 ) -> tuple[AnyMethod, str]:
     """The method, and the words for ``res.plan`` where the method has none of its own."""
     # Imported here, so that ``import geartrain`` is quick.
+    from geartrain.gearing import make_train
     from geartrain.methods.choice import Prices
     from geartrain.methods.registry import make_method
     from geartrain.planner import make_auto
 
     known = Prices.checked(prices, problem.ledger)
     if state is not None:
+        check_same_terms(state.calls, problem)
         return state.method, "continued"
+    if problem.expensive:
+        return make_train(method, inner, problem, known)
     if isinstance(method, str) and method == "auto":
         return make_auto(problem, inner, known), ""
     made = make_method(method, inner, problem)
     return made, f"{method!r} as asked for" if isinstance(method, str) else "given as an object"
-
-
-def _constant(name: str, given: float | None, term: Any) -> Constant:
-    if given is not None:
-        return Constant(as_positive(given, name), "given")
-    own = getattr(term, "L", None)
-    return Constant(None, "unknown") if own is None else Constant(float(own), "term")
-
-
-def _positive(L: Constant, other: Constant) -> Constant:
-    """For a linear term, whose L is 0, a number that the methods can divide by.
-
-    Every positive number is a smoothness constant of it; one far below that of the other term
-    asks for few of its gradients.
-    """
-    if L.value != 0.0:
-        return L
-    return Constant(_LINEAR * (other.value or 1.0 / _LINEAR), L.source)
-
-
-def _strong_convexity(given: float | None, h: Any, g: Any) -> Constant:
-    if given is not None:
-        return Constant(as_nonnegative(given, "mu"), "given")
-    if not getattr(h, "convex", True) or not getattr(g, "convex", True):
-        return Constant(0.0, "unknown")
-    total = sum(float(getattr(t, "mu", 0.0) or 0.0) for t in (h, g))
-    return Constant(total, "term" if total > 0.0 else "unknown")
-
-
-def _check_constants(problem: Sum) -> None:
-    L_h, L_g, mu = problem.L_h.value, problem.L_g.value, problem.mu.value
-    if mu and L_h is not None and L_g is not None and mu > (L_h + L_g) * (1 + 1e-9):
-        raise ValueError(
-            f"mu = {mu:g} exceeds L_h + L_g = {L_h + L_g:g}: no function has that; check the "
-            "constants"
-        )
 
 
 def _rule(stop: Any) -> Rule:
@@ -383,12 +359,12 @@ def _saver(
     method: AnyMethod,
     rule: Rule,
     max_iter: int,
-    given: dict[str, float | None],
+    given: dict[str, Any],
 ) -> Saver:
     space = problem.geometry
-    constants = {k: None if v is None else float(v) for k, v in given.items()}
-    heard = listen((problem.h, problem.g), terms, space, place.heard)
-    known = fingerprint(*terms, space)
+    constants = {name: plain(value) for name, value in given.items()}
+    heard = listen(problem.oracles, terms.named.values(), space, place.heard)
+    known = fingerprint(terms.named, space)
     return Saver(place, method, rule, max_iter, constants, known, heard)
 
 
@@ -396,10 +372,12 @@ def _check_same_problem(
     path: Any, saved: Saved, terms: Terms, space: Geometry, check: bool
 ) -> None:
     """Raise a `CheckpointError` unless the terms are those of the saved run."""
-    if differ := differences(saved.fingerprint, fingerprint(*terms, space)):
+    if differ := differences(saved.fingerprint, fingerprint(terms.named, space)):
         raise CheckpointError(f"{path} is a run on another problem: {differ}")
-    for name, term in zip(("h", "g"), terms, strict=True) if check else ():
-        if name in saved.heard and (how := changed(space.term(term, name), saved.heard[name])):
+    named = _formed(terms, saved.run.form).named
+    for name, term in named.items() if check else ():
+        smooth = space.term(split(term)[0], name)
+        if name in saved.heard and (how := changed(smooth, saved.heard[name])):
             raise CheckpointError(
                 f"{path} is a run on another problem: {name} = {term!r} does not answer as before, "
                 f"{how}; check=False goes on all the same"

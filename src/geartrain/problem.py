@@ -1,28 +1,29 @@
-r"""The problem f = h + g, and the two functions that the loops make out of it.
+r"""The problem f = h + g + psi, and the two functions that the loops make out of it.
 
 =============================  =====================================================
-`Sum`                          f(x) = h(x) + g(x), problem (1) of the paper
+`Sum`                          f(x) = h(x) + g(x), problem (1) of the paper; plus psi(x) where g has
+                               a non-smooth part
 `Envelope`                     F_{L,x}(y) = f(y) + L/2 \|y - x\|^2, what the middle loop minimises
 `Model`                        phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v), problem (2), what the
-                               inner methods minimise
+                               inner methods minimise; plus psi(v)
 =============================  =====================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from geartrain.geometry import EUCLIDEAN, Geometry
 from geartrain.geometry import norm as norm
-from geartrain.oracles.algebra import Combination
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Asked, Vector
+from geartrain.oracles.splitting import Psi
+from geartrain.oracles.together import Together, leaves
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -48,26 +49,67 @@ class Constant:
         return self.value
 
 
+def total(constants: Iterable[Constant]) -> Constant:
+    """The smoothness of a sum: the sum of the constants, if all are known."""
+    listed = list(constants)
+    values = [L.value for L in listed if L.value is not None]
+    if len(values) < len(listed):
+        return Constant(None, "unknown")
+    return Constant(float(sum(values)), " and ".join(dict.fromkeys(L.source for L in listed)))
+
+
+class Summand(NamedTuple):
+    """A term of f, counted, and its smoothness."""
+
+    oracle: Any  # an Oracle, or several of them together
+    L: Constant
+
+    @staticmethod
+    def of(summands: Sequence[Summand]) -> Summand:
+        """Several terms as one, which is asked together and counted apart; one term is itself."""
+        if len(summands) == 1:
+            return summands[0]
+        return Summand(Together(tuple(s.oracle for s in summands)), total(s.L for s in summands))
+
+
 # Paper: equation (1)
 @dataclass(frozen=True)
 class Sum:
-    """f = h + g with counted oracles and the constants in use.
+    """f = h + g, or h + g + psi, with counted oracles and the constants in use.
 
-    `h` and `g` are counted; `monitor` looks at f without being counted.
+    `h`, `g` and `psi` are counted; `monitor` looks at f without being counted. Where f has more
+    than two terms, h is the sum of all but the last, and `expensive` are its summands.
     """
 
-    h: Oracle
-    g: Oracle
+    h: Any  # an Oracle, or several of them together
+    g: Any
     L_h: Constant
     L_g: Constant
     mu: Constant  # strong convexity of the sum
     seed: int = 0
     geometry: Geometry = EUCLIDEAN  # of inner products, norms and gradients
+    expensive: tuple[Summand, ...] = ()  # the summands of h, where it has more than one
+    psi: Psi | None = None  # the non-smooth part of g, which `g` is without
 
     @property
     def n(self) -> int:
         """Dimension."""
         return self.h.n
+
+    @property
+    def oracles(self) -> tuple[Oracle, ...]:
+        """One oracle per term."""
+        return (*leaves(self.h), *leaves(self.g))
+
+    @property
+    def summands(self) -> tuple[Summand, ...]:
+        """The terms with their constants; g is the last."""
+        return (*(self.expensive or (Summand(self.h, self.L_h),)), Summand(self.g, self.L_g))
+
+    @property
+    def constants(self) -> dict[str, Constant]:
+        """By name: the smoothness of every term, and mu."""
+        return {**{f"L_{s.oracle.name}": s.L for s in self.summands}, "mu": self.mu}
 
     @property
     def ledger(self) -> Ledger:
@@ -90,8 +132,19 @@ class Sum:
         return bool(getattr(self.h.term, "convex", True))
 
     def grad(self, x: Vector) -> Vector:
-        """Gradient of f: one call of each term."""
+        """Gradient of h + g: one call of each term."""
         return self.h.grad(x) + self.g.grad(x)
+
+    def grad_psi(self, x: Vector, grad: Vector, w: Vector | None = None) -> Vector | None:
+        """The element of dpsi(x) for which its sum with `grad` is shortest; None without psi.
+
+        `w` is a known element of dpsi(x), which is the answer for a psi without residuals.
+        """
+        return None if self.psi is None else self.psi.residual(x, grad, w) - grad
+
+    def subgradient(self, x: Vector, grad: Vector, w: Vector | None = None) -> Vector:
+        """The shortest known subgradient of f at x, where the gradient of h + g is `grad`."""
+        return grad if self.psi is None else self.psi.residual(x, grad, w)
 
     @cached_property
     def whole(self) -> Whole:
@@ -104,57 +157,26 @@ class Sum:
         h, g = Asked(self.h.term), Asked(self.g.term)
         if not (hasattr(h, "value") and hasattr(g, "value")):
             return None
-        return lambda x: float(h.value(x)) + float(g.value(x))
+        psi = self.psi
+        if psi is None:
+            return lambda x: float(h.value(x)) + float(g.value(x))
+        if not psi.has_value:
+            return None
+        return lambda x: float(h.value(x)) + float(g.value(x)) + psi.value(x)
 
 
-# Paper: equation (5)
-# Questions whose answer for a sum is the sum of the answers.
-_ADDITIVE = ("value", "grad", "value_and_grad", "component", "coord", "products", "second_order")
-
-
-class Whole:
+class Whole(Together):
     """f = h + g as one oracle, for inner methods that minimise f itself.
 
     A question is asked of both terms and counted for both.
     """
 
-    name = "f"
-
     def __init__(self, problem: Sum) -> None:
-        h, g = problem.h, problem.g
-        self.problem, self.n, self.ledger = problem, problem.n, problem.ledger
-        self.counted_as = (h.name, g.name)
-        self.term = Combination([(1.0, h.term), (1.0, g.term)])
-        self.kept: dict[str, Any] = {}  # see `geartrain.oracles.ledger.Oracle`
-        for question in _ADDITIVE:
-            summands_agree = question != "component" or self.term.n_components is not None
-            if hasattr(h, question) and hasattr(g, question) and summands_agree:
-                setattr(self, question, self._both(getattr(h, question), getattr(g, question)))
-
-    @staticmethod
-    def _both(h: Callable[..., Any], g: Callable[..., Any]) -> Callable[..., Any]:
-        def ask(*args: Any) -> Any:
-            left, right = h(*args), g(*args)
-            return tuple(map(add, left, right)) if isinstance(left, tuple) else left + right
-
-        return ask
-
-    def bulk(self, kind: str, kernel: Callable[..., Any], *args: Any) -> Any:
-        """Run a compiled loop that asks both terms together; its time is booked under h."""
-        asked = np.zeros(1, dtype=np.int64)
-
-        def both(tally: Any) -> Any:
-            try:
-                return kernel(asked, *args)
-            finally:
-                tally[0] += asked[0]
-
-        try:
-            return self.problem.h.bulk(kind, both)
-        finally:
-            self.ledger.add(f"{self.problem.g.name}.{kind}", int(asked[0]), 0.0)
+        super().__init__((problem.h, problem.g))
+        self.problem, self.name = problem, "f"
 
 
+# Paper: equation (5)
 @dataclass(frozen=True)
 class Envelope:
     """F_{L,x}(y) = f(y) + L/2 |y - x|^2."""
@@ -172,7 +194,7 @@ class Envelope:
 # Paper: equation (2)
 @dataclass(frozen=True)
 class Model:
-    """phi(v) = <beta, v> + alpha/2 |v|^2 + g(v) with alpha > 0."""
+    """phi(v) = <beta, v> + alpha/2 |v|^2 + g(v), or with psi(v) added; alpha > 0."""
 
     g: Any  # an Oracle, or what answers like one
     beta: Vector
@@ -181,6 +203,8 @@ class Model:
     mu_g: float = 0.0
     key: tuple[int, ...] = (0,)  # seeds the randomised inner methods
     geometry: Geometry = EUCLIDEAN
+    accept: Any = None  # the rule that ends the run, for inner methods with a loop of their own
+    psi: Psi | None = None
 
     @property
     def n(self) -> int:
@@ -188,7 +212,7 @@ class Model:
         return self.beta.size
 
     def grad(self, v: Vector, grad_g: Vector) -> Vector:
-        """Gradient of phi at v, where that of g is known."""
+        """Gradient of phi, without psi, at v, where that of g is known."""
         return self.beta + self.alpha * v + grad_g
 
     def quadratic(self, s: Vector) -> Vector:

@@ -107,7 +107,8 @@ def test_terms(make, error, message):
     ("arguments", "error", "message"),
     [
         ({"x0": [1.0, 2.0]}, ValueError, "x0 must have length 3, got 2"),
-        ({"x0": np.ones((3, 1))}, ValueError, r"x0 must be one-dimensional, got shape \(3, 1\)"),
+        ({"x0": np.ones((4, 1))}, ValueError, "x0 must have length 3, got 4"),
+        ({"x0": 1.0}, ValueError, r"x0 must be one-dimensional, got shape \(\)"),
         ({"x0": 1j * np.ones(3)}, TypeError, "x0 must be real, got complex numbers"),
         ({"x0": ["a", "b", "c"]}, TypeError, r"x0 must be a vector of real numbers, got \['a'"),
         ({"x0": [1.0, np.nan, 0.0]}, ValueError, "x0 contains NaN or infinity"),

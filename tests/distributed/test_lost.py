@@ -13,7 +13,7 @@ import pytest
 
 import geartrain as gt
 from geartrain.distributed import rounds
-from geartrain.distributed.shards import Group, Reading
+from geartrain.distributed.shards import Reading, ShardGroup
 from geartrain.distributed.workers import Answer, add
 from geartrain.oracles.losses import make_loss
 from shards import N, loaders, make_rows, whole
@@ -106,7 +106,7 @@ def never_end(begun):
         while True:
             time.sleep(0.01)
 
-    Group.sums = sums
+    ShardGroup.sums = sums
 
 
 def test_a_worker_killed_inside_a_round(four, tmp_path):
@@ -148,7 +148,7 @@ def test_a_tree_of_workers(monkeypatch):
     """With fan-out 2 the groups 2 and 3 are asked through 0; an end is lost, then the root."""
     monkeypatch.setattr(rounds, "FAN_OUT", 2)
     how = Reading(make_loss("logistic"), False, N, "y", None)
-    value, gradient = Group(how, loaders()[1:]).sums(X)
+    value, gradient = ShardGroup(how, loaders()[1:]).sums(X)
     with threads(4) as (cluster, client):
         h, _ = gt.distributed.similarity(client, loaders())
         top = [h._rounds._node(i) for i in range(2)]

@@ -240,8 +240,65 @@ def test_logistic_regression(client):
     frame = dd.from_pandas(pd.DataFrame(A).assign(y=1 * (y == "yes"), w=weights), npartitions=3)
     again = clone(ours).fit(frame[list(range(N))], frame["y"], frame["w"])
     np.testing.assert_allclose(again.coef_, theirs.coef_, atol=1e-6)
-    with pytest.raises(ValueError, match="two classes"):
+    with pytest.raises(ValueError, match="at least two classes, got 1"):
         ours.fit(arrays[0], da.zeros(y.size, chunks=50))
+    with pytest.raises(TypeError, match="y must be a Dask array or dataframe as X is"):
+        ours.fit(arrays[0], y)
+
+
+def test_softmax_model_agrees_with_itself():
+    from geartrain.distributed.softmax import Softmax, SoftmaxModel
+
+    rng = np.random.default_rng(0)
+    A, y = rng.standard_normal((40, 5)), rng.integers(0, 3, 40)
+    weights = rng.random(40)
+    for intercept in (False, True):
+        for data in (A, sparse.csr_array(A)):
+            term = SoftmaxModel(data, y, Softmax(3), 0.1, intercept, weights)
+            x = rng.standard_normal(term.n)
+            assert gt.check_term(term, x, calls=400).ok, str(gt.check_term(term, x, calls=400))
+    W = x.reshape(3, 6)
+    Z = A @ W[:, :5].T + W[:, 5]
+    losses = np.log(np.exp(Z).sum(axis=1)) - Z[np.arange(40), y]
+    expected = weights @ losses / weights.sum() + 0.05 * (W[:, :5] ** 2).sum()
+    assert term.value(x) == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(ValueError, match="numbers of classes from 0 to 2"):
+        SoftmaxModel(A, y + 1, Softmax(3))
+
+
+@pytest.mark.parametrize("method", ["similar-newton", "sae-qn"])
+def test_logistic_regression_of_several_classes_and_local_data(client, method):
+    import dask.array as da
+    from sklearn.datasets import load_iris
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    X, numbers = load_iris(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    y = np.array(["setosa", "versicolor", "virginica"])[numbers]
+    weights = np.linspace(0.5, 1.5, y.size)
+    theirs = LogisticRegression(C=0.5, tol=1e-12, max_iter=5000).fit(X, y, weights)
+    ours = gt.distributed.LogisticRegression(client, C=0.5, tol=1e-9, method=method)
+    order = np.random.default_rng(0).permutation(y.size)
+    blocks = [da.from_array(a[order], chunks=50) for a in (X, y, weights)]
+    blocks[0] = blocks[0].rechunk((50, 4))
+    for data in ((X, y, weights), (sparse.csr_matrix(X), y, weights), blocks):
+        ours.fit(*data)
+        assert ours.result_.success
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-5)
+        np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-5)
+        np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
+        assert list(ours.predict(X)) == list(theirs.predict(X))
+    assert ours.decision_function(X).shape == (150, 3)
+
+
+def test_similar_newton_is_the_choice_for_few_coefficients(client):
+    A, y, _ = whole(weighted=True)
+    rounds = {}
+    for method in ("auto", "similar-newton", "sae-qn"):
+        fitted = gt.distributed.LogisticRegression(client, C=10.0, tol=1e-8, method=method)
+        rounds[method] = fitted.fit(A, y).n_rounds_
+    assert rounds["auto"] == rounds["similar-newton"] <= rounds["sae-qn"]
 
 
 def test_missing_packages_are_named(monkeypatch):

@@ -24,7 +24,7 @@ from geartrain.estimators.svm.guess import guess
 from geartrain.estimators.svm.kernel import Kernel
 from geartrain.estimators.svm.kernel_matrix import STALE, TrainingKernel
 from geartrain.estimators.svm.problem import BinaryProblem, feasible, primal_objective
-from geartrain.estimators.svm.tuning import Tuning
+from geartrain.estimators.svm.tuning import BlockTuning
 
 
 def make(m=300, n=4, C=5.0, seed=0, memory=1e9, tol=1e-3, **options):
@@ -352,7 +352,7 @@ def test_optimality_conditions_recomputed(memory):
 
 
 def test_float32_does_not_limit_the_accuracy():
-    no_newton = Tuning(polish_free=0, needed_free=0)
+    no_newton = BlockTuning(polish_free=0, needed_free=0)
     loose, _ = make(400, C=100.0, tuning=no_newton)
     tight, K = make(400, C=100.0, tol=1e-6, tuning=no_newton)
     first, second = block_smo(loose), block_smo(tight)
@@ -385,14 +385,14 @@ def test_newton_steps_help_large_problems_that_want_more_than_float32(monkeypatc
     beta, hi = solution.coefficients, np.maximum(10 * problem.y, 0)
     F = problem.y - K @ beta
     assert solution.converged and F[beta < hi].max() - F[beta > hi - 10].min() <= 1.1e-10
-    without = make(800, C=10.0, tol=1e-10, tuning=Tuning(needed_free=0))[0]
+    without = make(800, C=10.0, tol=1e-10, tuning=BlockTuning(needed_free=0))[0]
     assert not block_smo(without).converged
 
 
 def test_polish_is_exact_where_the_free_points_are_the_right_ones():
-    problem, _ = make(400, C=100.0, tuning=Tuning(polish_free=400))
+    problem, _ = make(400, C=100.0, tuning=BlockTuning(polish_free=400))
     polished = block_smo(problem)
-    other, _ = make(400, C=100.0, tuning=Tuning(polish_free=0))
+    other, _ = make(400, C=100.0, tuning=BlockTuning(polish_free=0))
     plain = block_smo(other)
     assert polished.gap < 1e-12 * objective(polished, problem) < 1e-4 * plain.gap
     assert problem.kernel.ledger.calls == other.kernel.ledger.calls
@@ -498,7 +498,7 @@ def test_guess_is_what_the_solution_of_a_sample_says():
 
 
 def test_a_guess_changes_the_way_and_not_the_answer():
-    problems = noisy(), noisy(tuning=Tuning(support_least=1.1))
+    problems = noisy(), noisy(tuning=BlockTuning(support_least=1.1))
     with_guess, plain = (block_smo(problem) for problem in problems)
     values = [objective(solution, noisy()) for solution in (with_guess, plain)]
     assert abs(values[0] - values[1]) <= with_guess.gap + plain.gap
@@ -526,9 +526,9 @@ def test_no_guess_from_a_sample_without_one_of_the_classes():
 
 
 def test_many_free_points_become_one_block():
-    problem, _ = make(1200, n=8, tuning=Tuning(block_max=64, crowded=10**9))
+    problem, _ = make(1200, n=8, tuning=BlockTuning(block_max=64, crowded=10**9))
     slow = block_smo(problem)
-    other, _ = make(1200, n=8, tuning=Tuning(block_max=64, crowded=3))
+    other, _ = make(1200, n=8, tuning=BlockTuning(block_max=64, crowded=3))
     quick = block_smo(other)
     blocks, more = (p.kernel.ledger.calls["smo.block"] for p in (other, problem))
     assert blocks < 0.2 * more and quick.converged and slow.converged

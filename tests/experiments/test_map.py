@@ -23,10 +23,10 @@ def test_the_problem_has_the_stated_constants(L_h, L_g, mu, m):
 
 
 def test_bills():
-    asked = who.Asked(h=3.0, h_partials=80.0, g=5.0)
+    asked = who.CallsAsked(h=3.0, h_partials=80.0, g=5.0)
     assert asked.bill(10.0, 1 / 40) == 10 * (3 + 2) + 5
     assert asked.bill(10.0, 1.0) == 10 * 83 + 5
-    runs = [{"FGM": who.Asked(k, 0, 1)} for k in (1.0, 2.0, 9.0)]
+    runs = [{"FGM": who.CallsAsked(k, 0, 1)} for k in (1.0, 2.0, 9.0)]
     bills = who.median_bills(runs, 10.0, 1.0)
     assert bills["FGM"] == 21.0
     assert bills["AGS"] == np.inf  # cut off
@@ -65,7 +65,7 @@ def test_measured_runs_reach_the_accuracy_and_hopeless_ones_end():
     assert {"FGM", "AGS", "SAE", "AFB", "ACD"} <= set(found) <= set(who.METHODS)
     assert found["FGM"].h == found["FGM"].g > 0
     assert found["ACD"].h_partials > 0 and found["SAE"].h_partials == 0
-    rule = who._Hopeless([who.Asked(1.0, 0.0, 1.0)], 50)
+    rule = who._Hopeless([who.CallsAsked(1.0, 0.0, 1.0)], 50)
 
     class Look:
         def __init__(self, grads):

@@ -1,4 +1,4 @@
-"""The progress line of a run."""
+"""The progress bar of a run: a line in a terminal, a bar in a notebook."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from time import perf_counter
 from typing import TYPE_CHECKING, TextIO
 
+from geartrain.callbacks.notebook import NotebookBar, in_notebook
 from geartrain.core.stopping import AnyOf, Calls, Gap, Gradient, Rule, Seconds
 
 if TYPE_CHECKING:  # SciPy's part of it takes a while
@@ -19,14 +20,14 @@ class Progress:
     """A line that tells how far a run is: bar, f or ``|grad f|``, calls of each oracle, time left.
 
     The bar is an estimate: gradients are taken to shrink as quickly as they did so far, and
-    budgets to be used up evenly.
+    budgets to be used up evenly. In a notebook the line stands beside a bar of the browser.
 
     Parameters
     ----------
     rule : rule, optional
         The stopping rule, for bar and time left.
     stream : file, optional
-        Standard error if not given.
+        Where the line is written; if not given, standard error or the output of the cell.
     every : float
         Seconds between two lines.
     """
@@ -39,6 +40,8 @@ class Progress:
         self._first_seconds = 0.0
         self._next = -math.inf
         self._line = ""
+        self._part = 0.0  # of the run that is done, by the last line
+        self._bar = NotebookBar() if stream is None and in_notebook() else None
 
     def __call__(self, intermediate_result: Intermediate) -> None:
         """Show a line, if it is time."""
@@ -49,17 +52,22 @@ class Progress:
         now = perf_counter()
         if now >= self._next:
             self._next = now + self.every
-            self._print(self._line.ljust(len(shown)))
+            if self._bar is not None:
+                self._bar.show(self._line, self._part)
+            else:
+                self._print(self._line.ljust(len(shown)))
 
     def close(self) -> None:
         """Show the last line and end it."""
-        if self._line:
+        if self._line and self._bar is not None:
+            self._bar.show(self._line, self._part, over=True)
+        elif self._line:
             self._print(self._line + "\n")
         self._line = ""
 
     def line(self, seen: Intermediate) -> str:
         """The line for what a callback sees."""
-        done = self._done(self.rule, seen)
+        done = self._part = self._done(self.rule, seen)
         calls = " ".join(f"{k} {v}" for k, v in seen.calls.items() if v)
         if math.isnan(seen.grad_norm):
             what = "" if math.isnan(seen.fun) else f"f {seen.fun:.9g}  "
@@ -68,7 +76,7 @@ class Progress:
         bar, left = "", ""
         if done > 0.0:
             full = int(_BAR * done)
-            bar = f"[{'#' * full}{'.' * (_BAR - full)}] "
+            bar = "" if self._bar else f"[{'#' * full}{'.' * (_BAR - full)}] "
             elapsed = seen.seconds - (self._first_seconds if self._by_gradient else 0.0)
             left = f", about {_duration(elapsed * (1.0 - done) / done)} left"
         return f"{bar}{seen.nit:6d}  {what}{calls}  {_duration(seen.seconds)}{left}"

@@ -72,26 +72,26 @@ def draw(rows: Sequence[dict[str, Any]], x: str = "seconds", y: str = "grad_norm
             raise KeyError(f"no column {name!r} in the log; there are {', '.join(rows[0])}")
     pairs = ((float(row[x]), float(row[y])) for row in rows)
     points = [p for p in pairs if math.isfinite(p[0]) and math.isfinite(p[1])]
+    plot = _plot(points, x, y) if points else f"{y} is not known in this run; try y='fun'"
     last = "  ".join(f"{k} {v:.6g}" for k, v in rows[-1].items() if v and not math.isnan(v))
-    if not points:
-        return f"{y} is not known in this run; try y='fun'\n{last}"
-    across = _Axis([u for u, _ in points], _WIDTH)
+    return f"{plot}\n{last}"
+
+
+def _plot(points: list[tuple[float, float]], x: str, y: str) -> str:
+    """A star per point, with the ends of both axes."""
     logarithmic = all(v > 0.0 for _, v in points)
+    across = _Axis([u for u, _ in points], _WIDTH)
     up = _Axis([math.log10(v) if logarithmic else v for _, v in points], _HEIGHT)
     grid = [[" "] * _WIDTH for _ in range(_HEIGHT)]
     for column, height in zip(across.cells(), up.cells(), strict=True):
         grid[_HEIGHT - 1 - height][column] = "*"
-    marks = {0: up.high, _HEIGHT - 1: up.low}
-    lines = []
-    for i, cells in enumerate(grid):
-        mark = ""
-        if i in marks:
-            mark = f"{10.0 ** marks[i] if logarithmic else marks[i]:.3g}"
-        lines.append(f"{mark:>10} |{''.join(cells).rstrip()}")
+    low, high = (f"{10.0**end if logarithmic else end:.3g}" for end in (up.low, up.high))
+    marks = [high, *[""] * (_HEIGHT - 2), low]
+    lines = [f"{m:>10} |{''.join(row).rstrip()}" for m, row in zip(marks, grid, strict=True)]
     left, right = f"{across.low:.4g}", f"{x} = {across.high:.4g}"
-    lines.append(f"{'':>10} +{'-' * _WIDTH}")
-    lines.append(f"{y:>10}  {left:<{_WIDTH // 2}}{right:>{_WIDTH // 2}}")
-    return "\n".join([*lines, last])
+    half = _WIDTH // 2
+    lines += [f"{'':>10} +{'-' * _WIDTH}", f"{y:>10}  {left:<{half}}{right:>{half}}"]
+    return "\n".join(lines)
 
 
 class _Axis:

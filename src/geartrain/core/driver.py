@@ -14,11 +14,14 @@ import numpy as np
 from geartrain.core.calling_back import Callback, Callbacks
 from geartrain.core.checkpoint import Saver
 from geartrain.core.contracts import AnyMethod, State, check_state
+from geartrain.core.form import Form
 from geartrain.core.history import History
 from geartrain.core.interrupts import Interrupts
 from geartrain.core.loop import drive, goes_on
 from geartrain.core.points import RunPoint
+from geartrain.core.recording import Recorder
 from geartrain.core.run_state import RunState
+from geartrain.core.start import StartGradients
 from geartrain.core.status import ROUNDING, Status
 from geartrain.core.stopping import Rule
 from geartrain.core.values import PaidValues
@@ -52,26 +55,34 @@ class Run:
         resume: RunState | None = None,
         checkpoint: Saver | None = None,
         interrupts: Interrupts | None = None,
+        record: tuple[str, ...] = (),
+        form: Form | None = None,
     ) -> None:
         self.problem, self.method, self.rule = problem, method, rule
         self._exceeded = getattr(rule, "exceeded", None)  # of rules of time and calls
         self.max_iter, self.plan = max_iter, plan
+        self.form = form
         self.checkpoint = checkpoint
         self.callbacks = Callbacks(callbacks)
         self.interrupts = Interrupts() if interrupts is None else interrupts
         self.calls = problem.ledger.calls
         self.paid = PaidValues(problem)
+        self.recorder = Recorder(problem, self.paid, record)
         self.history = History(tuple(self.calls))
         self.k = 0
         self.state: State | None = None
         self.x0: Vector | None = None
         self.best: RunPoint | None = None
         self._grad0 = self._f0 = math.nan  # |grad f| and f at x0
+        self._scale = 0.0  # see `gradient_scale`
+        self._heard: StartGradients | None = None
         self._spent = 0.0  # seconds of earlier runs and before the last pause
         self._since = math.nan  # when the clock was started, nan while it stands
         self._asked_bound = math.inf  # the bound at which the gradient was last asked for
         # Of the current state: f and |grad f| as far as known, and where the rule last looked.
         self._f = self._grad_norm = math.nan
+        self._spread = math.nan  # see RunPoint.spread
+        self._recorded = math.nan, math.nan  # the same for the history, see `Recorder`
         self._looked_at: RunPoint | None = None
         # After the last complete iteration: the state, and how many rows and notes belong to it.
         self._complete: tuple[RunState, int, int] | None = None
@@ -85,6 +96,7 @@ class Run:
         self.problem.ledger.seconds.update(old.oracle_seconds)
         self.x0, self.best = old.x0, old.best
         self._grad0, self._f0 = old.initial_grad_norm, old.initial_value
+        self._scale = old.gradient_scale
         self.paid.remember(old.best.x, old.best_values)
         self._asked_bound = old.asked_bound
         self.history.rows.extend(old.rows)
@@ -130,6 +142,12 @@ class Run:
             self._grad0 = self._grad_norm
         return self._grad0
 
+    def gradient_scale(self) -> float:
+        """The larger one of |grad f(x0)| and min(|grad h(x0)|, |grad g(x0)|)."""
+        heard = 0.0 if self._heard is None else self._heard.second
+        self._scale = max(self._scale, self.initial_grad_norm(), heard)
+        return self._scale
+
     def gap(self) -> float:
         """The smallest bound on f - f* that is proven with what the rule states; inf if none."""
         assert self.x0 is not None
@@ -146,7 +164,7 @@ class Run:
         return self.state
 
     def _points(self) -> tuple[RunPoint, ...]:
-        return RunPoint.of(self._now, self._f, self._grad_norm)
+        return RunPoint.of(self._now, self._f, self._grad_norm, self._spread)
 
     def _worth_asking(self, threshold: float) -> bool:
         bound = float(self._now.grad_bound)
@@ -160,8 +178,14 @@ class Run:
 
     def _ask_gradient(self) -> None:
         self._start_clock()
-        self._grad_norm = self.problem.geometry.norm(self.problem.grad(self._now.point))
+        x, p = self._now.point, self.problem
+        self._see_gradient(x, p.subgradient(x, p.grad(x), self._now.grad_psi))
         self._stop_clock()
+
+    def _see_gradient(self, x: Vector, grad: Vector) -> None:
+        self._grad_norm = self.problem.geometry.norm(grad)
+        if self.problem.psi is not None:
+            self._spread = self.problem.psi.gap(x, grad)
 
     # The loop ---------------------------------------------------------------------------
 
@@ -199,6 +223,8 @@ class Run:
         self.problem.ledger.guard = self._guard
         if callable(room := getattr(self.rule, "room", None)):
             self.problem.ledger.room = partial(room, self)
+        if self.state is None:
+            self._heard = StartGradients(self.problem, x0)
         self._start_clock()
         try:
             if self.interrupts.pending:
@@ -223,6 +249,9 @@ class Run:
             self.k += self.state is not None
             self.state = state
             self._ended = self._record()
+            if self._heard is not None:
+                self._heard.close()
+                self._heard = None
             if self._ended is None and self.k >= self.max_iter:
                 self._ended = Status.MAX_ITER
             self._start_clock()
@@ -230,9 +259,12 @@ class Run:
 
     def _record(self) -> Status | None:
         """Look at the new state: the stopping rule, the best point, a row of history."""
-        state, norm = self._now, self.problem.geometry.norm
+        state = self._now
         self._f = float(state.value)
-        self._grad_norm = math.nan if state.grad is None else norm(state.grad)
+        self._grad_norm = self._spread = math.nan
+        if (grad := state.grad) is not None:
+            self._see_gradient(state.grad_point, grad)
+        self._recorded = self._f, self._grad_norm
         self._looked_at = None
         if self.k == 0:
             self._set_start()
@@ -240,6 +272,7 @@ class Run:
         try:
             with self.interrupts.raising():
                 status = self.rule.check(self)
+                self._recorded = self.recorder.numbers(state, self._f, self._grad_norm)
         finally:  # a rule may ask an oracle that fails; the state is good all the same
             self._keep_best(status)
             self._add_row()
@@ -258,8 +291,8 @@ class Run:
         """What is known at x0; a method may start elsewhere."""
         assert self.x0 is not None
         known = self.paid.known(self.x0)
-        self._grad0, self._f0 = self._grad_norm, sum(known.values())
-        if len(known) < 2:
+        self._grad0, self._f0 = self._grad_norm, self.paid.total(known, self.x0)
+        if math.isnan(self._f0):
             self._f0 = self._f if self._now.point is self.x0 else math.nan
 
     def _keep_best(self, status: Status | None) -> None:
@@ -281,11 +314,11 @@ class Run:
 
     def _add_row(self) -> None:
         state = self._now
-        numbers = (self._f, self._grad_norm, float(state.L), float(state.A), float(state.ms_ratio))
-        self.history.append((self._spent, self.k, *numbers, *self.calls.values()))
+        numbers = (float(state.L), float(state.A), float(state.ms_ratio))
+        self.history.append((self._spent, self.k, *self._recorded, *numbers, *self.calls.values()))
         if state.note:
             self.history.notes.append((self.k, state.note))
-        for oracle in (self.problem.h, self.problem.g):  # a term may have something to tell, too
+        for oracle in self.problem.oracles:  # a term may have something to tell, too
             for note in getattr(oracle.term, "pop_notes", tuple)():
                 self.history.notes.append((self.k, note))
 
@@ -306,15 +339,21 @@ class Run:
     def _call_back(self, inside: bool = False) -> bool:
         """Whether a callback wants to stop."""
         assert self.best is not None
+        unknown = math.isnan(self.best.f) and self.best.x is self._now.point
         return self.callbacks.call(
             inside,
-            x=np.array(self.problem.geometry.leave(self.best.x)),
-            fun=self.best.f,
+            x=self._shown(self.best.x),
+            fun=self._recorded[0] if unknown else self.best.f,
             nit=self.k,
             grad_norm=self.best.grad_norm,
             calls=dict(self.calls),
             seconds=self._spent,
         )
+
+    def _shown(self, x: Vector) -> Vector:
+        """A point as the user sees it."""
+        plain = self.problem.geometry.leave(x)
+        return np.array(plain) if self.form is None else self.form.outside(plain)
 
     def _start_clock(self) -> None:
         self._since = perf_counter()
@@ -339,6 +378,7 @@ class Run:
             oracle_seconds=dict(self.problem.ledger.seconds),
             x0=self.x0,
             initial_grad_norm=self._grad0,
+            gradient_scale=self._scale,
             initial_value=self._f0,
             asked_bound=self._asked_bound,
             best=self.best,
@@ -346,6 +386,7 @@ class Run:
             rows=(),
             notes=(),
             seed=self.problem.seed,
+            form=self.form,
             status=None if status is None else int(status),
         )
         self._complete = state, len(self.history.rows), len(self.history.notes)
@@ -370,10 +411,12 @@ class Run:
         if self._complete is not None:
             going_on = replace(self._going_on(), status=None)
             detail += self._close(status)
+            if note := self.recorder.note:
+                self.history.notes.append((self.k, note))
         rounding = status is Status.STALLED and self._now.rounding
         p, best = self.problem, self.best
         return Result(
-            x=np.array(p.geometry.leave(best.x)),
+            x=self._shown(best.x),
             fun=best.f,
             grad_norm=best.grad_norm,
             success=status == Status.CONVERGED,
@@ -384,7 +427,7 @@ class Run:
             seconds=dict(p.ledger.seconds),
             history=self.history,
             certificate=best.certificate(p, self.x0, self.rule),
-            constants={"L_h": p.L_h, "L_g": p.L_g, "mu": p.mu},
+            constants=p.constants,
             plan=self._plan(),
             state=going_on,
         )
@@ -415,7 +458,7 @@ class Run:
             self.best = replace(self.best, f=self.paid.f(self.best.x))
         if status is Status.CONVERGED or self.best.below or self.best.x is self.x0:
             return
-        oracles = (self.problem.h, self.problem.g)
+        oracles = self.problem.oracles  # psi has a value: there is a monitor
         if math.isnan(self._f0) and all("value" in answers(oracle.term) for oracle in oracles):
             self._f0 = self.paid.f(self.x0)
         if self._f0 < self.best.f:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -15,16 +16,17 @@ from geartrain.oracles.protocols import answers
 _HASHED_ENTRIES = 2**25
 
 
-def fingerprint(h: Any, g: Any, geometry: Any) -> dict[str, str]:
-    """Of f = h + g in an inner product."""
-    return {"h": of_term(h), "g": of_term(g), "geometry": _of_geometry(geometry)}
+def fingerprint(terms: Mapping[str, Any], geometry: Any) -> dict[str, str]:
+    """Of a sum of terms, given by name, in an inner product."""
+    known = {name: of_term(term) for name, term in terms.items()}
+    return {**known, "geometry": _of_geometry(geometry)}
 
 
 def differences(old: dict[str, str], new: dict[str, str]) -> str:
     """In which parts two fingerprints differ, in words; empty if they do not."""
-    return "; ".join(
-        f"{key} was {old.get(key)}, is {new[key]}" for key in new if old.get(key) != new[key]
-    )
+    parts = [f"{key} was {old.get(key)}, is {new[key]}" for key in new if old.get(key) != new[key]]
+    parts += [f"{key} was {old[key]}, is missing" for key in old if key not in new]
+    return "; ".join(parts)
 
 
 def of_term(term: Any) -> str:

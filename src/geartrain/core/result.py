@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scipy.optimize import OptimizeResult
 
+from geartrain.core import html
 from geartrain.core.status import Status
 
 
@@ -23,7 +24,7 @@ class Result(OptimizeResult):
     calls, seconds
         Calls of every oracle, and the time spent inside it.
     history
-        One row an outer iteration.
+        One row per outer iteration.
     certificate
         A bound on f(x) - f* with its assumption, or None.
     constants
@@ -41,4 +42,22 @@ class Result(OptimizeResult):
             f"  f = {self.fun:.12g} after {self.nit} iterations\n"
             f"  calls: {', '.join(f'{k} {v}' for k, v in shown.items())}\n"
             f"  {self.plan}"
+        )
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: how the run ended, and what each oracle was asked."""
+        status = Status(self.status).name
+        grad_norm = self.get("grad_norm", float("nan"))
+        facts = [("message", self.message), ("f", f"{self.fun:.12g}")]
+        if grad_norm == grad_norm:
+            facts.append(("|grad f|", f"{grad_norm:.3g}"))
+        facts.append(("outer iterations", str(self.nit)))
+        if self.certificate is not None:
+            bound = f"f - f* <= {self.certificate.bound:.3g}, if {self.certificate.assumption}"
+            facts.append(("certificate", bound))
+        facts.append(("plan", self.plan))
+        calls = [(k, v) for k, v in self.calls.items() if v]
+        bill = [[key, str(count), f"{self.seconds[key]:.3g}"] for key, count in calls]
+        return html.facts(facts, f"Result: {status}") + html.table(
+            ["oracle", "calls", "seconds"], bill, "Calls and the time spent in them"
         )

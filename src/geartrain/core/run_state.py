@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from geartrain.core.contracts import AnyMethod, State
+from geartrain.core.form import Form
 from geartrain.core.points import RunPoint
 from geartrain.oracles.protocols import Vector
 
@@ -21,6 +22,7 @@ class RunState:
     oracle_seconds: dict[str, float]
     x0: Vector
     initial_grad_norm: float
+    gradient_scale: float  # see Run.gradient_scale
     initial_value: float  # f(x0), or nan
     asked_bound: float  # see Run.grad_norm
     best: RunPoint
@@ -28,4 +30,5 @@ class RunState:
     rows: tuple[tuple[float, ...], ...]
     notes: tuple[tuple[int, str], ...]
     seed: int
+    form: Form | None  # of the points that the user sees; None for plain vectors
     status: int | None = None  # with which the rule ended the run

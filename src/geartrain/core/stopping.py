@@ -32,6 +32,9 @@ class Look(Protocol):
     def initial_grad_norm(self) -> float:
         """|grad f(x0)|."""
 
+    def gradient_scale(self) -> float:
+        """The larger one of |grad f(x0)| and min(|grad h(x0)|, |grad g(x0)|)."""
+
     def gap(self) -> float:
         """The smallest bound on f - f* that is proven with what the rule states; inf if none."""
 
@@ -96,8 +99,30 @@ class Gradient:
         """Converged if the gradient is small enough."""
         threshold = self.abs
         if self.rel > 0.0:
-            threshold = max(threshold, self.rel * look.initial_grad_norm())
+            threshold = max(threshold, self.rel * self._scale(look))
         return _converged(look.grad_norm(threshold), threshold)
+
+    def _scale(self, look: Look) -> float:
+        return look.initial_grad_norm()
+
+
+class Tolerance(Gradient):
+    """The rule of ``minimize(..., tol=)``, which suits warm starts, too.
+
+    Stop at ``|grad f(x)| <= max(rel s, abs)`` with the scale
+    ``s = max(|grad f(x0)|, min(|grad h(x0)|, |grad g(x0)|))``. (Of more than two
+    terms, it is the second largest norm instead of the minimum.) It matters only if the gradients
+    of the terms nearly cancel at x0, that is, if x0 is close to a solution. A gradient of f
+    that is small beside them is small, even though it may not be small beside ``|grad f(x0)|``.
+
+    Parameters
+    ----------
+    rel, abs : float
+        The relative and the absolute tolerance; one of them above 0.
+    """
+
+    def _scale(self, look: Look) -> float:
+        return look.gradient_scale()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ resumed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ TOLERANCE = 1e-4
 
 
 def listen(
-    oracles: tuple[Oracle, Oracle], terms: tuple[Any, Any], geometry: Any, before: Mapping[str, Any]
+    oracles: Iterable[Oracle], terms: Iterable[Any], geometry: Any, before: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Answers of terms without data, by the name of the term: ``(question, args, answer)``.
 

@@ -21,9 +21,17 @@ import numpy as np
 from distributed import Client
 
 from geartrain.distributed.rounds import Rounds, workers_of
-from geartrain.distributed.shards import Reading, Rows, Source, make_model, read, weight_of
+from geartrain.distributed.shards import (
+    Reading,
+    ShardModel,
+    ShardRows,
+    Source,
+    make_model,
+    read,
+    weight_of,
+)
+from geartrain.distributed.softmax import Softmax
 from geartrain.oracles.algebra import Algebra
-from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import Loss, make_loss
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.validation import as_whole
@@ -39,7 +47,7 @@ class ShardedDifference(Algebra):
     ----------
     rounds : Rounds
         The workers' shards, all but the first.
-    first : LinearModel
+    first : LinearModel or SoftmaxModel
         f_1.
     wire : dtype
         Precision in which x and the gradients are sent.
@@ -61,7 +69,7 @@ class ShardedDifference(Algebra):
     L = None
     mu = 0.0
 
-    def __init__(self, rounds: Rounds, first: LinearModel, wire: Any) -> None:
+    def __init__(self, rounds: Rounds, first: ShardModel, wire: Any) -> None:
         # Private, because a new cluster may take over the same problem.
         self._rounds, self._rounds_done = rounds, 0
         self._last: tuple[Vector, float, Vector] | None = None
@@ -121,7 +129,7 @@ class ShardedDifference(Algebra):
 def similarity(
     client: Any,
     shards: Any,
-    loss: str | Loss = "logistic",
+    loss: str | Loss | Softmax = "logistic",
     *,
     l2: float = 0.0,
     intercept: bool = False,
@@ -131,7 +139,7 @@ def similarity(
     wire: Any = np.float64,
     timeout: str = "60s",
     **loss_params: float,
-) -> tuple[ShardedDifference, LinearModel]:
+) -> tuple[ShardedDifference, ShardModel]:
     r"""The terms h = f - f_1 on a cluster and g = f_1 + l2/2 \|x\|^2 on the client.
 
     f is the mean loss over the rows of all shards. If the shards are alike, h is much smoother than
@@ -171,8 +179,9 @@ def similarity(
         For ``gt.minimize(h, g, method="sae-qn")``; ``calls["h.grad"]`` is the number of rounds.
     """
     features = None if n_features is None else as_whole(n_features, "n_features", 1)
-    how = Reading(make_loss(loss, **loss_params), intercept, features, label, weight)
-    connected = _connected(client)
+    made = loss if isinstance(loss, Softmax) else make_loss(loss, **loss_params)
+    how = Reading(made, intercept, features, label, weight)
+    connected = connect(client)
     sources = _sources(shards, connected)
     if len(sources) < 2:
         raise ValueError(f"at least two shards are needed, got {len(sources)}")
@@ -184,7 +193,8 @@ def similarity(
     return ShardedDifference(rounds, make_model(rows, how), wire), g
 
 
-def _connected(client: Any) -> Client:
+def connect(client: Any) -> Client:
+    """A client of the cluster; None starts a LocalCluster."""
     if client is None:  # a worker uses one thread
         return Client(threads_per_worker=1, dashboard_address=":0")
     return client if isinstance(client, Client) else Client(client)
@@ -224,5 +234,5 @@ def _blocks(X: Any, y: Any, weights: Any = None) -> list[Any]:
         if blocks.size != columns[0].size:
             raise ValueError(f"{name} has {blocks.size} blocks, X has {columns[0].size}")
         columns.append(blocks)
-    make = dask.delayed(Rows)
+    make = dask.delayed(ShardRows)
     return [make(*parts) for parts in zip(*columns, strict=True)]

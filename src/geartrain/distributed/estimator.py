@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import dask
 import dask.array as da
 import numpy as np
-from scipy.special import expit
+from distributed import Client
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 
-from geartrain.distributed.difference import similarity
+from geartrain.distributed.difference import connect, similarity
+from geartrain.distributed.rounds import workers_of
+from geartrain.distributed.softmax import Softmax
 from geartrain.minimize import minimize
+from geartrain.oracles.nonsmooth import L1
+from geartrain.oracles.validation import as_vector
+
+# Up to so many coefficients, the directions that "similar-newton" sends along with a point take
+# less time than the rounds that it saves.
+_FEW_COEFFICIENTS = 10_000
 
 
 class LogisticRegression(ClassifierMixin, BaseEstimator):
-    r"""Two-class logistic regression with an l2 penalty, fitted in few rounds of a cluster.
+    r"""Logistic regression with a penalty, fitted in few rounds of a cluster.
 
     The objective is that of `sklearn.linear_model.LogisticRegression`, C times the sum of the
-    losses plus 1/2 \|coef\|^2, divided by C times the total weight.
+    losses plus 1/2 \|coef\|^2 (l2), \|coef\|_1 (l1), or l1_ratio \|coef\|_1 +
+    (1 - l1_ratio)/2 \|coef\|^2 (elasticnet), divided by C times the total weight. The loss is the
+    logistic one for two classes and the multinomial one (softmax) for more. With an l1 part, the
+    coefficients of features that are not used are exactly 0.
 
     Parameters
     ----------
     client : Client, cluster, address or None
         Where the data is; None starts a LocalCluster.
+    penalty : {"l2", "l1", "elasticnet"}
+        Which penalty.
+    l1_ratio : float
+        The part of the l1 penalty in "elasticnet", between 0 and 1.
     C : float
         Inverse strength of the penalty.
     fit_intercept : bool
@@ -33,6 +50,11 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         Relative gradient norm at which the fit ends.
     max_iter : int, optional
         Limit of iterations.
+    method : str
+        "similar-newton", which needs the fewest rounds and sends sixteen directions along with each
+        point, "sae-qn", which sends points only, or any other method of `geartrain.minimize` that
+        takes a non-convex h. "auto" is the first one for up to 10,000 coefficients, and otherwise
+        the second one, as with an l1 part.
 
     Attributes
     ----------
@@ -50,31 +72,38 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         self,
         client: Any = None,
         *,
+        penalty: str = "l2",
+        l1_ratio: float = 0.5,
         C: float = 1.0,
         fit_intercept: bool = True,
         tol: float = 1e-6,
         max_iter: int | None = None,
+        method: str = "auto",
     ) -> None:
         self.client = client
+        self.penalty = penalty
+        self.l1_ratio = l1_ratio
         self.C = C
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
+        self.method = method
 
     def __sklearn_clone__(self) -> LogisticRegression:
         # A client cannot be copied; clones share it.
         return type(self)(**self.get_params(deep=False))
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
-        """Fit to Dask arrays or dataframes; each block of rows is a shard.
+        """Fit to Dask arrays or dataframes, or to arrays in the memory of the caller.
 
         Parameters
         ----------
-        X : Dask array or dataframe (m, n)
-            At least two blocks of rows.
-        y : Dask array or series (m,)
-            Labels of two classes.
-        sample_weight : Dask array or series (m,), optional
+        X : Dask array or dataframe, array or sparse matrix (m, n)
+            Each block of rows of a Dask collection is a shard; at least two are needed. The rows of
+            other data are shuffled and sent to the workers of the cluster.
+        y : Dask array or series, or array (m,)
+            Labels of two or more classes.
+        sample_weight : Dask array or series, or array (m,), optional
             Weights of the rows.
 
         Returns
@@ -82,30 +111,47 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         LogisticRegression
             Itself.
         """
-        X, y = _array(X, "X"), _array(y, "y")
-        arrays = [X, y] if sample_weight is None else [X, y, _array(sample_weight, "weights")]
-        weighed = da.ones_like(y, dtype=float) if sample_weight is None else arrays[2]
-        self.classes_, total = dask.compute(da.unique(y), weighed.sum())
-        if self.classes_.size != 2:
-            raise ValueError(f"y must have two classes, got {self.classes_.size}")
-        arrays[1] = da.where(y == self.classes_[1], 1.0, -1.0)
+        l1 = self._l1_part()
+        client = connect(self.client)
+        gather = _blocks if hasattr(X, "dask") else _parts
+        self.classes_, total, shards = gather(client, X, y, sample_weight)
+        K = self.classes_.size
         h, g = similarity(
-            self.client,
-            tuple(arrays),
-            "logistic",
-            l2=1.0 / (self.C * float(total)),
+            client,
+            shards,
+            "logistic" if K == 2 else Softmax(K),
+            l2=(1.0 - l1) / (self.C * total),
             intercept=self.fit_intercept,
         )
-        self.result_ = minimize(h, g, method="sae-qn", tol=self.tol, max_iter=self.max_iter)
-        x = self.result_.x
-        self.n_features_in_ = g.n_features
-        self.coef_ = x[None, : g.n_features].copy()
-        self.intercept_ = x[g.n_features :].copy() if self.fit_intercept else np.zeros(1)
+        method, whole = self.method, cast(Any, g)
+        self.n_features_in_ = p = g.n_features
+        if l1 > 0.0:
+            weights = np.full((1 if K == 2 else K, p + self.fit_intercept), l1 / (self.C * total))
+            weights[:, p:] = 0.0  # of the intercepts
+            whole = g + L1(weights.ravel())
+        if method == "auto":
+            few = g.n <= _FEW_COEFFICIENTS and l1 == 0.0
+            method = "similar-newton" if few else "sae-qn"
+        self.result_ = minimize(h, whole, method=method, tol=self.tol, max_iter=self.max_iter)
+        W = self.result_.x.reshape(1 if K == 2 else K, -1)
+        self.coef_ = W[:, :p].copy()
+        self.intercept_ = W[:, p].copy() if self.fit_intercept else np.zeros(len(W))
+        if K > 2:  # a common number does not change the probabilities
+            self.intercept_ -= self.intercept_.mean()
         self.n_rounds_, self.n_iter_ = self.result_.calls["h.grad"], self.result_.nit
         return self
 
+    def _l1_part(self) -> float:
+        """The part of the l1 norm in the penalty."""
+        parts = {"l2": 0.0, "l1": 1.0, "elasticnet": self.l1_ratio}
+        if self.penalty not in parts:
+            raise ValueError(f"penalty must be 'l2', 'l1' or 'elasticnet', got {self.penalty!r}")
+        if not 0.0 <= self.l1_ratio <= 1.0:
+            raise ValueError(f"l1_ratio must be between 0 and 1, got {self.l1_ratio!r}")
+        return float(parts[self.penalty])
+
     def decision_function(self, X: Any) -> Any:
-        """<coef, row> + intercept for the rows of a local X.
+        """<coef, row> + intercept for the rows of X.
 
         Parameters
         ----------
@@ -114,17 +160,19 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        array (m,)
-            Positive for the second class.
+        array (m,) or (m, n_classes)
+            Of two classes, one number per row, positive for the second class; otherwise one per
+            class.
         """
         check_is_fitted(self)
         X = check_array(X, accept_sparse="csr")
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} features, expected {self.n_features_in_}")
-        return X @ self.coef_[0] + self.intercept_[0]
+        scores = X @ self.coef_.T + self.intercept_
+        return scores[:, 0] if self.classes_.size == 2 else scores
 
     def predict(self, X: Any) -> Any:
-        """Classes of the rows of a local X.
+        """Classes of the rows of X.
 
         Parameters
         ----------
@@ -136,10 +184,13 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         array (m,)
             Classes.
         """
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return self.classes_[(scores > 0).astype(int)]
+        return self.classes_[scores.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of both classes for the rows of a local X.
+        """Probabilities of the classes for the rows of X.
 
         Parameters
         ----------
@@ -148,11 +199,52 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        array (m, 2)
+        array (m, n_classes)
             Rows add up to 1.
         """
-        second = expit(self.decision_function(X))
+        scores = self.decision_function(X)
+        if scores.ndim == 2:
+            return softmax(scores, axis=1)
+        second = expit(scores)
         return np.column_stack([1.0 - second, second])
+
+
+# Classes, total weight and shards of the data.
+Gathered = tuple[Any, float, Any]
+
+
+def _blocks(client: Client, X: Any, y: Any, weights: Any) -> Gathered:
+    """Of Dask collections: each block of rows is a shard."""
+    X, y = _array(X, "X"), _array(y, "y")
+    more = [] if weights is None else [_array(weights, "sample_weight")]
+    weighed = more[0] if more else da.ones_like(y, dtype=float)
+    classes, total = dask.compute(da.unique(y), weighed.sum())
+    coded = y.map_blocks(partial(_coded, classes=_checked(classes)), dtype=float)
+    return classes, float(total), (X, coded, *more)
+
+
+def _parts(client: Client, X: Any, y: Any, weights: Any) -> Gathered:
+    """Of local data: shuffled, so that the parts are alike, and one part per worker."""
+    X, y = check_X_y(X, y, accept_sparse="csr", dtype=np.float64)
+    classes = np.unique(y)
+    coded = _coded(y, _checked(classes))
+    weights = np.ones(y.size) if weights is None else as_vector(weights, "sample_weight", y.size)
+    order = np.random.default_rng(0).permutation(y.size)
+    pieces = np.array_split(order, max(2, len(workers_of(client))))
+    shards = [partial(tuple, (X[rows], coded[rows], weights[rows])) for rows in pieces]
+    return classes, float(weights.sum()), shards
+
+
+def _checked(classes: Any) -> Any:
+    if classes.size < 2:
+        raise ValueError(f"y must have at least two classes, got {classes.size}")
+    return classes
+
+
+def _coded(y: Any, classes: Any) -> Any:
+    """Labels -1 and +1 of two classes, or the numbers of more."""
+    numbers = np.searchsorted(classes, y).astype(float)
+    return 2.0 * numbers - 1.0 if len(classes) == 2 else numbers
 
 
 def _array(data: Any, name: str) -> Any:
@@ -160,7 +252,7 @@ def _array(data: Any, name: str) -> Any:
     array = data.to_dask_array(lengths=True) if hasattr(data, "to_dask_array") else data
     if not isinstance(array, da.Array):
         raise TypeError(
-            f"{name} must be a Dask array or dataframe, got {type(data).__name__}; "
+            f"{name} must be a Dask array or dataframe as X is, got {type(data).__name__}; "
             "dask.array.from_array(..., chunks=...) makes one"
         )
     return array

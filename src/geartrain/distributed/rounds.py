@@ -23,7 +23,7 @@ from typing import Any
 from dask.utils import parse_timedelta
 from distributed import Client
 
-from geartrain.distributed.shards import About, Group, Reading, Source
+from geartrain.distributed.shards import About, Reading, ShardGroup, Source
 from geartrain.distributed.workers import CONNECT, Answer, Answering, Node, add, ask, request
 from geartrain.oracles.protocols import Vector
 
@@ -48,11 +48,11 @@ def workers_of(client: Client) -> list[str]:
     return workers
 
 
-def _load(how: Reading, *sources: Source) -> Group:
-    return Group(how, sources)
+def _load(how: Reading, *sources: Source) -> ShardGroup:
+    return ShardGroup(how, sources)
 
 
-def _about(group: Group) -> list[About]:
+def _about(group: ShardGroup) -> list[About]:
     return group.about
 
 
@@ -149,7 +149,7 @@ class Rounds:
         raise ClusterLost(f"groups of shards were lost {_TRIES} times in one round; {_GO_ON}")
 
     def _node(self, i: int) -> Node:
-        """Group i and the groups that are asked through it."""
+        """ShardGroup i and the groups that are asked through it."""
         first = FAN_OUT * (i + 1)
         below = range(first, min(first + FAN_OUT, len(self.groups)))
         return Node(i, self.groups[i].key, self.addresses[i], tuple(map(self._node, below)))

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from geartrain.core.fingerprint import of_term
+from geartrain.distributed.softmax import Softmax, SoftmaxModel
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import Loss
 from geartrain.oracles.protocols import Vector
@@ -22,7 +23,7 @@ from geartrain.oracles.validation import as_vector
 Source = Callable[[], Any] | str | Path | Any
 
 
-class Rows(NamedTuple):
+class ShardRows(NamedTuple):
     """Data, labels or targets, and weights of one shard (None: all weights are 1)."""
 
     A: Any
@@ -34,7 +35,7 @@ class Rows(NamedTuple):
 class Reading:
     """How a model is made from a source."""
 
-    loss: Loss
+    loss: Loss | Softmax
     intercept: bool
     n_features: int | None  # None until the first shard is read
     label: str  # column or key of y, in Parquet and npz files and in dataframes
@@ -78,7 +79,7 @@ class WeightedModel(LinearModel):
         return self.loss.curvature * gram_norm(scaled) / self.m + self.l2
 
 
-def read(source: Source, how: Reading) -> Rows:
+def read(source: Source, how: Reading) -> ShardRows:
     """The rows of a source."""
     if isinstance(source, (str, Path)):
         return _read_file(Path(source), how)
@@ -89,10 +90,10 @@ def read(source: Source, how: Reading) -> Rows:
         raise TypeError(
             f"a shard must be (A, y) or (A, y, weights), got {type(found).__name__} from {source!r}"
         )
-    return Rows(*found)
+    return ShardRows(*found)
 
 
-def _read_file(path: Path, how: Reading) -> Rows:
+def _read_file(path: Path, how: Reading) -> ShardRows:
     if path.suffix == ".npz":
         return _read_npz(path, how)
     if path.suffix in (".parquet", ".pq"):
@@ -104,10 +105,10 @@ def _read_file(path: Path, how: Reading) -> Rows:
     if not path.is_file():
         raise FileNotFoundError(f"the worker that reads the shard {path} does not find it")
     table = load_libsvm(path, n_features=how.n_features)
-    return Rows(table.X, table.y)
+    return ShardRows(table.X, table.y)
 
 
-def _read_npz(path: Path, how: Reading) -> Rows:
+def _read_npz(path: Path, how: Reading) -> ShardRows:
     """The rows of an npz file: A, or data, indices, indptr and shape; labels; weights."""
     with np.load(path) as file:
         missing = {how.label, *([how.weight] if how.weight else [])} - set(file.files)
@@ -121,20 +122,23 @@ def _read_npz(path: Path, how: Reading) -> Rows:
         else:
             entries = (file["data"], file["indices"], file["indptr"])
             A = sparse.csr_array(entries, shape=tuple(file["shape"]))
-        return Rows(A, file[how.label], file[how.weight] if how.weight else None)
+        return ShardRows(A, file[how.label], file[how.weight] if how.weight else None)
 
 
-def _from_frame(frame: Any, how: Reading) -> Rows:
+def _from_frame(frame: Any, how: Reading) -> ShardRows:
     named = [how.label, *([how.weight] if how.weight else [])]
     for name in named:
         if name not in frame.columns:
             raise ValueError(f"no column {name!r}; there are {', '.join(map(str, frame.columns))}")
     A = frame.drop(columns=named).to_numpy(np.float64)
     weights = frame[how.weight].to_numpy() if how.weight else None
-    return Rows(A, frame[how.label].to_numpy(), weights)
+    return ShardRows(A, frame[how.label].to_numpy(), weights)
 
 
-def make_model(rows: Rows, how: Reading, l2: float = 0.0) -> LinearModel:
+ShardModel = LinearModel | SoftmaxModel
+
+
+def make_model(rows: ShardRows, how: Reading, l2: float = 0.0) -> ShardModel:
     """The mean loss of one shard."""
     width = rows.A.shape[1]
     if how.n_features is not None and width != how.n_features:
@@ -142,14 +146,16 @@ def make_model(rows: Rows, how: Reading, l2: float = 0.0) -> LinearModel:
             f"a shard has {width} features, expected {how.n_features} (those of the first shard, "
             "unless n_features says otherwise)"
         )
+    if isinstance(how.loss, Softmax):
+        return SoftmaxModel(rows.A, rows.y, how.loss, l2, how.intercept, rows.weights)
     if rows.weights is None:
         return LinearModel(rows.A, rows.y, how.loss, l2, how.intercept)
     return WeightedModel(rows.A, rows.y, rows.weights, how.loss, l2, how.intercept)
 
 
-def weight_of(model: LinearModel) -> float:
+def weight_of(model: ShardModel) -> float:
     """The weight of a shard in the mean over all rows."""
-    return model.total if isinstance(model, WeightedModel) else float(model.m)
+    return float(model.m) if type(model) is LinearModel else model.total  # type: ignore[union-attr]
 
 
 class About(NamedTuple):
@@ -160,7 +166,7 @@ class About(NamedTuple):
     fingerprint: str
 
 
-class Group:
+class ShardGroup:
     """The shards of one worker: loaded once, evaluated in every round."""
 
     def __init__(self, how: Reading, sources: Sequence[Source]) -> None:

@@ -54,7 +54,7 @@ class AEGState(State):
 
     @property
     def point(self) -> Vector:
-        """X_f."""
+        """The point x_f."""
         return self.x_f
 
     @property
@@ -76,7 +76,7 @@ class AEG:
     3. x_+ = x + eta alpha (x_f - x) - eta grad r(x_f)
 
     Guarantee: \|x - x*\|^2/eta + (2/tau)(r(x_f) - r*) falls by the factor
-    1 - 1/2 min(1, sqrt(mu/L_p)) an iteration. Two gradients of h an iteration.
+    1 - 1/2 min(1, sqrt(mu/L_p)) per iteration. Two gradients of h per iteration.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""AFB: accelerated inexact forward-backward, one gradient of h an iteration.
+r"""AFB: accelerated inexact forward-backward, one gradient of h per iteration.
 
 =========  ============  ==========================================================
 symbol     name          meaning
@@ -7,8 +7,13 @@ lambda     ``lam``       (1 - sigma^2)/L_h, length of the forward-backward step
 eta        ``eta``       (1 - zeta^2) lambda
 y          ``y``         where h is linearised
 x          ``x``         inexact forward-backward step from y; the output
-G          ``G``         grad h(y) + grad g(x_+)
+s, eps     ``grad_g``,   s is an eps-subgradient of g at x_+; where g is a single
+           ``eps``       term, it is the gradient, and eps = 0
+G          ``G``         grad h(y) + s
 =========  ============  ==========================================================
+
+Where g is itself a sum (`geartrain.methods.levels.Rest`), its model is minimised by `Gear`, which
+is this method one level further down.
 """
 
 from __future__ import annotations
@@ -17,9 +22,10 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from geartrain.methods.base import InnerMethod, State, solve_model
-from geartrain.methods.gmco import curvature
+from geartrain.methods.base import InnerMethod, State, ceiling, solve_model
+from geartrain.methods.gmco import curvature, total
 from geartrain.methods.inner.agm import AGM
+from geartrain.methods.levels import Rest
 from geartrain.methods.sc_sae import weights
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model, Sum
@@ -35,16 +41,20 @@ class AFBState(State):
     z: Vector
     y: Vector  # where h was linearised last
     grad_h: Vector  # gradient of h at y
-    grad_g: Vector  # gradient of g at x
+    grad_g: Vector  # gradient of g at x, or an eps-subgradient
     L: float  # 1/lambda
     L_h: float  # in use; raised when h shows more curvature
-    grad_bound: float = math.nan  # |G| + L_h |x - y| >= |grad f(x)|
+    eps: float = 0.0  # of grad_g
+    slack: float = 0.0  # |grad_g - gradient of g at x| is at most that
+    below: GearState | None = None  # of the inner run, where g is a sum
+    grad_bound: float = math.nan  # |G| + L_h |x - y| + slack >= |grad f(x)|
     inner_steps: int = 0
     since: int = 0  # iterations since the last restart
     uphill: float = -math.inf  # <G, x_k - x_{k-1}>
     sound: bool = True  # h has shown no more curvature than L_h
     stalled: bool = False
     rounding: bool = False
+    grad_psi: Vector | None = None  # the element of dpsi(x) in G
     gap_rests_on: tuple[str, ...] = ("L_h",)
     note: str = ""
 
@@ -62,7 +72,23 @@ class AFBState(State):
     @property
     def grad(self) -> Vector | None:
         """Known at the start only."""
-        return self.grad_h + self.grad_g if self.y is self.x else None
+        return total(self.grad_h + self.grad_g, self.grad_psi) if self.y is self.x else None
+
+
+@dataclass(frozen=True)
+class GearState:
+    """State of `Gear`: that of its level, and the certificate (v, s, eps) for the level above."""
+
+    v: Vector
+    grad_g: Vector  # s, an eps-subgradient at v of the sum that the level splits
+    eps: float
+    slack: float  # |s - gradient of that sum at v| is at most that
+    level: AFBState
+
+    @property
+    def rounding(self) -> bool:
+        """Whether only rounding keeps the level from going on."""
+        return self.level.stalled and self.level.rounding
 
 
 @dataclass(frozen=True)
@@ -70,18 +96,19 @@ class AFB:
     r"""Accelerated inexact forward-backward method with a relative error rule.
 
     h convex and L_h-smooth; strong convexity is used where the terms state it (``h.mu``,
-    ``g.mu``).
+    ``g.mu``). A non-smooth term psi is part of phi, and w in dpsi(x_+) is part of G.
 
     Algorithm, from x_0 = z_0, A_0 = 0, with lambda = (1 - sigma^2)/L_h, eta = (1 - zeta^2) lambda:
 
     1. A_+, theta from `geartrain.methods.sc_sae.weights`; y = x + theta (z - x)
     2. x_+ ~ argmin phi(v) = <grad h(y), v> + g(v) + \|v - y\|^2/(2 lambda) until
-       lambda^2 \|grad phi(x_+)\|^2 <= zeta^2 lambda^2 \|G\|^2 + sigma^2 \|x_+ - y\|^2,
-       G = grad h(y) + grad g(x_+)
+       lambda^2 \|e\|^2 + 2 lambda (1 + mu eta) eps <= zeta^2 lambda^2 \|G\|^2
+       + sigma^2 \|x_+ - y\|^2, G = grad h(y) + s (+ w), e = G + (x_+ - y)/lambda
     3. z_+ = [(1 + mu A) z + a mu x_+ - a G]/(1 + mu A_+)
 
-    Guarantee: f(x_N) - f* <= R^2/(2 A_N) and A_{k+1} >= A_k/(1 - s), s =
-    sqrt(mu eta/(1 + mu eta)). One gradient of h an iteration.
+    Guarantee: A (f(x) - f*) + (1 + mu A) \|z - x*\|^2/2 does not grow, so f(x_N) - f* <=
+    R^2/(2 A_N), and A_{k+1} >= A_k/(1 - s), s = sqrt(mu eta/(1 + mu eta)). One gradient of h per
+    iteration.
 
     Parameters
     ----------
@@ -91,9 +118,9 @@ class AFB:
 
     Notes
     -----
-    With mu = 0 and sigma = 0 this is the method of [1]_. Strong convexity of h is moved to the
-    side of g: grad h(y) - mu_h y, L_h - mu_h, and mu_h/2 \|v\|^2 in phi. Strong convexity of the
-    sum alone cannot be used; restart by `geartrain.methods.restart.GradientTest` instead. Inner
+    With mu = 0, sigma = 0 and eps = 0 this is the method of [1]_. Strong convexity of h is moved to
+    the side of g: grad h(y) - mu_h y, L_h - mu_h, and mu_h/2 \|v\|^2 in phi. Strong convexity of
+    the sum alone cannot be used; restart by `geartrain.methods.restart.GradientTest` instead. Inner
     runs start at y plus the previous displacement.
 
     References
@@ -108,6 +135,7 @@ class AFB:
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
+    takes_psi: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in ("zeta", "sigma"):
@@ -115,14 +143,35 @@ class AFB:
                 raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name):g}")
 
     def init(self, problem: Sum, x0: Vector) -> AFBState:
-        """x_0 = z_0, both gradients there."""
-        L_h = problem.L_h.need("L_h", "AFB")
+        """x_0 = z_0, the gradients of all terms there."""
+        return self.start(problem, x0)
+
+    def start(self, problem: Sum, x0: Vector, before: AFBState | None = None) -> AFBState:
+        """A state at x_0; constants that an earlier run has raised are kept."""
+        L_h = problem.L_h.need(f"L_{problem.h.name}", "AFB")
         if not problem.h_is_convex:
             raise ValueError(
-                f"AFB needs a convex h, but {problem.h.term!r}; use method='sc-sae' or 'aeg'"
+                f"AFB needs a convex {problem.h.name}, but {problem.h.term!r}; "
+                "use method='sc-sae' or 'aeg'"
             )
-        grad_h, grad_g = problem.h.grad(x0), problem.g.grad(x0)
-        return AFBState(k=0, A=0.0, x=x0, z=x0, y=x0, grad_h=grad_h, grad_g=grad_g, L=L_h, L_h=L_h)
+        grad_h, below = problem.h.grad(x0), None
+        if isinstance(problem.g, Rest):
+            under = None if before is None or before.below is None else before.below.level
+            below = _exact(self.start(problem.g.problem, x0, under))
+        grad_g = problem.g.grad(x0) if below is None else below.grad_g
+        return AFBState(
+            k=0,
+            A=0.0,
+            x=x0,
+            z=x0,
+            y=x0,
+            grad_h=grad_h,
+            grad_g=grad_g,
+            L=L_h,
+            L_h=L_h if before is None else before.L_h,
+            below=below,
+            grad_psi=problem.grad_psi(x0, grad_h + grad_g),
+        )
 
     def restart(self, state: AFBState) -> AFBState:
         """Start again from x."""
@@ -130,11 +179,19 @@ class AFB:
 
     def step(self, problem: Sum, state: AFBState) -> AFBState:
         """One iteration."""
-        mu_h = problem.mu_h
-        mu = mu_h + problem.mu_g
+        return self.iterate(problem, state, None)
+
+    def iterate(self, problem: Sum, state: AFBState, above: Model | None) -> AFBState:
+        r"""One iteration on h + g, or on the model `above` of h + g.
+
+        With a model above, <beta, v> + alpha/2 \|v\|^2 belongs to g, and mu contains alpha.
+        """
+        mu_h, alpha = problem.mu_h, 0.0 if above is None else above.alpha
+        tilt = mu_h + alpha  # strong convexity that is moved to the side of g
+        mu = tilt + problem.mu_g
         x, z, L_h = state.x, state.z, state.L_h
         dot, norm = problem.geometry.dot, problem.geometry.norm
-        smooth = max(L_h - mu_h, 1e-3 * L_h)  # of h - mu_h/2 |.|^2
+        smooth = _smooth(L_h, mu_h)
         lam = (1.0 - self.sigma**2) / smooth
         eta = (1.0 - self.zeta**2) * lam
         # 1.
@@ -143,31 +200,56 @@ class AFB:
         known = y is state.y  # at the start only
         grad_h = state.grad_h if known else problem.h.grad(y)
         # 2.
-        shifted = grad_h - mu_h * y
+        own = grad_h - mu_h * y
+        shifted = own if above is None else own + above.beta
+        # A model above makes mu large, and its share of the rule is used: mu lam (1 - eta smooth).
+        radius = self.sigma
+        if above is not None:
+            radius = math.sqrt(self.sigma**2 + mu * lam * (1.0 - eta * smooth))
+        weight = 2.0 * lam * (1.0 + mu * eta)  # of eps
+
+        def accept(v: Vector, s: Vector, grad_phi: Vector, eps: float = 0.0) -> bool:
+            G = shifted + s + tilt * v
+            if phi.psi is not None:  # the w in the subgradient of phi
+                G = G + (grad_phi - phi.grad(v, s))
+            allowed = math.hypot(self.zeta * lam * norm(G), radius * norm(v - y))
+            if math.hypot(lam * norm(grad_phi), math.sqrt(weight * eps)) <= allowed:
+                return True
+            if above is None or above.accept is None:
+                return False
+            # Where v is good enough for the level above, both are left.
+            s = s + own + mu_h * v
+            return above.accept(v, s, above.grad(v, s), eps + 0.5 * smooth * norm(v - y) ** 2)
+
         phi = Model(
             problem.g,
             beta=shifted - y / lam,
-            alpha=mu_h + 1.0 / lam,
+            alpha=tilt + 1.0 / lam,
             L_g=problem.L_g.value,
             mu_g=problem.mu_g,
-            key=(problem.seed, state.k),
+            key=(*((problem.seed,) if above is None else above.key), state.k),
             geometry=problem.geometry,
+            accept=accept,
+            psi=problem.psi,
         )
-
-        def accept(v: Vector, grad_g: Vector, grad_phi: Vector) -> bool:
-            G = shifted + grad_g + mu_h * v
-            allowed = math.hypot(self.zeta * lam * norm(G), self.sigma * norm(v - y))
-            return lam * norm(grad_phi) <= allowed
-
         v0 = y if known else y + (x - state.y)
-        grad_g0 = state.grad_g if known else None
-        run = solve_model(self.inner, phi, v0, accept, grad_g0=grad_g0)
+        if isinstance(problem.g, Rest):
+            run = solve_model(Gear(self), phi, v0, accept, warm=state.below)
+            below: GearState | None = run.state
+            eps, slack = run.state.eps, run.state.slack
+        else:
+            run = solve_model(self.inner, phi, v0, accept, grad_g0=state.grad_g if known else None)
+            below, eps, slack = None, 0.0, 0.0
         x_next = run.v
-        G = shifted + run.grad_g + mu_h * x_next
+        G = total(shifted + run.grad_g + tilt * x_next, run.grad_psi)
         # Two gradients of h that are known anyway tell whether L_h is right.
         size = norm(grad_h) + L_h * norm(y)
         seen = curvature(y - state.y, grad_h - state.grad_h, size, problem.geometry)
         wrong = seen > 1.01 * L_h
+        name = problem.h.name
+        notes = [f"{name} shows curvature {seen:.3g} > L_{name} = {L_h:.3g}: raised"] * wrong
+        if below is not None:
+            notes += [below.level.note] * bool(below.level.note)
         return AFBState(
             k=state.k + 1,
             A=w.A,
@@ -179,13 +261,83 @@ class AFB:
             grad_g=run.grad_g,
             L=1.0 / lam,
             L_h=1.5 * seen if wrong else L_h,
-            grad_bound=norm(G) + smooth * norm(x_next - y),
+            eps=eps,
+            slack=slack,
+            below=below,
+            grad_bound=norm(G) + smooth * norm(x_next - y) + slack,
             inner_steps=run.steps,
             since=state.since + 1,
             uphill=float(dot(G, x_next - x)),
-            sound=state.sound and not wrong,
+            sound=state.sound and not wrong and (below is None or below.level.sound),
             stalled=not run.accepted,
             rounding=run.floor,
+            grad_psi=run.grad_psi,
             gap_rests_on=("L_h", "mu") if mu else ("L_h",),
-            note=f"h shows curvature {seen:.3g} > L_h = {L_h:.3g}: raised" if wrong else "",
+            note="; ".join(notes) or ("" if above is None else state.note),
         )
+
+
+@dataclass(frozen=True)
+class Gear:
+    r"""AFB as an inner method: it splits the sum of a model phi once more.
+
+    phi(v) = <beta, v> + alpha/2 \|v\|^2 + h_i(v) + ... + g(v) is minimised by `AFB`, which
+    linearises h_i and leaves the rest to the next level; the last level is left to the inner
+    method of AFB. Strong convexity is at least alpha, so no level needs restarts.
+
+    Every iterate v comes with an eps-subgradient s of h_i + ... + g at v,
+    s = grad h_i(y_i) + ... + grad h_k(y_k) + grad g(v) and eps = sum_j L_j/2 \|v - y_j\|^2, where
+    y_j is the point at which level j has linearised h_j. The rules of all levels above are tested
+    with it at every iterate of the last level, so several levels can be left at once, and no
+    gradient is asked for twice.
+
+    Parameters
+    ----------
+    method : AFB
+        The method of every level, with the inner method of the last one.
+    """
+
+    method: AFB
+
+    needs: ClassVar[tuple[str, ...]] = ("grad",)
+    any_geometry: ClassVar[bool] = True
+    splits: ClassVar[bool] = True
+
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: GearState | None = None
+    ) -> GearState:
+        """Start at v0; gradients that `warm` knows there are used."""
+        old = None if warm is None else warm.level
+        if warm is not None and old is not None and old.x is v0 and old.y is v0:
+            return warm
+        return _exact(self.method.start(phi.g.problem, v0, old))
+
+    def step(self, phi: Model, state: GearState) -> GearState:
+        """One iteration of the level."""
+        if state.level.stalled:
+            return state
+        level = self.method.iterate(phi.g.problem, state.level, phi)
+        mu_h, d = phi.g.problem.mu_h, level.x - level.y
+        smooth, length = _smooth(level.L_h, mu_h), phi.geometry.norm(d)
+        return GearState(
+            v=level.x,
+            grad_g=level.grad_g + level.grad_h + mu_h * d,
+            eps=level.eps + 0.5 * smooth * length**2,
+            slack=level.slack + smooth * length,
+            level=level,
+        )
+
+    def limit(self, phi: Model) -> int:
+        """A hundred times the natural number of steps: rounding has won by then."""
+        L = phi.g.problem.L_h.value or 0.0
+        return 200 + ceiling(100.0 * math.sqrt(1.0 + L / phi.alpha))
+
+
+def _smooth(L_h: float, mu_h: float) -> float:
+    """Smoothness of h - mu_h/2 |.|^2."""
+    return max(L_h - mu_h, 1e-3 * L_h)
+
+
+def _exact(level: AFBState) -> GearState:
+    """The certificate at the start, where all gradients are known."""
+    return GearState(level.x, level.grad_h + level.grad_g, 0.0, 0.0, level)

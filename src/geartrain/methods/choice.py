@@ -18,6 +18,7 @@ class Reason(Enum):
 
     GEOMETRY = "it works in {where}"
     NO_GRADIENTS = "g gives no gradients"
+    NO_SMOOTH_PART = "g has no smooth part"
     INNER_GIVEN = "the inner method decides"
     MEASURED = "prices are measured as the run goes"
     ALIKE = "prices are alike (ratio {ratio:.2g}), separation does not pay"

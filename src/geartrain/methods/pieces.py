@@ -6,19 +6,19 @@ import math
 from collections.abc import Iterator
 
 from geartrain.oracles.ledger import Oracle
-from geartrain.problem import Whole
+from geartrain.oracles.together import Together
 
 # Steps between two looks at the budget: some ten milliseconds, and nothing beside the loop itself.
 _LONGEST = 2**16
 
 
-def pieces(oracle: Oracle | Whole, kind: str, steps: int, calls: int = 1) -> Iterator[slice]:
+def pieces(oracle: Oracle | Together, kind: str, steps: int, calls: int = 1) -> Iterator[slice]:
     """Consecutive parts of a loop of `steps` steps that ask `oracle` for at most `calls` each.
 
     A budget of calls of that kind is not exceeded by more than ``calls - 1``.
     """
     start, room = 0, oracle.ledger.room
-    names = oracle.counted_as if isinstance(oracle, Whole) else (oracle.name,)
+    names = oracle.counted_as if isinstance(oracle, Together) else (oracle.name,)
     while start < steps:
         left = math.inf
         if room is not None:

@@ -128,7 +128,7 @@ class Fourier:
     n: int
 
     def rows(self, cells: Cells, z: Array) -> Any:
-        """Dense."""
+        """Values of all basis functions at z: a dense matrix."""
         return np.cos(np.pi * np.outer(cells.position(z), np.arange(1, self.n + 1)))
 
     def roughness(self) -> Any:

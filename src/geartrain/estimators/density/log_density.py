@@ -31,11 +31,17 @@ PATIENCE = 3
 
 # Paper: log-density
 class LogDensity(DensityMixin, BaseEstimator):
-    r"""Density on a finite support: ln f(z) = sum_i x_i a_i(z) - c(x) with a Gaussian prior on x.
+    r"""One-dimensional density on a finite support, with a Gaussian prior on its logarithm.
+
+    The model is ln f(z) = sum_i x_i a_i(z) - c(x) with a Gaussian prior on x.
 
     Minimises m c(x) - sum_k <a(z_k), x> + 1/2 \|G x\|^2 over x, where z_1, ..., z_m are the
     observations and c(x) = ln sum_z exp(<a(z), x>) runs over the support: the maximum of the
-    posterior, problem (bayes) of the paper. Several features are taken as independent.
+    posterior, problem (bayes) of the paper.
+
+    The estimator is one-dimensional. Of several features it estimates every density by itself, and
+    the joint density is their product: dependence between features is not modelled. For features
+    that depend on each other, a kernel density estimate is the better choice.
 
     Parameters
     ----------
@@ -63,11 +69,11 @@ class LogDensity(DensityMixin, BaseEstimator):
     Attributes
     ----------
     coef_ : list of arrays
-        x, one a feature.
+        The coefficients x, one array per feature.
     prior_ : array (n_features,)
         Strength of the prior that was used.
     support_ : list of arrays
-        Points of the support, one array a feature.
+        Points of the support, one array per feature.
     n_calls_ : dict
         Calls of every oracle over all fits: "h.grad" of c, "g.grad" of the prior, ...
     n_features_in_ : int

@@ -22,7 +22,7 @@ import numpy as np
 from geartrain.compiled.records import Dual
 from geartrain.estimators.arrays import Array
 from geartrain.estimators.svm.kernel_matrix import TrainingKernel
-from geartrain.estimators.svm.tuning import DEFAULT, Tuning
+from geartrain.estimators.svm.tuning import DEFAULT, BlockTuning
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class DualProblem:
     max_iter: int  # limit of two-variable steps; -1: none
     start: Array | None  # a beta to start from
     report: Callable[[str], None]  # takes a line of progress
-    tuning: Tuning = DEFAULT
+    tuning: BlockTuning = DEFAULT
 
     def at(self, beta: Array) -> Dual:
         """The dual at beta, with the gradient from float32 rows of K; beta is not copied."""

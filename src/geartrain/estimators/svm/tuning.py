@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Tuning:
+class BlockTuning:
     """Numbers of `block_smo`, with their units and reasons.
 
     The sources are measurements on the gas sensors, pairs of digits, a9a and phishing
@@ -42,4 +42,4 @@ class Tuning:
     rounding: float = 1e-11  # violation that is rounding of float64 sums with terms of size one
 
 
-DEFAULT = Tuning()
+DEFAULT = BlockTuning()

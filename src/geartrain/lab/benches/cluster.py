@@ -29,7 +29,7 @@ from geartrain import datasets
 from geartrain.core.stopping import Calls, Value, any_of
 from geartrain.distributed.gossip import Gossip
 from geartrain.distributed.gossip_demo import local_term
-from geartrain.distributed.shards import Group, Reading
+from geartrain.distributed.shards import Reading, ShardGroup
 from geartrain.lab.interrupts import run_whole
 from geartrain.lab.problems import with_unit_rows
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
@@ -115,7 +115,7 @@ def _latency(client: Any, repeats: int, shards: int = 8) -> list[dict[str, Any]]
     for n in (1000, 100_000):
         loaders = [partial(_random_shard, j, n) for j in range(shards)]
         h = similarity(client, loaders)[0]
-        group = Group(Reading(make_loss("logistic"), False, n, "y", None), loaders[1:])
+        group = ShardGroup(Reading(make_loss("logistic"), False, n, "y", None), loaders[1:])
         keys = [future.key for future in h._rounds.groups]
         asked = {
             "round_ms": h.value_and_grad,

@@ -63,7 +63,7 @@ PARTIAL = {"h answers partial derivatives": 1.0 / N, "h answers gradients only":
 KINDS = ("predicted", "predicted with constants", "measured")
 
 
-class Asked(NamedTuple):
+class CallsAsked(NamedTuple):
     """What a method asks for, in gradients but for the partial derivatives of h."""
 
     h: float
@@ -97,7 +97,7 @@ def predicted(
     mu: float,
     factors: Mapping[str, tuple[float, float]] | None = None,
     delta: float = 1.0 / math.e,
-) -> dict[str, Asked]:
+) -> dict[str, CallsAsked]:
     """The rows of `theory.compare` in gradients, every constant computed from the terms.
 
     By default without the factor ln(1/delta), which the library's methods do not need, and with
@@ -123,15 +123,15 @@ def predicted(
         row = name.replace("AFB", "SAE")
         c_h, c_g = (1.0, 1.0) if factors is None else factors[name]
         h, g = c_h * rows[row]["h"], c_g * rows[row]["g"] / per_g.get(row, 1)
-        out[name] = Asked(0.0, h, g) if name == "ACD" else Asked(h, 0.0, g)
+        out[name] = CallsAsked(0.0, h, g) if name == "ACD" else CallsAsked(h, 0.0, g)
     return out
 
 
 def measured(
     known: KnownProblem, mu: float, seed: int, names: Sequence[str] | None = None
-) -> dict[str, Asked]:
+) -> dict[str, CallsAsked]:
     """What every method, or those of `names`, asked for; one that was cut off is left out."""
-    out: dict[str, Asked] = {}
+    out: dict[str, CallsAsked] = {}
     for name in METHODS if names is None else names:
         stop: Any = gt.stop.Value(known.f_star + EPS)
         if out:
@@ -144,14 +144,14 @@ def measured(
     return out
 
 
-def _asked(calls: dict[str, int], m: int) -> Asked:
-    return Asked(calls["h.grad"], calls["h.coord"], in_gradients(calls, "g", N, m))
+def _asked(calls: dict[str, int], m: int) -> CallsAsked:
+    return CallsAsked(calls["h.grad"], calls["h.coord"], in_gradients(calls, "g", N, m))
 
 
 class _Hopeless:
     """Ends a run whose bill is too large at every price."""
 
-    def __init__(self, rivals: Sequence[Asked], m: int) -> None:
+    def __init__(self, rivals: Sequence[CallsAsked], m: int) -> None:
         self.best = [min(one.bill(rho, 1.0) for one in rivals) for rho in PRICES]
         self.m = m
 
@@ -165,13 +165,13 @@ class _Hopeless:
         return Status.STOPPED if all(over) else None
 
 
-def bills(asked: Mapping[str, Asked], rho: float, partial: float) -> dict[str, float]:
+def bills(asked: Mapping[str, CallsAsked], rho: float, partial: float) -> dict[str, float]:
     """The bill of every method."""
     return {name: one.bill(rho, partial) for name, one in asked.items()}
 
 
 def median_bills(
-    runs: Sequence[Mapping[str, Asked]], rho: float, partial: float
+    runs: Sequence[Mapping[str, CallsAsked]], rho: float, partial: float
 ) -> dict[str, float]:
     """Median over the runs; infinite where a method was cut off in half of them."""
     each = [bills(run, rho, partial) for run in runs]

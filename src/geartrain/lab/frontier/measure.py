@@ -25,7 +25,7 @@ from geartrain.core import stopping as stop
 from geartrain.core.status import Status
 from geartrain.lab.frontier import report as frontier_report
 from geartrain.lab.frontier.rivals import FIRST, OTHERS, RHOS, Budget, OverBudget, Rival, free
-from geartrain.lab.frontier.suite import Problem, suite
+from geartrain.lab.frontier.suite import SuiteProblem, suite
 from geartrain.lab.interrupts import run_whole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
@@ -42,7 +42,7 @@ CALLS = tuple(f"{name}.{kind}" for name in ("h", "g") for kind in kinds())
 Row = dict[str, Any]
 
 
-def reference(problem: Problem, h: Any, g: Any) -> tuple[float, float]:
+def reference(problem: SuiteProblem, h: Any, g: Any) -> tuple[float, float]:
     """f* and f(x0); f* is the smaller end of two long runs if the problem does not know it."""
     x0 = np.zeros(h.n)
     start = h.value_and_grad(x0)[0] + g.value_and_grad(x0)[0]
@@ -86,7 +86,7 @@ def trace(
 class Measured:
     """The rows of one problem, and why methods have none."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: SuiteProblem) -> None:
         self.problem = problem
         self.h, self.g = problem.make()
         self.f_star, self.f_0 = reference(problem, self.h, self.g)

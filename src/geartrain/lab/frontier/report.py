@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from geartrain.lab.frontier.rivals import FIRST, LEFT_OUT, OTHERS, RHOS
-from geartrain.lab.frontier.suite import Problem
+from geartrain.lab.frontier.suite import SuiteProblem
 
 Row = dict[str, Any]
 Cell = tuple[str, float, int]  # problem, target, rho
@@ -58,7 +58,7 @@ def cheapest(by: dict[str, Row]) -> Row:
     return min((r for m, r in by.items() if m != "auto"), key=lambda r: r["bill"])
 
 
-def summary(rows: list[Row], problems: list[Problem]) -> Row:
+def summary(rows: list[Row], problems: list[SuiteProblem]) -> Row:
     """The figures: gradients of h against L-BFGS, and auto against the cheapest."""
     cells = by_cell(rows)
     separable = {p.name for p in problems if p.separable}
@@ -102,7 +102,7 @@ def _wins(cells: dict[Cell, dict[str, Row]]) -> dict[str, int]:
     return dict(sorted(wins.items(), key=lambda item: -item[1]))
 
 
-def report(rows: list[Row], problems: list[Problem], figures: Row) -> None:
+def report(rows: list[Row], problems: list[SuiteProblem], figures: Row) -> None:
     """All tables, and the figures."""
     cells = by_cell(rows)
     names = [p.name for p in problems]

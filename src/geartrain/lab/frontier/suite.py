@@ -15,7 +15,7 @@ def _no_constants(h: Any, g: Any) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class Problem:
+class SuiteProblem:
     """A problem by name; `make` returns (h, g)."""
 
     name: str
@@ -26,30 +26,30 @@ class Problem:
     f_star: Callable[[Any, Any], float] | None = None  # used instead of long runs
 
 
-def suite(quick: bool = False) -> list[Problem]:
+def suite(quick: bool = False) -> list[SuiteProblem]:
     """All problems, or a few small ones."""
     minimum = problems.kernel_svm_minimum
     constants = problems.similarity_constants
     if quick:
         return [
-            Problem("graph Laplacian", lambda: problems.graph_laplacian(side=20, rows=150)),
-            Problem("total variation", lambda: problems.total_variation(side=32)),
-            Problem("log-density", lambda: problems.log_density(n=100, p=1200)),
-            Problem("kernel SVM, random", problems.random_kernel_svm, f_star=minimum),
-            Problem("random, 8 shards", problems.random_shards, constants=constants),
+            SuiteProblem("graph Laplacian", lambda: problems.graph_laplacian(side=20, rows=150)),
+            SuiteProblem("total variation", lambda: problems.total_variation(side=32)),
+            SuiteProblem("log-density", lambda: problems.log_density(n=100, p=1200)),
+            SuiteProblem("kernel SVM, random", problems.random_kernel_svm, f_star=minimum),
+            SuiteProblem("random, 8 shards", problems.random_shards, constants=constants),
         ]
     out = [
-        Problem("log-density", problems.log_density),
-        Problem("kernel SVM", problems.gas_sensors_svm, f_star=minimum),
-        Problem("graph Laplacian", problems.graph_laplacian),
-        Problem("total variation", problems.total_variation),
+        SuiteProblem("log-density", problems.log_density),
+        SuiteProblem("kernel SVM", problems.gas_sensors_svm, f_star=minimum),
+        SuiteProblem("graph Laplacian", problems.graph_laplacian),
+        SuiteProblem("total variation", problems.total_variation),
     ]
     for name in ("a9a", "mushrooms", "phishing"):
         for shards in (4, 16, 64):
             for l2 in (1e-4, 1e-5):
                 title = f"{name}, {shards} shards, l2 {l2:g}"
                 make = partial(problems.libsvm_shards, name, shards, l2)
-                out.append(Problem(title, make, constants=constants))
+                out.append(SuiteProblem(title, make, constants=constants))
     rcv1 = partial(problems.libsvm_shards, "rcv1_small", 4, 1e-4)
-    out.append(Problem("rcv1_small, 4 shards", rcv1, separable=False, constants=constants))
+    out.append(SuiteProblem("rcv1_small, 4 shards", rcv1, separable=False, constants=constants))
     return out

@@ -37,7 +37,7 @@ _DENSE = 400  # beyond this dimension, data and regularisers are sparse
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class RandomProblem:
     """A problem f = h + g with f convex."""
 
     name: str  # unique: family, dimension, start, split and number
@@ -342,7 +342,7 @@ def seed(split: Split, k: int) -> int:
     return 2 * k + (split == "report")
 
 
-def problem(split: Split, k: int) -> Problem:
+def problem(split: Split, k: int) -> RandomProblem:
     """Problem k of a split, the same at every call.
 
     Parameters
@@ -354,7 +354,7 @@ def problem(split: Split, k: int) -> Problem:
 
     Returns
     -------
-    Problem
+    RandomProblem
         The terms and the starting point.
     """
     rng = np.random.default_rng((_STREAM, seed(split, k)))
@@ -368,10 +368,10 @@ def problem(split: Split, k: int) -> Problem:
         h, g = scale * h, scale * g
     n = h.n  # a family may have made it smaller
     start, x0 = _start(rng, n, unit, truth[:n])
-    return Problem(f"{family}, n={n}, {start} ({split} {k})", family, h, g, x0)
+    return RandomProblem(f"{family}, n={n}, {start} ({split} {k})", family, h, g, x0)
 
 
-def problems(split: Split, count: int, start: int = 0) -> Iterator[Problem]:
+def problems(split: Split, count: int, start: int = 0) -> Iterator[RandomProblem]:
     """`count` problems of a split, beginning with number `start`.
 
     Parameters
@@ -385,7 +385,7 @@ def problems(split: Split, count: int, start: int = 0) -> Iterator[Problem]:
 
     Yields
     ------
-    Problem
+    RandomProblem
         One after the other; none is kept in memory.
     """
     for k in itertools.islice(itertools.count(start), count):

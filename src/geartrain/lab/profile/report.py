@@ -38,7 +38,7 @@ _COLOURS = {
 }
 
 
-class Table:
+class Outcomes:
     """The rows of all problems, as costs by solver."""
 
     def __init__(self, rows: list[Row]) -> None:
@@ -65,7 +65,7 @@ class Table:
 
 def summary(rows: list[Row]) -> Row:
     """All figures."""
-    table = Table(rows)
+    table = Outcomes(rows)
     h_costs = table.competitors()
     out: Row = {
         "problems": len(table.names),
@@ -93,12 +93,12 @@ def summary(rows: list[Row]) -> Row:
     return out
 
 
-def _named(table: Table, solvers: list[str], which: Any, field: str) -> list[Row]:
+def _named(table: Outcomes, solvers: list[str], which: Any, field: str) -> list[Row]:
     rows = (table.by[name, solver] for solver in solvers for name in table.names)
     return [{k: row[k] for k in ("problem", "solver", field)} for row in rows if which(row)]
 
 
-def worst(table: Table, costs: Vector, others: Vector) -> list[Row]:
+def worst(table: Outcomes, costs: Vector, others: Vector) -> list[Row]:
     """The largest ratios, by name."""
     r = ratios(costs, others)
     r[~np.isfinite(costs) & ~np.isfinite(others)] = 0.0  # neither side solved it
@@ -110,7 +110,7 @@ def worst(table: Table, costs: Vector, others: Vector) -> list[Row]:
 
 def show(rows: list[Row], figures_: Row) -> None:
     """Print all tables and figures."""
-    table = Table(rows)
+    table = Outcomes(rows)
     print(f"\n{len(table.names)} random convex problems, until |grad f| <= {TOL:g} |grad f(x0)|")
     print(
         f"a run is cut off at {LIMITS['h.grad']:,} gradients of h, and at {TIMES} times those of "
@@ -150,7 +150,7 @@ def _show_profiles(title: str, costs: Costs, limits: tuple[int, ...]) -> None:
         print(f"{name:20}" + "".join(f"{100 * s:10.1f}" for s in shares))
 
 
-def _show_families(table: Table) -> None:
+def _show_families(table: Outcomes) -> None:
     print(f"\nby family: gradients of h, {OURS} / {BEST} (mean, worst), and the same for auto")
     costs = table.competitors()
     for family in dict.fromkeys(table.families.values()):
@@ -192,7 +192,7 @@ def draw(rows: list[Row], stem: Path) -> list[Path]:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    table = Table(rows)
+    table = Outcomes(rows)
     fig, (left, right) = plt.subplots(1, 2, figsize=(10.0, 4.4), layout="constrained", sharey=True)
     costs = table.competitors()
     _draw_steps(left, costs, "gradients of h")

@@ -23,7 +23,7 @@ import numpy as np
 
 from geartrain.core import stopping as stop
 from geartrain.core.status import Status
-from geartrain.lab.profile.families import Problem
+from geartrain.lab.profile.families import RandomProblem
 from geartrain.methods.baselines.fgm import FGM
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.restart import GradientTest, Restarted
@@ -61,7 +61,7 @@ class Outcome:
 class Monitor:
     """Looks at reported points without being counted."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: RandomProblem) -> None:
         self.h, self.g, self.n = problem.h, problem.g, problem.n
         (value_h, grad_h), (value_g, grad_g) = self._ask(problem.x0)
         self.f0, self.size = value_h + value_g, abs(value_h) + abs(value_g)
@@ -104,7 +104,9 @@ def limits(lbfgs: Sequence[Outcome]) -> dict[str, int]:
     return {**LIMITS, "h.grad": int(min(max(LEAST, TIMES * fewest), LIMITS["h.grad"]))}
 
 
-def run(problem: Problem, method: Any, most: Mapping[str, int] = LIMITS, **options: Any) -> Outcome:
+def run(
+    problem: RandomProblem, method: Any, most: Mapping[str, int] = LIMITS, **options: Any
+) -> Outcome:
     """One run of a method of the library."""
     monitor = Monitor(problem)
 
@@ -126,7 +128,7 @@ def run(problem: Problem, method: Any, most: Mapping[str, int] = LIMITS, **optio
     return monitor.outcome(Status(res.status).name.lower(), res.calls)
 
 
-def newton(problem: Problem, most: Mapping[str, int]) -> Outcome:
+def newton(problem: RandomProblem, most: Mapping[str, int]) -> Outcome:
     """SciPy's trust-region Newton method with Krylov subspaces, where both terms give products."""
     from scipy.optimize import minimize as scipy_minimize
 
@@ -170,7 +172,7 @@ def newton(problem: Problem, most: Mapping[str, int]) -> Outcome:
 # SciPy's L-BFGS has its own line search and gets values and gradients in one call; the better of
 # its two memories counts, problem by problem.
 LBFGS = {f"lbfgs({memory})": memory for memory in (10, 50)}
-OTHERS: dict[str, Callable[[Problem, Mapping[str, int]], Outcome]] = {
+OTHERS: dict[str, Callable[[RandomProblem, Mapping[str, int]], Outcome]] = {
     "trust-krylov": newton,
     "afb": lambda p, most: run(p, "afb", most),
     "fgm": lambda p, most: run(p, Restarted(FGM(mu=0.0), GradientTest()), most),
@@ -183,7 +185,7 @@ def auto_at(rho: int) -> str:
     return f"auto({rho})"
 
 
-def all_outcomes(problem: Problem) -> dict[str, Outcome]:
+def all_outcomes(problem: RandomProblem) -> dict[str, Outcome]:
     """What each solver did, by name."""
     out = {name: run(problem, ScipyLBFGS(memory)) for name, memory in LBFGS.items()}
     most = limits(list(out.values()))

@@ -54,7 +54,7 @@ class ACDWholeState(State):
 
     @property
     def point(self) -> Vector:
-        """X."""
+        """The iterate x."""
         return self.x
 
     @property
@@ -88,7 +88,7 @@ class ACDWhole:
     compiled, the products A x carried along; a step then costs one row of Q, one column of A, or,
     for LogSumExp, one exponential for every row of A that has entries. The seconds of the compiled
     loop are booked under h. Other terms with ``coord`` are asked call by call, at O(n) and some 5
-    microseconds a step on top of their own time.
+    microseconds per step on top of their own time.
 
     References
     ----------

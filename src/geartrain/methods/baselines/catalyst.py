@@ -37,7 +37,7 @@ class DescentState:
 
 @dataclass(frozen=True)
 class GradientDescent:
-    r"""v_+ = v - grad H(v)/(L_f + kappa): one gradient of h and one of g a step."""
+    r"""v_+ = v - grad H(v)/(L_f + kappa): one gradient of h and one of g per step."""
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
 
@@ -129,7 +129,7 @@ class CatalystState(State):
 
     @property
     def point(self) -> Vector:
-        """X."""
+        """The iterate x."""
         return self.x
 
     @property
@@ -152,7 +152,7 @@ class Catalyst:
     3. y_k = x_k + b_k (x_k - x_{k-1}), b_k = a_{k-1} (1 - a_{k-1})/(a_{k-1}^2 + a_k)
 
     Guarantee: f(x_k) - f* <= 2 (1 - sqrt(q)/2)^k (f(x_0) - f*) (criterion C2 of [1]_). h and g
-    are asked equally often over gradient descent, h once a component over SVRG: no separation.
+    are asked equally often over gradient descent, h once per component over SVRG: no separation.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class KatyushaWhole:
     2. z_+ = (z + a mu x - a G~)/(1 + a mu),  y_+ = x + tau_1 (z_+ - z)
     3. xt_+ = sum_j (1 + a mu)^j y_j, normalised; both gradients there
 
-    For mu = 0 tau_1 = 2/(s + 4) in epoch s and xt_+ is the plain mean.
+    For mu = 0, tau_1 = 2/(s + 4) in epoch s and xt_+ is the plain mean.
 
     Guarantee: O((m + sqrt(m L/mu)) ln(1/eps)) steps [1]_. An epoch asks h for l + 1 gradients:
     every component h + g_k holds all of h.
@@ -75,7 +75,7 @@ class KatyushaWhole:
     Notes
     -----
     Since each component holds the same h, its part of the estimator is the exact gradient at x,
-    and the one at xt drops out: one call of h a step, not two, and no variance from it.
+    and the one at xt drops out: one call of h per step, not two, and no variance from it.
     mu in f instead of in a composite term: the form of [2]_.
 
     References

@@ -62,6 +62,7 @@ class LBFGSWhole:
     lbfgs: LBFGS = field(default_factory=LBFGS)
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
+    many_terms: ClassVar[bool] = True
     any_geometry: ClassVar[bool] = True
 
     def _model(self, problem: Sum) -> Model:

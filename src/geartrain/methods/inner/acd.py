@@ -57,10 +57,10 @@ class ACD:
     2. y_+ = x - (d/L_i) e_i with d the i-th partial derivative of phi at x
     3. z_+ = (1 - tau) z + tau x - tau/(sigma p_i) d e_i
 
-    Guarantee: E[phi(y) - phi* + sigma/2 \|z - v*\|^2] falls by the factor 1 - tau a step, tau ~ 1/K
-    with K = S/sqrt(sigma) ([1]_, Theorem 5.1, with eta sigma = tau/(1 - tau) put in). A step of
-    this object is a chunk of K steps, one partial derivative of g each, and one gradient of g
-    at y, where the rule is then tested.
+    Guarantee: E[phi(y) - phi* + sigma/2 \|z - v*\|^2] falls by the factor 1 - tau per step,
+    tau ~ 1/K with K = S/sqrt(sigma) ([1]_, Theorem 5.1, eta sigma = tau/(1 - tau)). A step of
+    this object is a chunk of K steps, one partial derivative of g each, and one gradient of g at
+    y, where the rule is then tested.
 
     Notes
     -----
@@ -68,7 +68,7 @@ class ACD:
     alpha + mu_g. No step touches whole vectors, except for a term with a ``coord`` of the user's,
     which is shown the whole point. `geartrain.Quadratic` and `geartrain.LinearModel` run compiled,
     and so does a Numba-jitted ``coord``, at the same speed for a dense quadratic. A plain Python
-    ``coord`` gives the same iterates at some 5 microseconds a step, which for a dense quadratic is
+    ``coord`` gives the same iterates at 5 microseconds per step, which for a dense quadratic is
     130 times as slow at n = 20, 25 times at n = 1,000 and 5 times at n = 3,000.
 
     For a linear model the products A v are carried along; one product is computed at the start.

@@ -10,7 +10,7 @@ D              --            weights of the quadratic: alpha, and the ridge of t
 1/gamma        --            largest curvature of the loss
 L_k            ``L``         \|a_k\|^2_{D^{-1}}/m^2 + gamma/m, constants of the smooth part
 mu_L           --            gamma/(m max L_k), its convexity in the norm of the L_k
-a              ``a``         sqrt(mu_L)/m, rate of a step
+a              ``a``         sqrt(mu_L)/m, rate per step
 =============  ============  ==============================================================
 """
 

@@ -52,9 +52,9 @@ class Katyusha:
     3. y_+ = x + tau_1 (z_+ - z) (option II), or (3 L x - G~)/(3 L + alpha) (option I)
     4. xt_+ = sum_j (1 + a alpha)^j y_j, normalised; the gradient of g there
 
-    For alpha = 0 tau_1 = 2/(s + 4) in epoch s and xt_+ is the plain mean (Katyusha^ns).
+    For alpha = 0, tau_1 = 2/(s + 4) in epoch s and xt_+ is the plain mean (Katyusha^ns).
 
-    Guarantee: phi(xt_s) - phi* falls by the factor 1/(1 + a alpha) a component step, so
+    Guarantee: phi(xt_s) - phi* falls by the factor 1/(1 + a alpha) per component step, so
     tau_g = sqrt(m L) in Assumption 4 (Theorem 2.1 of [1]_); for alpha = 0 as O(1/s^2)
     (Theorem 4.1). An epoch asks for l components and one gradient of g, which is the stop
     test and the next snapshot.

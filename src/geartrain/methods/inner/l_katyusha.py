@@ -40,7 +40,7 @@ class LKatyusha:
     4. with probability p: w_+ = y (the one before the step), the gradient of g there
 
     Guarantee: the potential of Theorem 2.4 of [1]_ falls in expectation by
-    1 - min(sigma eta/(1 + sigma eta), p theta_1/(1 + theta_1), theta_1/2) a component step.
+    1 - min(sigma eta/(1 + sigma eta), p theta_1/(1 + theta_1), theta_1/2) per component step.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class LBFGS:
     Algorithm: that of [1]_. The pairs hold the curvature of g alone; that of the quadratic, which
     is known exactly, is added when they are used, so pairs can be handed from model to model.
 
-    Guarantee: linear convergence, no useful rate; quick in practice. One gradient of g a step,
+    Guarantee: linear convergence, no useful rate; quick in practice. One gradient of g per step,
     mostly. The line search looks at slopes only (phi is convex), so g is never asked for values.
 
     Parameters

@@ -9,7 +9,7 @@ x_k         ``points``         where it was taken
 p_k         --                 1/(2 m) + L_k/(2 sum L), probability of summand k
 mu          --                 alpha, and the ridge of a linear model
 C           ``C``              8 L/mu with L = mean_k L_k
-a           ``extrapolate``    1 - 1/(m + 1 + sqrt((m - 1)^2 + 4 m C)), rate of a step
+a           ``extrapolate``    1 - 1/(m + 1 + sqrt((m - 1)^2 + 4 m C)), rate per step
 tau, eta    ``dual``, ``eta``  weights of the dual and the primal proximal term
 ==========  =================  ===========================================================
 """

@@ -10,7 +10,7 @@ lambda      --                alpha, and the ridge of the model
 R           --                largest norm of a row, R^2/gamma = max_k L_k
 tau, sigma  1/``eta``,        primal and dual step, sqrt(gamma/(m lambda))/(2 R) and
             1/``dual``        sqrt(m lambda/gamma)/(2 R)
-theta       ``extrapolate``   1 - 1/(m + R sqrt(m/(lambda gamma))), rate of a step
+theta       ``extrapolate``   1 - 1/(m + R sqrt(m/(lambda gamma))), rate per step
 ==========  ================  ===========================================================
 """
 

@@ -47,7 +47,7 @@ class Varag:
 
     Guarantee: phi(xt_s) - phi* <= D_0/2^{s+1} up to s_0, then linear with tau_g = sqrt(m L)
     (Theorem 2 of [1]_), D_0 = 2 (phi(v_0) - phi*) + (3 L/2) \|v_0 - v*\|^2. T_s components
-    and one gradient of g an epoch.
+    and one gradient of g per epoch.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""Inner methods for a g that gives values only: derivatives are central differences.
+r"""Inner methods for a term g that gives values only: derivatives are central differences.
 
 ========  ============  ==========================================================
 symbol    name          meaning
@@ -136,7 +136,7 @@ class DirectionalSearch(_ZerothOrder):
 
     Guarantee: without noise E[A (phi(x) - phi*) + B/2 \|v - v*\|^2] does not grow, by the proof for
     coordinates with E[n d e] = grad phi(y); n sqrt(L/sigma) steps are the natural number K. Two
-    values of g a step. A step of this object is a chunk of K steps, 2 n values for an estimate of
+    values of g per step. A step of this object is a chunk of K steps, 2 n values for an estimate of
     the gradient at x, and one value if the term states no ``noise``.
 
     Notes

@@ -40,6 +40,7 @@ from geartrain.methods.quasi_newton.trial import Proposer, Trial
 from geartrain.methods.quasi_newton.tuning import DEFAULT, Tuning
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.together import gradients
 from geartrain.oracles.validation import as_whole
 from geartrain.problem import EPS, Sum
 
@@ -364,9 +365,8 @@ class Stopwatch:
 
 def _measured(problem: Sum, state: SAEQNState) -> float:
     """rho by the seconds so far, the method's own arithmetic added to the term that it serves."""
-    calls, seconds = problem.ledger.calls, problem.ledger.seconds
-    h, g = (f"{oracle.name}.grad" for oracle in (problem.h, problem.g))
+    (calls_h, seconds_h), (calls_g, seconds_g) = gradients(problem.h), gradients(problem.g)
     inner, outer = state.spent
-    price_h = (seconds[h] + outer) / max(calls[h], 1)
-    price_g = (seconds[g] + inner) / max(calls[g], 1)
+    price_h = (seconds_h + outer) / max(calls_h, 1)
+    price_g = (seconds_g + inner) / max(calls_g, 1)
     return price_h / price_g if price_g > 0.0 else math.inf

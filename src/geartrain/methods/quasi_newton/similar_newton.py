@@ -76,7 +76,7 @@ class SimilarNewtonState(State):
 
     @property
     def point(self) -> Vector:
-        """X."""
+        """The iterate x."""
         return self.x
 
     @property
@@ -87,7 +87,7 @@ class SimilarNewtonState(State):
 
 @dataclass(frozen=True)
 class SimilarNewton:
-    r"""Newton's method for a g that is like f, with a few products of h's Hessian a round.
+    r"""Newton's method for a term g that is like f, with a few Hessian products of h per round.
 
     f = h + g convex with Hessians; h may be non-convex, as f - f_1 is. An answer of h is its
     value, its gradient and its Hessian times `columns` vectors: where a call is a round of a
@@ -108,20 +108,20 @@ class SimilarNewton:
     6. p_+ = p + t s if f falls enough there. If not, t becomes the zero of the slope between both.
 
     Guarantee: s is a descent direction, so f(p) falls; with columns = n a step is Newton's, locally
-    quadratic. One gradient and `columns` products of h a point, mostly one point a step. Of g some
-    gradients a step, fifteen products a column for D_+, and those of conjugate gradients for s; n
-    of them if that is less.
+    quadratic. One gradient and `columns` products of h per trial point; usually one trial point per
+    step. Each step also needs a few gradients of g, up to 15 Hessian products per column for D_+,
+    and up to 250 for the Newton direction s; if n is smaller than that, n products in all.
 
     Parameters
     ----------
     columns : int
-        Directions a round. What is sent each way grows from n to (1 + columns) n numbers.
+        Directions per round. What is sent each way grows from n to (1 + columns) n numbers.
 
     Notes
     -----
     Products of h with the last step and the last D are from where they were asked, not from p.
-    alpha grows where a step fails, by what M lacks along it, and falls by ten a step. A tolerance
-    relative to the first gradient is relative to that at the first point, argmin g.
+    alpha grows where a step fails, by what M lacks along it, and falls by a factor of ten per step.
+    A tolerance relative to the first gradient is relative to that at the first point, argmin g.
 
     It takes few rounds where g knows most directions of f. Where it does not, as for text with more
     words than rows in a shard, "sae-qn" is the better choice.
@@ -181,63 +181,94 @@ class SimilarNewton:
 
     def step(self, problem: Sum, state: SimilarNewtonState) -> SimilarNewtonState:
         """Lines 2 to 6, and the round at the new point."""
-        x, grad = state.x, state.grad
-        hessian = _hessian(problem.g, x, state.alpha, self.columns)
-        # 2.
-        W, MW, HW_h = _basis(
+        hessian = _hessian(problem.g, state.x, state.alpha, self.columns)
+        W, MW, HW_h = _basis(  # 2.
             np.column_stack([state.D, state.step, state.kept]),
             np.column_stack([state.HD_h, state.change_h, state.H_kept]),
             hessian,
         )
-        HW = MW - state.alpha * W + HW_h
-        small = W.T @ HW
-        w, U = np.linalg.eigh(0.5 * (small + small.T))
-        scaled = U / np.sqrt(np.maximum(w, _LEAST))
-        V, HV = W @ scaled, HW @ scaled
-        # 3.
-        a = V.T @ grad
-        u = -_solve(hessian, (grad - HV @ a)[:, None], _CG_STEPS)[:, 0]
-        s = u - V @ (HV.T @ u + a)
-        # 5.
-        D = _off(W, MW, _solve(hessian, HW_h[:, : state.D.shape[1]], _ROUGH))
-        # 4.
-        t = _length(problem.g, x, s, state.grad_g, float(s @ hessian(s[:, None])[:, 0]))
-        # 6.
-        slope = float(grad @ s)
-        trials, alpha = 0, max(state.alpha / 10.0, state.alpha_0)
-        while True:
-            trials += 1
-            v = x + t * s
-            h, grad_h, HD_h = problem.h.second_order(v, D)
-            g, grad_g = problem.g.value_and_grad(v)
-            slope_v = float((grad_h + grad_g) @ s)
-            lower = _lower(state.f, h + g, t * slope, t * slope_v)
-            if lower or t * norm(s) <= 10.0 * EPS * norm(x) or trials == _TRIALS:
-                break
-            if trials == 1:  # what M lacks along s
-                alpha = max(state.alpha, 0.1 * ((slope_v - slope) / t + slope) / float(s @ s))
-            part = slope / (slope - slope_v) if slope_v > slope else _PART[1]
-            t *= min(max(part, _PART[0]), _PART[1])
-        if not lower:
-            return replace(state, k=state.k + 1, trials=trials, stalled=True)
-        length = max(t * norm(s), np.finfo(float).tiny)
+        s = _direction(W, MW - state.alpha * W + HW_h, hessian, state.grad)  # 3.
+        promised = float(s @ hessian(s[:, None])[:, 0])
+        t = _length(problem.g, state.x, s, state.grad_g, promised)  # 4.
+        D = _off(W, MW, _solve(hessian, HW_h[:, : state.D.shape[1]], _ROUGH))  # 5.
+        found = _search(problem, state, s, t, D)  # 6.
+        if found.answer is None:
+            return replace(state, k=state.k + 1, trials=found.trials, stalled=True)
+        new = found.answer
+        length = max(norm(new.x - state.x), np.finfo(float).tiny)
         return SimilarNewtonState(
             k=state.k + 1,
-            x=v,
-            alpha=alpha,
+            x=new.x,
+            alpha=found.alpha,
             alpha_0=state.alpha_0,
-            f=h + g,
-            grad_h=grad_h,
-            grad_g=grad_g,
+            f=new.f,
+            grad_h=new.grad_h,
+            grad_g=new.grad_g,
             D=D,
-            HD_h=HD_h,
+            HD_h=new.HD_h,
             kept=state.D,
             H_kept=state.HD_h,
-            step=(v - x) / length,
-            change_h=(grad_h - state.grad_h) / length,
-            trials=trials,
-            stalled=_is_rounding(grad, grad_h, grad_g),
+            step=(new.x - state.x) / length,
+            change_h=(new.grad_h - state.grad_h) / length,
+            trials=found.trials,
+            stalled=_is_rounding(state.grad, new.grad_h, new.grad_g),
         )
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Both terms at x, with the products of h."""
+
+    x: Vector
+    f: float
+    grad_h: Vector
+    grad_g: Vector
+    HD_h: Vector
+
+    @staticmethod
+    def at(problem: Sum, x: Vector, D: Vector) -> _Answer:
+        h, grad_h, HD_h = problem.h.second_order(x, D)
+        g, grad_g = problem.g.value_and_grad(x)
+        return _Answer(x, h + g, grad_h, grad_g, HD_h)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The end of line 6."""
+
+    answer: _Answer | None  # None: no point was lower
+    trials: int
+    alpha: float  # for the next step
+
+
+def _direction(W: Vector, HW: Vector, hessian: Callable[[Vector], Vector], grad: Vector) -> Vector:
+    """Lines 2 and 3: V from W, then the block BFGS step s."""
+    small = W.T @ HW
+    w, U = np.linalg.eigh(0.5 * (small + small.T))
+    scaled = U / np.sqrt(np.maximum(w, _LEAST))
+    V, HV = W @ scaled, HW @ scaled
+    a = V.T @ grad
+    u = -_solve(hessian, (grad - HV @ a)[:, None], _CG_STEPS)[:, 0]
+    return u - V @ (HV.T @ u + a)
+
+
+def _search(problem: Sum, state: SimilarNewtonState, s: Vector, t: float, D: Vector) -> _Found:
+    """Line 6: the first point x + t s that is lower, for smaller and smaller t."""
+    slope = float(state.grad @ s)
+    alpha = max(state.alpha / 10.0, state.alpha_0)
+    smallest = 10.0 * EPS * norm(state.x)
+    for trials in range(1, _TRIALS + 1):
+        new = _Answer.at(problem, state.x + t * s, D)
+        slope_v = float((new.grad_h + new.grad_g) @ s)
+        if _lower(state.f, new.f, t * slope, t * slope_v):
+            return _Found(new, trials, alpha)
+        if t * norm(s) <= smallest:
+            break
+        if trials == 1:  # what M lacks along s
+            alpha = max(state.alpha, 0.1 * ((slope_v - slope) / t + slope) / float(s @ s))
+        part = slope / (slope - slope_v) if slope_v > slope else _PART[1]
+        t *= min(max(part, _PART[0]), _PART[1])
+    return _Found(None, trials, alpha)
 
 
 def _hessian(g: Oracle, x: Vector, alpha: float, columns: int) -> Callable[[Vector], Vector]:

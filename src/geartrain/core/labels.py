@@ -1,0 +1,31 @@
+"""Columns of a history in the words of an axis, and which of them belong on a logarithmic axis."""
+
+from __future__ import annotations
+
+_KINDS = {
+    "grad": "gradients of {}",
+    "value": "values of {}",
+    "component": "summand gradients of {}",
+    "coord": "partial derivatives of {}",
+    "prox": "proximal steps of {}",
+    "product": "Hessian products of {}",
+}
+_COLUMNS = {
+    "seconds": "seconds",
+    "iter": "outer iterations",
+    "f": "$f(x)$",
+    "grad_norm": r"$\|\nabla f(x)\|$",
+    "L": "$L$",
+    "A": "$A_k$",
+    "ms_ratio": "Monteiro-Svaiter ratio",
+}
+# Positive columns whose orders of magnitude matter.
+LOGARITHMIC = ("grad_norm", "L", "A")
+
+
+def label(column: str) -> str:
+    """The title of an axis for a column of the history."""
+    name, _, kind = column.rpartition(".")
+    if name and kind in _KINDS:
+        return _KINDS[kind].format(f"${name}$" if len(name) == 1 else name)
+    return _COLUMNS.get(column, column)

@@ -1,0 +1,88 @@
+"""Several counted oracles that are asked as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from geartrain.oracles.algebra import Combination
+
+# Questions whose answer for a sum is the sum of the answers.
+_ADDITIVE = ("value", "grad", "value_and_grad", "component", "coord", "products", "second_order")
+
+
+class Together:
+    """The sum of counted oracles as one oracle; every term counts its own calls.
+
+    Parameters
+    ----------
+    oracles : tuple of Oracle or Together
+        The summands. Their methods are looked up at each call, so that wrappers that are put
+        around them later are used, too.
+    """
+
+    def __init__(self, oracles: tuple[Any, ...]) -> None:
+        self.oracles = oracles
+        self.n, self.ledger = oracles[0].n, oracles[0].ledger
+        self.leaves: tuple[Any, ...] = tuple(leaf for o in oracles for leaf in leaves(o))
+        self.counted_as: tuple[str, ...] = tuple(leaf.name for leaf in self.leaves)
+        self.name = " + ".join(self.counted_as)
+        self.term = Combination([(1.0, oracle.term) for oracle in oracles])
+        self.kept: dict[str, Any] = {}  # see `geartrain.oracles.ledger.Oracle`
+        for question in _ADDITIVE:
+            summands_agree = question != "component" or self.term.n_components is not None
+            if all(hasattr(oracle, question) for oracle in oracles) and summands_agree:
+                setattr(self, question, self._summed(question))
+
+    def _summed(self, question: str) -> Callable[..., Any]:
+        first, *others = self.oracles
+
+        def ask(*args: Any) -> Any:
+            total = getattr(first, question)(*args)
+            for oracle in others:
+                answer = getattr(oracle, question)(*args)
+                if isinstance(total, tuple):
+                    total = tuple(map(add, total, answer))
+                else:
+                    total = total + answer
+            return total
+
+        return ask
+
+    def bulk(self, kind: str, kernel: Callable[..., Any], *args: Any) -> Any:
+        """Run a compiled loop that asks all terms together; its time is booked under the first."""
+        asked = np.zeros(1, dtype=np.int64)
+
+        def together(tally: Any) -> Any:
+            try:
+                return kernel(asked, *args)
+            finally:
+                tally[0] += asked[0]
+
+        first, *others = self.leaves
+        try:
+            return first.bulk(kind, together)
+        finally:
+            for oracle in others:
+                self.ledger.add(f"{oracle.name}.{kind}", int(asked[0]), 0.0)
+
+    def __repr__(self) -> str:
+        return f"Together({self.name})"
+
+
+def leaves(oracle: Any) -> tuple[Any, ...]:
+    """The oracles of single terms that `oracle` is made of; itself if it is one of them."""
+    return oracle.leaves if isinstance(oracle, Together) else (oracle,)
+
+
+def gradients(oracle: Any) -> tuple[int, float]:
+    """How many gradients `oracle` was asked for, and the seconds that they took.
+
+    Of several oracles that are asked together, the number is that of the first one.
+    """
+    keys = [f"{leaf.name}.grad" for leaf in leaves(oracle)]
+    ledger = oracle.ledger
+    return ledger.calls[keys[0]], sum(ledger.seconds[key] for key in keys)
