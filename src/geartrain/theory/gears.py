@@ -82,7 +82,7 @@ def order(
     """The levels of many terms that have the smallest bill, outermost first.
 
     Terms on one level are asked together. The bill of an order is the sum over all terms of the
-    price times the number of calls by `level_calls`, that is, by the theorem for more than two terms.
+    price times the number of calls by `level_calls`, by the theorem for more than two terms.
 
     Parameters
     ----------
