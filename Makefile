@@ -19,7 +19,9 @@ $(VENV)/.%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.all
 	$(BIN)/geartrain reproduce all --quick --out out/demo
 
+# Two processes with one thread of BLAS each: more threads than cores wait for each other.
 PYTEST_OPTIONS := -n 2 --dist loadfile
+test test-oldest: export OPENBLAS_NUM_THREADS ?= 1
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_OPTIONS)

@@ -10,6 +10,7 @@ from typing import Any
 
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.registry import INNER, METHODS
+from geartrain.oracles.nonsmooth import L1
 
 OUTER = ("sae-qn", "similar-newton", "sae", "r-sae", "sc-sae", "afb", "aeg", "gmco")
 
@@ -26,15 +27,16 @@ PAGE = """# {title}
 
 
 def made_by(name: str) -> list[type]:
-    """The classes behind a name of `METHODS`: with mu known, Euclidean and not."""
-    known = SimpleNamespace(mu=SimpleNamespace(value=1.0), mu_h=1.0, mu_g=0.0)
-    spaces = (EUCLIDEAN, None)
-    found = [type(METHODS[name](_in(known, space), None)) for space in spaces]
-    return list(dict.fromkeys(found))
-
-
-def _in(problem: Any, space: Any) -> Any:
-    return SimpleNamespace(**vars(problem), geometry=space)
+    """The classes behind a name of `METHODS`: with mu known, Euclidean and not, and with psi."""
+    psi = SimpleNamespace(term=L1(1.0))
+    kinds: list[dict[str, Any]] = [
+        {"geometry": EUCLIDEAN, "psi": None},
+        {"geometry": None, "psi": None},
+        {"geometry": EUCLIDEAN, "psi": psi},
+    ]
+    known = {"mu": SimpleNamespace(value=1.0), "mu_h": 1.0, "mu_g": 0.0}
+    made = [METHODS[name](SimpleNamespace(**known, **kind), None) for kind in kinds]  # type: ignore[arg-type]
+    return list(dict.fromkeys(map(type, made)))
 
 
 def pages() -> dict[str, tuple[str, list[type]]]:

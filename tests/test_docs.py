@@ -119,7 +119,8 @@ def test_every_method_has_a_page_with_box_guarantee_calls_and_reference(name):
 def test_the_pages_are_those_of_the_registry():
     assert set(BY_PAGE) == {*METHODS, *(f"inner-{name}" for name in INNER)}
     assert set(method_pages.OUTER) < set(METHODS)
-    assert method_pages.made_by("lbfgs") == [gt.ScipyLBFGS, gt.methods.LBFGSWhole]
+    made = [gt.ScipyLBFGS, gt.methods.LBFGSWhole, gt.methods.CompositeQN]
+    assert method_pages.made_by("lbfgs") == made
     readme = (ROOT / "README.md").read_text()
     for name in {*METHODS, *INNER}:
         assert f"`{name}`" in readme, f"no row for {name}"

@@ -12,7 +12,8 @@ from geartrain.comparison import Comparison, compare
 from geartrain.core import stopping as stop
 from geartrain.minimize import minimize, resume
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
-from geartrain.oracles.adapters import from_jax, from_torch
+from geartrain.oracles.adapters import from_jax, from_pyproximal, from_torch
+from geartrain.oracles.nonsmooth import L1, Ball, Box, GroupL1, NonNegative, Simplex
 
 if TYPE_CHECKING:
     from geartrain import callbacks, datasets, distributed, estimators, geometry, methods, theory
@@ -22,13 +23,19 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "L1",
     "SAE",
+    "Ball",
+    "Box",
     "Comparison",
+    "GroupL1",
     "Katyusha",
     "LinearModel",
     "LogSumExp",
+    "NonNegative",
     "Quadratic",
     "ScipyLBFGS",
+    "Simplex",
     "Term",
     "callbacks",
     "check_term",
@@ -37,6 +44,7 @@ __all__ = [
     "distributed",
     "estimators",
     "from_jax",
+    "from_pyproximal",
     "from_torch",
     "geometry",
     "inner",

@@ -19,6 +19,10 @@ _TIE = 1e-9  # bills that differ by less than this, relatively, are equal
 
 def _plan(args: argparse.Namespace) -> None:
     """Print what the theory says for given constants."""
+    if len(args.L_h) > 1:
+        _plan_levels(args)
+        return
+    (args.L_h,), (args.price_h,) = args.L_h, _price_per_term(args)
     as_nonnegative(args.price_h, "--price-h")
     as_nonnegative(args.price_g, "--price-g")
     rows = theory.compare(
@@ -51,6 +55,39 @@ def _plan(args: argparse.Namespace) -> None:
         print(f"separation gains a factor of {gain:.2g} at most over FGM: hardly worth it")
 
 
+def _price_per_term(args: argparse.Namespace) -> list[float]:
+    """The prices of the terms h; one price holds for all of them."""
+    prices, terms = args.price_h, len(args.L_h)
+    if len(prices) not in (1, terms):
+        raise ValueError(f"--price-h takes one price or {terms}, one per --L-h; got {len(prices)}")
+    return prices * terms if len(prices) == 1 else prices
+
+
+def _plan_levels(args: argparse.Namespace) -> None:
+    """Print the order of the levels of more than two terms, and the calls of each."""
+    names = [f"h{i + 1}" for i in range(len(args.L_h))] + ["g"]
+    L = dict(zip(names, [*args.L_h, args.L_g], strict=True))
+    prices = dict(zip(names, [*_price_per_term(args), args.price_g], strict=True))
+    levels = theory.order(L, prices)
+    print(f"f = {' + '.join(names)}: mu = {args.mu:g}, eps = {args.eps:g}, R = {args.R:g}")
+    print(f"levels with the smallest bill: {' > '.join(' + '.join(level) for level in levels)}")
+    print("calls up to constants; terms on one level are asked together\n")
+    print(f"{'term':8}{'L':>12}{'price':>12}{'calls':>14}{'bill':>14}")
+    level_of = {name: i for i, level in enumerate(levels) for name in level}
+    constants = [sum(L[name] for name in level) for level in levels]
+    case = {"mu": args.mu, "eps": args.eps, "R": args.R}
+    found = theory.level_calls(constants, **case)
+    total = 0.0
+    for name in names:
+        calls = found[level_of[name]]
+        total += calls * prices[name]
+        print(
+            f"{name:8}{L[name]:12.4g}{prices[name]:12.4g}{calls:14.4g}{calls * prices[name]:14.4g}"
+        )
+    whole = theory.level_calls([sum(constants)], **case)[0] * sum(prices.values())
+    print(f"\nbill {total:.4g}, {whole / total:.3g} times smaller than that of FGM, {whole:.4g}")
+
+
 def _cheapest(bills: dict[str, float]) -> str:
     """The method with the smallest bill, and those whose bill is the same to rounding."""
     least = min(bills.values())
@@ -74,6 +111,7 @@ def _prices(name: str, args: argparse.Namespace) -> tuple[str, float, float]:
 
 # Names of `geartrain bench`, and the modules of `geartrain.lab` that run them.
 _BENCHES = {
+    "composite": "composite.measure",
     "distributed": "benches.cluster",
     "estimators": "benches.kernel_svc",
     "frontier": "frontier.measure",
@@ -117,7 +155,14 @@ def _parser() -> argparse.ArgumentParser:
 
     about = "calls that the theory predicts, method by method"
     plan = commands.add_parser("plan", help=about, description=about, parents=[debug])
-    plan.add_argument("--L-h", dest="L_h", type=float, required=True, help="smoothness of h")
+    plan.add_argument(
+        "--L-h",
+        dest="L_h",
+        type=float,
+        nargs="+",
+        required=True,
+        help="smoothness of h; several numbers for several terms h1, h2, ...",
+    )
     plan.add_argument("--L-g", dest="L_g", type=float, required=True, help="smoothness of g")
     plan.add_argument("--mu", type=float, default=0.0, help="strong convexity of f (default 0)")
     plan.add_argument("--eps", type=float, required=True, help="accuracy in f")
@@ -130,7 +175,13 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument(
         "--L-g-mean", dest="L_g_mean", type=float, help="mean smoothness of a summand (default L_g)"
     )
-    plan.add_argument("--price-h", type=float, default=1.0, help="price of a gradient of h")
+    plan.add_argument(
+        "--price-h",
+        type=float,
+        nargs="+",
+        default=[1.0],
+        help="price of a gradient of h, or of every one of its terms",
+    )
     plan.add_argument("--price-g", type=float, default=1.0, help="price of a gradient of g")
     plan.set_defaults(run=_plan)
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
+from geartrain import theory
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.afb import AFB
 from geartrain.methods.base import AnyMethod, InnerMethod, as_method
+from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.choice import Prices
 from geartrain.methods.levels import Levels, arranged, innermost, told
+from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.registry import METHODS, make_inner, make_method, require_any_geometry
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.train import Train
-from geartrain.oracles.protocols import require
+from geartrain.oracles.protocols import answers, can, require
 from geartrain.problem import MissingConstant, Sum
 
 # Methods by name that take any number of terms. The last two treat all of them as one.
 _NAMES = ("auto", "afb", "fgm", "lbfgs")
+# Methods whose proofs rest on a test of the exact gradient at the new point.
+_TESTED = ("sae", "rsae", "scsae", "gmco", "aeg")
+# Terms are alike in price up to this ratio; where no constants are known, they are merged.
+_ALIKE = 3.0
+# Pairs of L-BFGS on the sum.
+_MEMORY = 50
 
 
 def make_train(
@@ -30,16 +40,112 @@ def make_train(
             raise ValueError(_refused(repr(method), problem))
         if method in ("fgm", "lbfgs"):
             return make_method(method, inner, problem), f"{method!r} as asked for"
-        return _afb(_listed(problem), inner, problem, "as listed"), ""
+        if method == "afb":
+            levels, why = _levels(problem, prices, inner)
+            if len(levels) < 2:
+                levels, why = _two(problem, prices), f"{why}, but AFB needs two levels"
+            return _afb(levels, inner, problem, why), ""
+        if problem.psi is not None:
+            names = " + ".join(oracle.name for oracle in problem.oracles[:-1])
+            made = make_method("sae-qn", inner, problem)
+            return made, f"sae-qn, {names} merged, because g has a non-smooth part"
+        return _auto(problem, inner, prices)
     made = as_method(method)
     core = getattr(made, "method", made)
     if isinstance(made, Train):
         return _checked(made, problem), ""
     if isinstance(core, AFB):
-        return _checked(Train(_listed(problem), made, "as listed"), problem), ""
+        return _checked(Train(_listed(problem), made, _AS_LISTED), problem), ""
     if getattr(core, "many_terms", False):
         return make_method(made, inner, problem), "given as an object"
     raise ValueError(_refused(type(core).__name__, problem))
+
+
+# Levels --------------------------------------------------------------------------------------
+
+_AS_LISTED = "as listed"
+
+
+def _levels(problem: Sum, prices: Prices, inner: str | InnerMethod) -> tuple[Levels, str]:
+    """The levels by prices and constants, and why."""
+    if prices.given is None:
+        return _listed(problem), f"{_AS_LISTED}, because no prices are given"
+    price = _price(problem, prices)
+    L = {s.oracle.name: s.L.value for s in problem.summands}
+    last = problem.g.name
+    if inner != "auto" or not _gives_gradients(problem.g):  # then g has to be the last one
+        price.pop(last), L.pop(last)
+        tail: Levels = ((last,),)
+    else:
+        tail = ()
+    if all(value is not None for value in L.values()):
+        known = {name: value for name, value in L.items() if value is not None}
+        levels = theory.order(known, price, mu=problem.mu.value or 0.0) + tail
+        return levels, _why(levels, price, "by prices and constants")
+    levels = _by_price(price) + tail
+    return levels, _why(levels, price, "by prices, because not all constants are known")
+
+
+def _by_price(price: dict[str, float]) -> Levels:
+    """Dearest first; a term that is alike in price to the one before joins its level."""
+    levels: list[list[str]] = []
+    for name in sorted(price, key=lambda name: -price[name]):
+        if levels and price[levels[-1][0]] <= _ALIKE * price[name]:
+            levels[-1].append(name)
+        else:
+            levels.append([name])
+    return tuple(tuple(level) for level in levels)
+
+
+def _why(levels: Levels, price: dict[str, float], otherwise: str) -> str:
+    """The reason in words: which terms were merged, and why."""
+    parts = []
+    for level in levels:
+        costs = [price[name] for name in level if name in price]
+        if len(level) > 1:
+            alike = max(costs) <= _ALIKE * min(costs)
+            gain = "prices alike" if alike else "a level of its own would not pay"
+            parts.append(f"{' + '.join(level)} merged, {gain}")
+    return "; ".join(parts) or otherwise
+
+
+def _two(problem: Sum, prices: Prices) -> Levels:
+    """The best two levels: dearest terms first, split where the ratio of prices is largest."""
+    price = _price(problem, prices)
+    names = sorted(price, key=lambda name: -price[name])
+    ratios = [price[a] / price[b] for a, b in pairwise(names)]
+    cut = 1 + ratios.index(max(ratios))
+    return tuple(names[:cut]), tuple(names[cut:])
+
+
+def _price(problem: Sum, prices: Prices) -> dict[str, float]:
+    return {oracle.name: prices.of(oracle.name, problem) for oracle in problem.oracles}
+
+
+def _gives_gradients(oracle: Any) -> bool:
+    return not answers(oracle.term).isdisjoint(("grad", "value_and_grad"))
+
+
+def _auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> tuple[AnyMethod, str]:
+    """The learned method on two levels, and AFB where it cannot work."""
+    plain = all(map(_gives_gradients, problem.oracles))
+    if not plain or inner != "auto":
+        levels, why = _levels(problem, prices, inner)
+        return _afb(levels, inner, problem, why), ""
+    if prices.given is None:
+        first, *others = (oracle.name for oracle in problem.oracles)
+        told_why = f"sae-qn, {_AS_LISTED}, because no prices are given"
+        return Train(((first,), tuple(others)), SAEQN(rho=None), told_why), ""
+    levels, why = _levels(problem, prices, inner)
+    price = _price(problem, prices)
+    values = all(can(oracle.term, "value") for oracle in problem.oracles)
+    if len(levels) < 2 and values and problem.geometry is EUCLIDEAN:
+        return ScipyLBFGS(_MEMORY), f"lbfgs on the sum: {why}"
+    two = levels if len(levels) == 2 else _two(problem, prices)
+    rho = sum(price[name] for name in two[0]) / sum(price[name] for name in two[1])
+    if two != levels:
+        why += f"; {told(levels)} put together to two levels for the learned method"
+    return Train(two, SAEQN(rho=rho), f"sae-qn, {why}"), ""
 
 
 def _listed(problem: Sum) -> Levels:
@@ -65,7 +171,15 @@ def _checked(train: Train, problem: Sum) -> Train:
         )
     if len(train.levels) < 2 or not all(train.levels):
         raise ValueError(f"a train needs two levels or more, each with a term; got {train.levels}")
+    if problem.psi is not None:
+        raise ValueError(
+            f"a train of more than two terms is not made for a non-smooth term, here "
+            f"{problem.psi!r}; give two terms, as in minimize(h1 + h2, g + psi), or take "
+            "method='fgm'"
+        )
     core, inside = train.core, train.core.inner
+    if not isinstance(core, AFB):
+        return train
     if problem.geometry is not EUCLIDEAN:
         require_any_geometry(train.method, problem)
         require_any_geometry(inside, problem)
@@ -92,7 +206,13 @@ def _checked(train: Train, problem: Sum) -> Train:
 
 def _refused(name: str, problem: Sum) -> str:
     names = [oracle.name for oracle in problem.oracles]
+    why = ""
+    if name.strip("'").replace("-", "").lower() in _TESTED:
+        why = (
+            f" (its test needs the exact gradient of {' + '.join(names[1:])}, which the levels "
+            "below know only after one more call of each of their terms; the rule of AFB does not)"
+        )
     return (
-        f"{name} has no form for more than two terms; choose one of {', '.join(_NAMES)}, or add "
-        f"up the terms, minimize({' + '.join(names[:-1])}, g)"
+        f"{name} has no form for more than two terms{why}; choose one of {', '.join(_NAMES)}, or "
+        f"add up the terms, minimize({' + '.join(names[:-1])}, g)"
     )

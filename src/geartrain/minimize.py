@@ -24,6 +24,7 @@ from geartrain.core.stopping import Rule, Tolerance
 from geartrain.core.witness import changed, listen
 from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.splitting import split
 from geartrain.oracles.validation import as_positive, as_vector, as_whole
 from geartrain.problem import Sum
 from geartrain.terms import Smoothness, Terms, check_same_terms, plain
@@ -65,11 +66,14 @@ def minimize(
         `geartrain.Quadratic`, `geartrain.LinearModel`, `geartrain.LogSumExp`, `geartrain.Term`,
         sums of these, or any object that answers in their way. h is the one to be asked rarely.
         h may be a list of terms, which are then called h1, h2, ..., or a dict that gives them
-        names, such as ``{"simulator": h1, "cluster": h2}``; f is the sum of all of them.
+        names, such as ``{"simulator": h1, "cluster": h2}``; f is the sum of all of them. g may have
+        one non-smooth term such as `geartrain.L1` or `geartrain.Box`, added to it or alone: its
+        proximal steps are counted as ``g.prox``, and gradients of f are subgradients of least norm.
     x0 : array, optional
         Starting point; zero if not given. It may have any shape, e.g. that of an image: functions
         of yours get x in that shape, and ``res.x`` has it, too. A point in single precision is
-        kept in single precision if all terms are made of functions of yours.
+        kept in single precision if all terms are made of functions of yours. A point where a
+        non-smooth term is infinite is replaced by its proximal step, and a note says so.
     method : str or method
         "auto" (see `geartrain.planner`), a name of ``geartrain.methods.registry.METHODS``, or an
         object such as ``gt.SAE(sigma=0.5)``.
@@ -134,6 +138,7 @@ def minimize(
         form = Form.of(x0, *terms.named.values()) if state is None else state.form
         problem = _formed(terms, form).problem(space, x_start.size, L_h, L_g, mu)
         problem = replace(problem, seed=as_whole(seed, "seed") if state is None else state.seed)
+        x_start, moved = _into_domain(x_start, problem)
         chosen, plan = _method(method, inner, prices, problem, state)
         rule = Tolerance(rel=as_positive(tol, "tol")) if stop is None else _rule(stop)
         most = _iterations(max_iter, state)
@@ -159,6 +164,8 @@ def minimize(
             record=as_record(record),
             form=form,
         )
+        if moved:
+            run.history.notes.append((0, moved))
         result = run.go(x_start)
         narrator.end(result)
         return result
@@ -273,6 +280,16 @@ def _starting_point(x0: Any, terms: Terms, state: RunState | None, space: Geomet
     return as_vector(x0 if Form.of(x0) is None else np.ravel(x0), "x0", n)
 
 
+def _into_domain(x0: Vector, problem: Sum) -> tuple[Vector, str]:
+    """x0, or its projection where psi is infinite at x0, and a note about that."""
+    psi = problem.psi
+    if psi is None or not psi.has_value or psi.value(x0) < np.inf:
+        return x0, ""
+    x = psi.prox(x0, 1.0)
+    far = problem.geometry.norm(x - x0)
+    return x, f"x0 is outside of the domain of {psi!r}: started {far:.3g} away, at prox(x0, 1)"
+
+
 def _method(
     method: str | AnyMethod,
     inner: str | InnerMethod,
@@ -359,7 +376,8 @@ def _check_same_problem(
         raise CheckpointError(f"{path} is a run on another problem: {differ}")
     named = _formed(terms, saved.run.form).named
     for name, term in named.items() if check else ():
-        if name in saved.heard and (how := changed(space.term(term, name), saved.heard[name])):
+        smooth = space.term(split(term)[0], name)
+        if name in saved.heard and (how := changed(smooth, saved.heard[name])):
             raise CheckpointError(
                 f"{path} is a run on another problem: {name} = {term!r} does not answer as before, "
                 f"{how}; check=False goes on all the same"

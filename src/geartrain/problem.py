@@ -1,10 +1,11 @@
-r"""The problem f = h + g, and the two functions that the loops make out of it.
+r"""The problem f = h + g + psi, and the two functions that the loops make out of it.
 
 =============================  =====================================================
-`Sum`                          f(x) = h(x) + g(x), problem (1) of the paper
+`Sum`                          f(x) = h(x) + g(x), problem (1) of the paper; plus psi(x) where g has
+                               a non-smooth part
 `Envelope`                     F_{L,x}(y) = f(y) + L/2 \|y - x\|^2, what the middle loop minimises
 `Model`                        phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v), problem (2), what the
-                               inner methods minimise
+                               inner methods minimise; plus psi(v)
 =============================  =====================================================
 """
 
@@ -21,6 +22,7 @@ from geartrain.geometry import EUCLIDEAN, Geometry
 from geartrain.geometry import norm as norm
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Asked, Vector
+from geartrain.oracles.splitting import Psi
 from geartrain.oracles.together import Together, leaves
 
 EPS = float(np.finfo(np.float64).eps)
@@ -73,10 +75,10 @@ class Summand(NamedTuple):
 # Paper: equation (1)
 @dataclass(frozen=True)
 class Sum:
-    """f = h + g with counted oracles and the constants in use.
+    """f = h + g, or h + g + psi, with counted oracles and the constants in use.
 
-    `h` and `g` are counted; `monitor` looks at f without being counted. Where f has more than two
-    terms, h is the sum of all but the last, and `expensive` are its summands.
+    `h`, `g` and `psi` are counted; `monitor` looks at f without being counted. Where f has more
+    than two terms, h is the sum of all but the last, and `expensive` are its summands.
     """
 
     h: Any  # an Oracle, or several of them together
@@ -87,6 +89,7 @@ class Sum:
     seed: int = 0
     geometry: Geometry = EUCLIDEAN  # of inner products, norms and gradients
     expensive: tuple[Summand, ...] = ()  # the summands of h, where it has more than one
+    psi: Psi | None = None  # the non-smooth part of g, which `g` is without
 
     @property
     def n(self) -> int:
@@ -129,8 +132,19 @@ class Sum:
         return bool(getattr(self.h.term, "convex", True))
 
     def grad(self, x: Vector) -> Vector:
-        """Gradient of f: one call of each term."""
+        """Gradient of h + g: one call of each term."""
         return self.h.grad(x) + self.g.grad(x)
+
+    def grad_psi(self, x: Vector, grad: Vector, w: Vector | None = None) -> Vector | None:
+        """The element of dpsi(x) for which its sum with `grad` is shortest; None without psi.
+
+        `w` is a known element of dpsi(x), which is the answer for a psi without residuals.
+        """
+        return None if self.psi is None else self.psi.residual(x, grad, w) - grad
+
+    def subgradient(self, x: Vector, grad: Vector, w: Vector | None = None) -> Vector:
+        """The shortest known subgradient of f at x, where the gradient of h + g is `grad`."""
+        return grad if self.psi is None else self.psi.residual(x, grad, w)
 
     @cached_property
     def whole(self) -> Whole:
@@ -143,7 +157,12 @@ class Sum:
         h, g = Asked(self.h.term), Asked(self.g.term)
         if not (hasattr(h, "value") and hasattr(g, "value")):
             return None
-        return lambda x: float(h.value(x)) + float(g.value(x))
+        psi = self.psi
+        if psi is None:
+            return lambda x: float(h.value(x)) + float(g.value(x))
+        if not psi.has_value:
+            return None
+        return lambda x: float(h.value(x)) + float(g.value(x)) + psi.value(x)
 
 
 class Whole(Together):
@@ -175,7 +194,7 @@ class Envelope:
 # Paper: equation (2)
 @dataclass(frozen=True)
 class Model:
-    """phi(v) = <beta, v> + alpha/2 |v|^2 + g(v) with alpha > 0."""
+    """phi(v) = <beta, v> + alpha/2 |v|^2 + g(v), or with psi(v) added; alpha > 0."""
 
     g: Any  # an Oracle, or what answers like one
     beta: Vector
@@ -185,6 +204,7 @@ class Model:
     key: tuple[int, ...] = (0,)  # seeds the randomised inner methods
     geometry: Geometry = EUCLIDEAN
     accept: Any = None  # the rule that ends the run, for inner methods with a loop of their own
+    psi: Psi | None = None
 
     @property
     def n(self) -> int:
@@ -192,7 +212,7 @@ class Model:
         return self.beta.size
 
     def grad(self, v: Vector, grad_g: Vector) -> Vector:
-        """Gradient of phi at v, where that of g is known."""
+        """Gradient of phi, without psi, at v, where that of g is known."""
         return self.beta + self.alpha * v + grad_g
 
     def quadratic(self, s: Vector) -> Vector:

@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from geartrain.geometry import Geometry
+from geartrain.geometry import EUCLIDEAN, Geometry
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import answers
+from geartrain.oracles.splitting import Psi, Zero, split
 from geartrain.oracles.validation import as_nonnegative, as_positive
 from geartrain.problem import Constant, Sum, Summand
 
@@ -44,7 +45,7 @@ class Terms:
         listed = isinstance(h, (list, tuple, Mapping)) and not answers(h)
         named = {**(_by_name(h) if listed else {"h": h}), "g": g}
         for name, term in named.items():
-            if not answers(term):
+            if not answers(split(term)[0]):
                 hint = " (wrap functions as gt.Term(value_and_grad=...))" if callable(term) else ""
                 raise TypeError(
                     f"{name} must be a term that answers value, grad, ...; got "
@@ -70,12 +71,13 @@ class Terms:
         self, space: Geometry, n: int, L_h: Smoothness, L_g: float | None, mu: float | None
     ) -> Sum:
         """f in its geometry, with counted oracles and the constants that are known."""
-        terms = {name: space.term(term, name) for name, term in self.named.items()}
+        smooth, part = self._split(space)
+        terms = {name: space.term(term, name) for name, term in smooth.items()}
         ledger = Ledger(tuple(terms))
         given = {**self._given(L_h), "g": L_g}
         known = [_constant(f"L_{name}", given[name], term) for name, term in terms.items()]
         summands = [
-            Summand(Oracle(term, name, ledger, n), _positive(k, known))
+            Summand(Oracle(term, name, _booked(term, ledger), n), _positive(k, known))
             for k, (name, term) in enumerate(terms.items())
         ]
         *expensive, last = summands
@@ -88,9 +90,26 @@ class Terms:
             _strong_convexity(mu, terms.values()),
             geometry=space,
             expensive=tuple(expensive) if len(expensive) > 1 else (),
+            psi=None if part is None else Psi(part[1], part[0], "g", ledger, n),
         )
         _check_constants(problem)
         return problem
+
+    def _split(self, space: Geometry) -> tuple[dict[str, Any], tuple[float, Any] | None]:
+        """The smooth parts by name, and the non-smooth part of g with its factor."""
+        for name in self.expensive:
+            if (part := split(self.named[name])[1]) is not None:
+                raise ValueError(
+                    f"{name} has the non-smooth term {part[1]!r}, which has no gradient; add it to "
+                    "g, as in minimize(h, g + gt.L1(0.1)), which is the same sum"
+                )
+        smooth, part = split(self.named["g"])
+        if part is not None and space is not EUCLIDEAN:
+            raise ValueError(
+                f"the proximal operator of {part[1]!r} is Euclidean, so it cannot be used in "
+                f"{space!r}; leave out geometry="
+            )
+        return {**self.named, "g": smooth}, part
 
     def _given(self, L_h: Smoothness) -> dict[str, float | None]:
         """L_h by name."""
@@ -147,6 +166,11 @@ def _check_name(name: Any, before: Mapping[str, Any]) -> None:
         raise ValueError(
             f"the name of a term must be a word without the signs . , + and >, got {name!r:.60}"
         )
+
+
+def _booked(term: Any, ledger: Ledger) -> Ledger:
+    """Where the calls of `term` are counted; a term that is zero is not asked."""
+    return Ledger() if isinstance(term, Zero) else ledger
 
 
 def _constant(name: str, given: float | None, term: Any) -> Constant:

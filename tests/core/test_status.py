@@ -273,7 +273,7 @@ def test_plot(pair):
     line = ax.get_lines()[0]
     np.testing.assert_array_equal(line.get_xdata(), res.history["g.grad"])
     np.testing.assert_array_equal(line.get_ydata(), res.history["grad_norm"])
-    assert ax.get_yscale() == "log" and ax.get_xlabel() == "g.grad"
+    assert ax.get_yscale() == "log" and ax.get_xlabel() == "gradients of $g$"
     assert res.history.plot(ax=ax) is ax
     plt.close(ax.figure)
 

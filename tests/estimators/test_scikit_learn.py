@@ -18,7 +18,7 @@ from geartrain.estimators import KernelSVC, KernelSVR, LogDensity
 
 # scikit-learn skips a check with a SkipTestWarning where it needs SCIPY_ARRAY_API.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([KernelSVC(), KernelSVR(), LogDensity(n_basis=6, n_support=32)])
+@parametrize_with_checks([KernelSVC(), KernelSVR(), LogDensity(n_basis=6, n_support=32, prior=1.0)])
 def test_check_estimator(estimator, check):
     check(estimator)
 

@@ -197,11 +197,13 @@ class Trial:
         if not self._judge_form(res):
             return
         x, x0 = ld(res.x), ld(c.start)
-        noise_f, noise_grad = c.noise(x)
+        # Functions that are asked in single precision answer in it.
+        self.coarse = LD(2.0**29) if res.x.dtype == np.float32 else LD(1.0)
+        noise_f, noise_grad = self._noise(x)
         grad, grad0 = size(c.f.grad(x)), size(c.f.grad(x0))
         value, value0 = c.f.value(x), c.f.value(x0)
         self._judge_numbers(res, value, grad, noise_f, noise_grad)
-        noise_f0, noise_grad0 = c.noise(x0)
+        noise_f0, noise_grad0 = self._noise(x0)
         if res.success:
             self._judge_success(res, x, value, grad, grad0, noise_f, noise_grad, noise_grad0)
         if c.convex:
@@ -226,6 +228,11 @@ class Trial:
         if not (isinstance(res.message, str) and len(res.message) > 10):
             self.complain("form", f"message {res.message!r}")
         return True
+
+    def _noise(self, x: Any) -> tuple[Any, Any]:
+        """Rounding errors of f and of |grad f| at x."""
+        noise_f, noise_grad = self.case.noise(x)
+        return self.coarse * noise_f, self.coarse * noise_grad
 
     def _judge_numbers(self, res: Any, value: Any, grad: Any, noise_f: Any, noise: Any) -> None:
         """`fun` and `grad_norm` belong to `x`."""
@@ -270,7 +277,7 @@ class Trial:
         c = self.case
         points = [*self.seen, res.x]
         worst = max(points, key=lambda x: c.f.value(ld(x)))
-        rise, noise = c.f.value(ld(worst)) - value0, c.noise(ld(worst))[0] + noise0
+        rise, noise = c.f.value(ld(worst)) - value0, self._noise(ld(worst))[0] + noise0
         if not rise <= noise:
             self.complain("climb", f"f - f(x0) = {rise:.3g} where f(x0) = {value0:.6g}")
 

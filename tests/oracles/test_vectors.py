@@ -136,7 +136,7 @@ def test_constants_of_large_and_small_data_leave_no_warnings():
         ([10**400, 1], TypeError, "x0 must be a vector of real numbers, got"),
         ([np.longdouble("1e4000"), 1], ValueError, "x0 contains NaN or infinity"),
         ([], ValueError, "x0 is empty: it must have at least one entry"),
-        (np.zeros((2, 1)), ValueError, "x0 must be one-dimensional"),
+        (np.zeros((2, 2)), ValueError, "x0 must be one-dimensional"),
         (3.0, ValueError, "x0 must be one-dimensional"),
     ],
 )

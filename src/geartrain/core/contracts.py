@@ -29,7 +29,9 @@ class State:
     gap_rests_on: tuple[str, ...] = ()  # constants of the problem that this proof uses
     stalled: bool = False  # no further progress: the run ends after this iteration
     rounding: bool = False  # with `stalled`: it is shown that rounding is the cause
+    noisy: bool = False  # with `stalled`: the answers contradict each other
     note: str = ""  # a line for ``res.history.notes``
+    grad_psi: Vector | None = None  # with a non-smooth term: a subgradient of it at `point`
     # Recorded only: the weight A_k, the parameter of the envelope, the Monteiro-Svaiter ratio.
     A: float = math.nan
     L: float = math.nan
@@ -42,7 +44,10 @@ class State:
 
     @property
     def grad(self) -> Vector | None:
-        """Gradient of f at `grad_point`, where the method knows it; never asked for."""
+        """Gradient of f at `grad_point`, where the method knows it; never asked for.
+
+        With a non-smooth term it is a subgradient of f, the shortest one that is known.
+        """
         return None
 
     @property
@@ -62,6 +67,7 @@ class Method(Protocol[S]):
 
     Optional parts: ``inner``, the inner method (then g is asked what that one needs);
     ``any_geometry = True`` if all norms and inner products are taken from ``problem.geometry``;
+    ``takes_psi = True`` if it is made for a non-smooth term ``problem.psi``, too;
     ``many_terms = True`` if h may be several terms at once, each counted apart;
     ``restart(state) -> state`` for `geartrain.methods.Restarted`;
     ``describe(problem, state) -> str`` for ``res.plan``.
@@ -101,7 +107,12 @@ AnyMethod: TypeAlias = Method | WholeMethod
 
 
 class InnerState(Protocol):
-    """State of an inner method: a point and the gradient of g there."""
+    """State of an inner method: a point and the gradient of g there.
+
+    For a model with psi a state also has ``grad_psi``, an element of the subdifferential of psi at
+    v, and ``guessed``: whether `grad_g` is a guess. Where the rule accepts a guess, the method is
+    asked for ``settle(phi, state) -> state``, the same state with the gradient itself.
+    """
 
     @property
     def v(self) -> Vector:
@@ -119,9 +130,10 @@ I = TypeVar("I", bound=InnerState)
 class InnerMethod(Protocol[I]):
     """A method M_inn for phi(v) = <beta, v> + alpha/2 |v|^2 + g(v) (Assumption 4 of the paper).
 
-    Optional parts: ``any_geometry = True``, as for `Method`; ``splits = True`` if g is a sum that
-    the method splits once more. The states of such a method also have ``eps``, where ``grad_g`` is
-    an eps-subgradient of g, and ``rounding``, whether only rounding keeps it from going on.
+    Optional parts: ``any_geometry = True``, as for `Method`; ``takes_psi = True`` if it minimises
+    models with a non-smooth psi, see `InnerState`; ``splits = True`` if g is a sum that the method
+    splits once more. The states of such a method also have ``eps``, where ``grad_g`` is an
+    eps-subgradient of g, and ``rounding``, whether only rounding keeps it from going on.
     """
 
     @property

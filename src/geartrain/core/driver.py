@@ -81,6 +81,7 @@ class Run:
         self._asked_bound = math.inf  # the bound at which the gradient was last asked for
         # Of the current state: f and |grad f| as far as known, and where the rule last looked.
         self._f = self._grad_norm = math.nan
+        self._spread = math.nan  # see RunPoint.spread
         self._recorded = math.nan, math.nan  # the same for the history, see `Recorder`
         self._looked_at: RunPoint | None = None
         # After the last complete iteration: the state, and how many rows and notes belong to it.
@@ -163,7 +164,7 @@ class Run:
         return self.state
 
     def _points(self) -> tuple[RunPoint, ...]:
-        return RunPoint.of(self._now, self._f, self._grad_norm)
+        return RunPoint.of(self._now, self._f, self._grad_norm, self._spread)
 
     def _worth_asking(self, threshold: float) -> bool:
         bound = float(self._now.grad_bound)
@@ -177,8 +178,14 @@ class Run:
 
     def _ask_gradient(self) -> None:
         self._start_clock()
-        self._grad_norm = self.problem.geometry.norm(self.problem.grad(self._now.point))
+        x, p = self._now.point, self.problem
+        self._see_gradient(x, p.subgradient(x, p.grad(x), self._now.grad_psi))
         self._stop_clock()
+
+    def _see_gradient(self, x: Vector, grad: Vector) -> None:
+        self._grad_norm = self.problem.geometry.norm(grad)
+        if self.problem.psi is not None:
+            self._spread = self.problem.psi.gap(x, grad)
 
     # The loop ---------------------------------------------------------------------------
 
@@ -252,9 +259,11 @@ class Run:
 
     def _record(self) -> Status | None:
         """Look at the new state: the stopping rule, the best point, a row of history."""
-        state, norm = self._now, self.problem.geometry.norm
+        state = self._now
         self._f = float(state.value)
-        self._grad_norm = math.nan if state.grad is None else norm(state.grad)
+        self._grad_norm = self._spread = math.nan
+        if (grad := state.grad) is not None:
+            self._see_gradient(state.grad_point, grad)
         self._recorded = self._f, self._grad_norm
         self._looked_at = None
         if self.k == 0:
@@ -271,7 +280,7 @@ class Run:
         if at_x0 and math.isnan(self._f0):
             self._f0 = self._f  # the rule may have looked at it
         if status is None and state.stalled:
-            status = Status.STALLED
+            status = Status.NOISE if state.noisy else Status.STALLED
         self._set_complete(status)
         self._save()
         with self.interrupts.raising():
@@ -282,8 +291,8 @@ class Run:
         """What is known at x0; a method may start elsewhere."""
         assert self.x0 is not None
         known = self.paid.known(self.x0)
-        self._grad0, self._f0 = self._grad_norm, sum(known.values())
-        if len(known) < len(self.problem.oracles):
+        self._grad0, self._f0 = self._grad_norm, self.paid.total(known, self.x0)
+        if math.isnan(self._f0):
             self._f0 = self._f if self._now.point is self.x0 else math.nan
 
     def _keep_best(self, status: Status | None) -> None:
@@ -449,7 +458,7 @@ class Run:
             self.best = replace(self.best, f=self.paid.f(self.best.x))
         if status is Status.CONVERGED or self.best.below or self.best.x is self.x0:
             return
-        oracles = self.problem.oracles
+        oracles = self.problem.oracles  # psi has a value: there is a monitor
         if math.isnan(self._f0) and all("value" in answers(oracle.term) for oracle in oracles):
             self._f0 = self.paid.f(self.x0)
         if self._f0 < self.best.f:

@@ -71,6 +71,8 @@ class Formed(Algebra):
         self.term, self.form = term, form
         for name in answers(term):
             setattr(self, name, self._asking(name, getattr(term, name)))
+        if callable(residual := getattr(term, "residual", None)):  # of a non-smooth term
+            self.residual = lambda v, d: _flat(residual(form.outside(v), form.outside(d)))
 
     def _asking(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         question, outside = QUESTIONS[name], self.form.outside

@@ -77,6 +77,7 @@ class InnerRun:
     floor: bool  # ended because the residual is rounding error
     state: Any  # of the inner method, for the warm start of the next run
     gave_up: bool = False  # the method found no further step
+    grad_psi: Vector | None = None  # the element of dpsi(v) in the subgradient of phi
 
 
 # Paper: Assumption 3
@@ -116,7 +117,10 @@ def solve_model(
     k, gave_up = 0, False
     while True:
         v, grad_g = state.v, state.grad_g
-        grad_phi = phi.grad(v, grad_g)
+        grad_phi, grad_psi = phi.grad(v, grad_g), None
+        if phi.psi is not None:
+            smooth, grad_phi = grad_phi, phi.psi.residual(v, grad_phi, state.grad_psi)
+            grad_psi = grad_phi - smooth
         residual = norm(grad_phi)
         if splits:
             accepted, floor = accept(v, grad_g, grad_phi, state.eps), state.rounding
@@ -128,7 +132,10 @@ def solve_model(
         else:
             over = basic_calls(phi.g, inner.needs) - before >= calls
         if accepted or floor or gave_up or over:
-            return InnerRun(v, grad_g, residual, k, accepted, floor, state, gave_up)
+            if phi.psi is not None and state.guessed:
+                state = inner.settle(phi, state)  # type: ignore[attr-defined]
+                continue
+            return InnerRun(v, grad_g, residual, k, accepted, floor, state, gave_up, grad_psi)
         after = inner.step(phi, state)
         k += 1
         gave_up = after is state

@@ -1,11 +1,13 @@
 r"""Points that a run may return, and what is proven about them.
 
-For convex f, a point v and the distance R >= \|x0 - x*\|:
+For convex f, a point v, the distance R >= \|x0 - x*\|, and grad f(v), or a subgradient there:
 
 ====  ==========================================  ==============================================
 (a)   \|grad f(v)\|^2/(2 mu)                      f is mu-strongly convex
 (b)   \|grad f(v)\| (\|v - x0\| + R)              f(v) - f* <= <grad f(v), v - x*>
 (c)   R^2/(2 A)                                   the method's own weight A of that point, from x0
+(d)   max <grad f(v), v - s> over the domain of   f(v) - f* <= <grad f(v), v - x*>, needs no R
+      psi, where that is finite
 ====  ==========================================  ==============================================
 """
 
@@ -41,10 +43,13 @@ class RunPoint:
     grad_norm: float = math.nan  # |grad f(x)|
     weight: float = math.nan  # A of (c)
     rests_on: tuple[str, ...] = ()  # constants of the problem that the weight rests on
+    spread: float = math.nan  # of (d)
     below: bool = False  # f(x) <= f(x0) is shown, by <grad f(x), x0 - x> >= 0 for convex f
 
     @staticmethod
-    def of(state: State, f: float, grad_norm: float) -> tuple[RunPoint, ...]:
+    def of(
+        state: State, f: float, grad_norm: float, spread: float = math.nan
+    ) -> tuple[RunPoint, ...]:
         """The output of a state, and the point of its gradient where that is another one."""
         own = state.grad is None or state.grad_point is state.point
         output = RunPoint(
@@ -53,8 +58,11 @@ class RunPoint:
             grad_norm if own else math.nan,
             float(state.gap_weight),
             state.gap_rests_on,
+            spread if own else math.nan,
         )
-        return (output,) if own else (output, RunPoint(state.grad_point, grad_norm=grad_norm))
+        if own:
+            return (output,)
+        return output, RunPoint(state.grad_point, grad_norm=grad_norm, spread=spread)
 
     @property
     def is_finite(self) -> bool:
@@ -70,7 +78,7 @@ class RunPoint:
         return True
 
     def certificates(self, problem: Sum, x0: Vector, claims: object) -> list[Certificate]:
-        """What (a), (b) and (c) give here.
+        """What (a) to (d) give here.
 
         `claims` is the stopping rule, which may state ``R`` or ``mu``.
         """
@@ -89,6 +97,8 @@ class RunPoint:
             if self.weight > 0.0:
                 sources = [f", {name} is {getattr(problem, name).source}" for name in self.rests_on]
                 found.append((0.5 * R * (R / self.weight), told + "".join(sources)))
+        if math.isfinite(self.spread):
+            found.append((self.spread, f"f convex, x* in the domain of {problem.psi!r}"))
         return [Certificate(float(bound), told) for bound, told in found]
 
     def certificate(self, problem: Sum, x0: Vector, claims: object) -> Certificate | None:

@@ -67,14 +67,13 @@ class Recorder:
         """f and |grad f| at the point of `state`, of which the run knows `f` and `grad_norm`."""
         x = state.point
         if math.isnan(f):
-            known = self._paid.known(x)
-            if len(known) == len(self._problem.oracles):
-                f = sum(known.values())
-            elif "f" in self._evaluations and self._problem.monitor is not None:
-                f = self._problem.monitor(x)
-                self._evaluations["f"] += 1
+            f = self._paid.total(self._paid.known(x), x)
+        if math.isnan(f) and "f" in self._evaluations and self._problem.monitor is not None:
+            f = self._problem.monitor(x)
+            self._evaluations["f"] += 1
         if math.isnan(grad_norm) and "grad_norm" in self._evaluations:
             gradient = np.sum([grad(x) for grad in self._gradients], axis=0)
+            gradient = self._problem.subgradient(x, gradient, state.grad_psi)
             grad_norm = self._problem.geometry.norm(gradient)
             self._evaluations["grad_norm"] += 1
         return f, grad_norm

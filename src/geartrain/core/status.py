@@ -16,6 +16,7 @@ class Status(IntEnum):
     STALLED = 5
     INTERRUPTED = 6
     FAILED = 7
+    NOISE = 8
 
     @property
     def message(self) -> str:
@@ -39,6 +40,11 @@ _SENTENCES = {
         "The method finds no further progress: a constant may be wrong, a gradient may not match "
         "its values (see geartrain.check_term), f may not be convex, or its values may not show "
         "smaller differences; another method may go on from x."
+    ),
+    Status.NOISE: (
+        "Noise in the answers prevents further progress: they contradict each other, and the "
+        "gradient has not become smaller for many evaluations. x is the best point; "
+        "geartrain.check_term tells the level of the noise."
     ),
     Status.FAILED: "An oracle or a callback raised an error; x is the best point so far.",
     Status.INTERRUPTED: "Interrupted by the user; x is the best point so far.",

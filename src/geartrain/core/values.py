@@ -22,6 +22,7 @@ class PaidValues:
 
     def __init__(self, problem: Sum) -> None:
         self._oracles, self._norm = problem.oracles, problem.geometry.norm
+        self._psi = problem.psi
         self._last: dict[str, deque[tuple[Vector, float]]] = {}
         for oracle in self._oracles:
             last = self._last[oracle.name] = deque(maxlen=_KEPT)
@@ -38,13 +39,17 @@ class PaidValues:
         values = {oracle.name: self._value(oracle, x) for oracle in self._oracles}
         return {name: value for name, value in values.items() if not math.isnan(value)}
 
+    def total(self, known: dict[str, float], x: Vector) -> float:
+        """f(x) from the values of all terms; nan where one of them is not known."""
+        if len(known) < len(self._oracles) or (self._psi is not None and not self._psi.has_value):
+            return math.nan
+        return sum(known.values()) + (0.0 if self._psi is None else self._psi.value(x))
+
     def f(self, x: Vector) -> float:
         """f(x): known, or one counted call of each term whose value is not known there."""
         known = self.known(x)
-        return sum(
-            known[oracle.name] if oracle.name in known else oracle.value(x)
-            for oracle in self._oracles
-        )
+        missing = [oracle for oracle in self._oracles if oracle.name not in known]
+        return self.total({**known, **{oracle.name: oracle.value(x) for oracle in missing}}, x)
 
     def _value(self, oracle: Oracle, x: Vector) -> float:
         """That of one term, or nan."""

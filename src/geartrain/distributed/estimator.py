@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import dask
 import dask.array as da
@@ -17,6 +17,7 @@ from geartrain.distributed.difference import connect, similarity
 from geartrain.distributed.rounds import workers_of
 from geartrain.distributed.softmax import Softmax
 from geartrain.minimize import minimize
+from geartrain.oracles.nonsmooth import L1
 from geartrain.oracles.validation import as_vector
 
 # Up to so many coefficients, the directions that "similar-newton" sends along with a point take
@@ -25,16 +26,22 @@ _FEW_COEFFICIENTS = 10_000
 
 
 class LogisticRegression(ClassifierMixin, BaseEstimator):
-    r"""Logistic regression with an l2 penalty, fitted in few rounds of a cluster.
+    r"""Logistic regression with a penalty, fitted in few rounds of a cluster.
 
     The objective is that of `sklearn.linear_model.LogisticRegression`, C times the sum of the
-    losses plus 1/2 \|coef\|^2, divided by C times the total weight. The loss is the logistic one
-    for two classes and the multinomial one (softmax) for more.
+    losses plus 1/2 \|coef\|^2 (l2), \|coef\|_1 (l1), or l1_ratio \|coef\|_1 +
+    (1 - l1_ratio)/2 \|coef\|^2 (elasticnet), divided by C times the total weight. The loss is the
+    logistic one for two classes and the multinomial one (softmax) for more. With an l1 part, the
+    coefficients of features that are not used are exactly 0.
 
     Parameters
     ----------
     client : Client, cluster, address or None
         Where the data is; None starts a LocalCluster.
+    penalty : {"l2", "l1", "elasticnet"}
+        Which penalty.
+    l1_ratio : float
+        The part of the l1 penalty in "elasticnet", between 0 and 1.
     C : float
         Inverse strength of the penalty.
     fit_intercept : bool
@@ -47,7 +54,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         "similar-newton", which needs the fewest rounds and sends sixteen directions along with each
         point, "sae-qn", which sends points only, or any other method of `geartrain.minimize` that
         takes a non-convex h. "auto" is the first one for up to 10,000 coefficients, and otherwise
-        the second one.
+        the second one, as with an l1 part.
 
     Attributes
     ----------
@@ -65,6 +72,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         self,
         client: Any = None,
         *,
+        penalty: str = "l2",
+        l1_ratio: float = 0.5,
         C: float = 1.0,
         fit_intercept: bool = True,
         tol: float = 1e-6,
@@ -72,6 +81,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         method: str = "auto",
     ) -> None:
         self.client = client
+        self.penalty = penalty
+        self.l1_ratio = l1_ratio
         self.C = C
         self.fit_intercept = fit_intercept
         self.tol = tol
@@ -100,6 +111,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         LogisticRegression
             Itself.
         """
+        l1 = self._l1_part()
         client = connect(self.client)
         gather = _blocks if hasattr(X, "dask") else _parts
         self.classes_, total, shards = gather(client, X, y, sample_weight)
@@ -108,14 +120,19 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             client,
             shards,
             "logistic" if K == 2 else Softmax(K),
-            l2=1.0 / (self.C * total),
+            l2=(1.0 - l1) / (self.C * total),
             intercept=self.fit_intercept,
         )
-        method = self.method
-        if method == "auto":
-            method = "similar-newton" if g.n <= _FEW_COEFFICIENTS else "sae-qn"
-        self.result_ = minimize(h, g, method=method, tol=self.tol, max_iter=self.max_iter)
+        method, whole = self.method, cast(Any, g)
         self.n_features_in_ = p = g.n_features
+        if l1 > 0.0:
+            weights = np.full((1 if K == 2 else K, p + self.fit_intercept), l1 / (self.C * total))
+            weights[:, p:] = 0.0  # of the intercepts
+            whole = g + L1(weights.ravel())
+        if method == "auto":
+            few = g.n <= _FEW_COEFFICIENTS and l1 == 0.0
+            method = "similar-newton" if few else "sae-qn"
+        self.result_ = minimize(h, whole, method=method, tol=self.tol, max_iter=self.max_iter)
         W = self.result_.x.reshape(1 if K == 2 else K, -1)
         self.coef_ = W[:, :p].copy()
         self.intercept_ = W[:, p].copy() if self.fit_intercept else np.zeros(len(W))
@@ -123,6 +140,15 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             self.intercept_ -= self.intercept_.mean()
         self.n_rounds_, self.n_iter_ = self.result_.calls["h.grad"], self.result_.nit
         return self
+
+    def _l1_part(self) -> float:
+        """The part of the l1 norm in the penalty."""
+        parts = {"l2": 0.0, "l1": 1.0, "elasticnet": self.l1_ratio}
+        if self.penalty not in parts:
+            raise ValueError(f"penalty must be 'l2', 'l1' or 'elasticnet', got {self.penalty!r}")
+        if not 0.0 <= self.l1_ratio <= 1.0:
+            raise ValueError(f"l1_ratio must be between 0 and 1, got {self.l1_ratio!r}")
+        return float(parts[self.penalty])
 
     def decision_function(self, X: Any) -> Any:
         """<coef, row> + intercept for the rows of X.

@@ -18,6 +18,7 @@ from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner_rule import PaperRule
+from geartrain.methods.quasi_newton.composite import CompositeQN
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
 from geartrain.methods.r_sae import RSAE
@@ -39,6 +40,7 @@ __all__ = [
     "ACDWhole",
     "Auto",
     "Catalyst",
+    "CompositeQN",
     "FixedPeriod",
     "GradientSliding",
     "GradientTest",

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from geartrain.methods.base import InnerMethod, State, ceiling, solve_model
-from geartrain.methods.gmco import curvature
+from geartrain.methods.gmco import curvature, total
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.levels import Rest
 from geartrain.methods.sc_sae import weights
@@ -54,6 +54,7 @@ class AFBState(State):
     sound: bool = True  # h has shown no more curvature than L_h
     stalled: bool = False
     rounding: bool = False
+    grad_psi: Vector | None = None  # the element of dpsi(x) in G
     gap_rests_on: tuple[str, ...] = ("L_h",)
     note: str = ""
 
@@ -71,7 +72,7 @@ class AFBState(State):
     @property
     def grad(self) -> Vector | None:
         """Known at the start only."""
-        return self.grad_h + self.grad_g if self.y is self.x else None
+        return total(self.grad_h + self.grad_g, self.grad_psi) if self.y is self.x else None
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class GearState:
     @property
     def rounding(self) -> bool:
         """Whether only rounding keeps the level from going on."""
-        return self.level.rounding
+        return self.level.stalled and self.level.rounding
 
 
 @dataclass(frozen=True)
@@ -95,14 +96,14 @@ class AFB:
     r"""Accelerated inexact forward-backward method with a relative error rule.
 
     h convex and L_h-smooth; strong convexity is used where the terms state it (``h.mu``,
-    ``g.mu``).
+    ``g.mu``). A non-smooth term psi is part of phi, and w in dpsi(x_+) is part of G.
 
     Algorithm, from x_0 = z_0, A_0 = 0, with lambda = (1 - sigma^2)/L_h, eta = (1 - zeta^2) lambda:
 
     1. A_+, theta from `geartrain.methods.sc_sae.weights`; y = x + theta (z - x)
     2. x_+ ~ argmin phi(v) = <grad h(y), v> + g(v) + \|v - y\|^2/(2 lambda) until
        lambda^2 \|e\|^2 + 2 lambda (1 + mu eta) eps <= zeta^2 lambda^2 \|G\|^2
-       + sigma^2 \|x_+ - y\|^2, G = grad h(y) + s, e = G + (x_+ - y)/lambda
+       + sigma^2 \|x_+ - y\|^2, G = grad h(y) + s (+ w), e = G + (x_+ - y)/lambda
     3. z_+ = [(1 + mu A) z + a mu x_+ - a G]/(1 + mu A_+)
 
     Guarantee: A (f(x) - f*) + (1 + mu A) \|z - x*\|^2/2 does not grow, so f(x_N) - f* <=
@@ -134,6 +135,7 @@ class AFB:
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
+    takes_psi: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in ("zeta", "sigma"):
@@ -156,6 +158,7 @@ class AFB:
         if isinstance(problem.g, Rest):
             under = None if before is None or before.below is None else before.below.level
             below = _exact(self.start(problem.g.problem, x0, under))
+        grad_g = problem.g.grad(x0) if below is None else below.grad_g
         return AFBState(
             k=0,
             A=0.0,
@@ -163,10 +166,11 @@ class AFB:
             z=x0,
             y=x0,
             grad_h=grad_h,
-            grad_g=problem.g.grad(x0) if below is None else below.grad_g,
+            grad_g=grad_g,
             L=L_h,
             L_h=L_h if before is None else before.L_h,
             below=below,
+            grad_psi=problem.grad_psi(x0, grad_h + grad_g),
         )
 
     def restart(self, state: AFBState) -> AFBState:
@@ -206,6 +210,8 @@ class AFB:
 
         def accept(v: Vector, s: Vector, grad_phi: Vector, eps: float = 0.0) -> bool:
             G = shifted + s + tilt * v
+            if phi.psi is not None:  # the w in the subgradient of phi
+                G = G + (grad_phi - phi.grad(v, s))
             allowed = math.hypot(self.zeta * lam * norm(G), radius * norm(v - y))
             if math.hypot(lam * norm(grad_phi), math.sqrt(weight * eps)) <= allowed:
                 return True
@@ -224,6 +230,7 @@ class AFB:
             key=(*((problem.seed,) if above is None else above.key), state.k),
             geometry=problem.geometry,
             accept=accept,
+            psi=problem.psi,
         )
         v0 = y if known else y + (x - state.y)
         if isinstance(problem.g, Rest):
@@ -234,7 +241,7 @@ class AFB:
             run = solve_model(self.inner, phi, v0, accept, grad_g0=state.grad_g if known else None)
             below, eps, slack = None, 0.0, 0.0
         x_next = run.v
-        G = shifted + run.grad_g + tilt * x_next
+        G = total(shifted + run.grad_g + tilt * x_next, run.grad_psi)
         # Two gradients of h that are known anyway tell whether L_h is right.
         size = norm(grad_h) + L_h * norm(y)
         seen = curvature(y - state.y, grad_h - state.grad_h, size, problem.geometry)
@@ -264,6 +271,7 @@ class AFB:
             sound=state.sound and not wrong and (below is None or below.level.sound),
             stalled=not run.accepted,
             rounding=run.floor,
+            grad_psi=run.grad_psi,
             gap_rests_on=("L_h", "mu") if mu else ("L_h",),
             note="; ".join(notes) or ("" if above is None else state.note),
         )

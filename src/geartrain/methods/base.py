@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import lru_cache
 from typing import Any
 
 from geartrain.core.contracts import (
@@ -119,10 +120,21 @@ def _check_parts(given: Any, what: str, parts: dict[str, str]) -> None:
 
 def _takes(function: Any, arguments: int) -> bool:
     """Whether `function` can be called with that many positional arguments."""
+    plain = getattr(function, "__func__", None)  # of a bound method, which also gets self
     try:
-        inspect.signature(function).bind(*range(arguments))
-    except TypeError:
-        return False
+        return _binds(function, arguments) if plain is None else _binds(plain, arguments + 1)
+    except TypeError:  # not hashable
+        return _binds.__wrapped__(function, arguments)
+
+
+@lru_cache(maxsize=256)
+def _binds(function: Any, arguments: int) -> bool:
+    try:
+        signature = inspect.signature(function)
     except ValueError:  # built-in functions may not tell
         return True
+    try:
+        signature.bind(*range(arguments))
+    except TypeError:
+        return False
     return True

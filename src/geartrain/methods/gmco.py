@@ -35,6 +35,7 @@ class GMCOState(State):
     L_h: float  # the constant in use: raised when h shows more curvature
     k: int = 0
     inner_steps: int = 0  # of the last inner run
+    grad_psi: Vector | None = None  # in dpsi(zeta): the one for which the test is easiest
     note: str = ""
 
     @property
@@ -44,8 +45,13 @@ class GMCOState(State):
 
     @property
     def grad(self) -> Vector | None:
-        """Gradient of f at zeta."""
-        return None if self.grad_g is None else self.grad_h + self.grad_g
+        """Gradient of f at zeta; with psi, its subgradient u of the test."""
+        return None if self.grad_g is None else total(self.grad_h + self.grad_g, self.grad_psi)
+
+
+def total(grad: Vector, grad_psi: Vector | None) -> Vector:
+    """A subgradient of f: the gradient of its smooth part, plus one of psi where there is a psi."""
+    return grad if grad_psi is None else grad + grad_psi
 
 
 # Paper: equation (23)
@@ -100,6 +106,9 @@ class GMCO:
     Guarantee (Theorem 2): F(zeta_K) - F* <= exp(-K (mu + L)/(4 L_h)) (F(zeta_0) - F*) with
     exact inner solutions. One gradient of h per step.
 
+    With a non-smooth term psi, which stays in the model, grad f(v) is a subgradient
+    u = grad h(v) + grad g(v) + w with w in dpsi(v), the one for which \|u + L (v - x)\| is least.
+
     Parameters
     ----------
     inner : inner method
@@ -131,6 +140,7 @@ class GMCO:
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
+    takes_psi: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         as_rule(self.rule)
@@ -139,7 +149,9 @@ class GMCO:
         """Both gradients at zeta_0."""
         f = problem.f if isinstance(problem, Envelope) else problem
         L_h = f.L_h.need("L_h", "GMCO")
-        return GMCOState(zeta=zeta0, grad_h=f.h.grad(zeta0), grad_g=f.g.grad(zeta0), L_h=L_h)
+        grad_h, grad_g = f.h.grad(zeta0), f.g.grad(zeta0)
+        grad_psi = f.grad_psi(zeta0, grad_h + grad_g)
+        return GMCOState(zeta=zeta0, grad_h=grad_h, grad_g=grad_g, L_h=L_h, grad_psi=grad_psi)
 
     def step(
         self, problem: Sum | Envelope, state: GMCOState, v0: Vector | None = None
@@ -160,6 +172,7 @@ class GMCO:
             mu_g=f.mu_g,
             key=(f.seed, *key, state.k),
             geometry=f.geometry,
+            psi=f.psi,
         )
         scale = self.accuracy * (L if L > 0.0 else L_h)
 
@@ -181,6 +194,8 @@ class GMCO:
         size = norm(grad_h) + L_h * norm(zeta)
         seen = curvature(run.v - zeta, grad_h - state.grad_h, size, f.geometry)
         wrong = seen > _CURVATURE_SLACK * L_h
+        pull = L * (run.v - x)
+        grad_psi = f.grad_psi(run.v, grad_h + run.grad_g + pull, run.grad_psi)
         return GMCOState(
             zeta=run.v,
             grad_h=grad_h,
@@ -188,6 +203,7 @@ class GMCO:
             L_h=1.5 * seen if wrong else L_h,
             k=state.k + 1,
             inner_steps=run.steps,
+            grad_psi=grad_psi,
             note=f"h shows curvature {seen:.3g} > L_h = {L_h:.3g}: raised" if wrong else state.note,
         )
 

@@ -59,6 +59,7 @@ class RSAE:
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
+    takes_psi: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.mu is not None:

@@ -28,16 +28,19 @@ from geartrain.methods.inner.katyusha import Katyusha
 from geartrain.methods.inner.l_katyusha import LKatyusha
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.nesterov_stich import NesterovStich
+from geartrain.methods.inner.proxqn import ProxQN
 from geartrain.methods.inner.rpdg import RPDG
 from geartrain.methods.inner.spdc import SPDC
 from geartrain.methods.inner.varag import Varag
 from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
+from geartrain.methods.quasi_newton.composite import CompositeQN
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
+from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import MissingOracle, answers, require
 from geartrain.problem import Sum
 
@@ -45,6 +48,7 @@ INNER: dict[str, Callable[[], InnerMethod]] = {
     "agm": AGM,
     "exact": Exact,
     "lbfgs": LBFGS,
+    "proxqn": ProxQN,
     "acd": ACD,
     "nesterov-stich": NesterovStich,
     "approx": APPROX,
@@ -64,7 +68,9 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "r-sae": lambda problem, inner: RSAE(inner=inner),
     "sc-sae": lambda problem, inner: _restarted(problem.mu.value, SCSAE(inner=inner)),
     "afb": lambda problem, inner: _restarted(problem.mu_h + problem.mu_g, AFB(inner=inner)),
-    "sae-qn": lambda problem, inner: SAEQN(**_given(inner)),
+    "sae-qn": lambda problem, inner: (
+        SAEQN(**_given(inner)) if problem.psi is None else CompositeQN()
+    ),
     "similar-newton": lambda problem, inner: SimilarNewton(),
     "aeg": lambda problem, inner: AEG(inner=inner),
     "gmco": lambda problem, inner: GMCO(inner=inner),
@@ -72,12 +78,21 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "acd": lambda problem, inner: _restarted(problem.mu.value, ACDWhole()),
     "ags": lambda problem, inner: AGS(),
     "ms": lambda problem, inner: MonteiroSvaiterWhole(**_given(inner)),
-    "lbfgs": lambda problem, inner: ScipyLBFGS() if problem.geometry is EUCLIDEAN else LBFGSWhole(),
+    "lbfgs": lambda problem, inner: lbfgs_on_the_sum(problem),
     "katyusha": lambda problem, inner: KatyushaWhole(),
     "catalyst": lambda problem, inner: Catalyst(**_given(inner)),
 }
 # They choose their inner method themselves unless one is given.
 _WITH_OWN_INNER = ("sae-qn", "ms", "catalyst")
+
+
+def lbfgs_on_the_sum(problem: Sum, memory: int = 10) -> AnyMethod:
+    """L-BFGS on f: SciPy's where it can, and a proximal quasi-Newton method for other psi."""
+    if problem.geometry is not EUCLIDEAN:
+        return LBFGSWhole()
+    if problem.psi is None or isinstance(problem.psi.term, Box):
+        return ScipyLBFGS(memory)
+    return CompositeQN(rho=1.0)
 
 
 def _given(inner: InnerMethod | None) -> dict[str, Any]:
@@ -93,8 +108,11 @@ def make_inner(inner: str | InnerMethod, problem: Sum) -> InnerMethod:
     """The inner method of that name or the object itself; "auto" by what g answers."""
     if inner == "auto":
         known = answers(problem.g.term)
-        if not known.isdisjoint(("grad", "value_and_grad")):
-            inner = "lbfgs" if problem.L_g.value is None else "agm"
+        if problem.psi is not None and getattr(problem.g.term, "spherical", None) is not None:
+            inner = "exact"
+        elif not known.isdisjoint(("grad", "value_and_grad")):
+            unknown = "lbfgs" if problem.psi is None else "proxqn"
+            inner = unknown if problem.L_g.value is None else "agm"
         elif "prox" in known:
             inner = "exact"
         elif "component" in known:
@@ -124,6 +142,10 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
         require_any_geometry(made, problem)
         if inside is not None:
             require_any_geometry(inside, problem)
+    if problem.psi is not None:
+        _require_psi(made, problem)
+        if inside is not None:
+            _require_psi(inside, problem, inner=True)
     require(name, "h", problem.h.term, *made.needs)
     if inside is None:
         require(name, "g", problem.g.term, *made.needs)
@@ -166,6 +188,23 @@ def require_any_geometry(method: Any, problem: Sum) -> None:
             "choose lbfgs, fgm, ags, gmco, ms, sae, r-sae, sc-sae, afb or aeg, with agm, lbfgs or "
             "exact inside"
         )
+
+
+def _require_psi(method: Any, problem: Sum, inner: bool = False) -> None:
+    if getattr(method, "takes_psi", False):
+        return
+    name = type(getattr(method, "method", method)).__name__
+    table, start = (INNER, "inner=") if inner else (METHODS, "method=")
+    able = [key for key, maker in table.items() if _takes_psi(maker, problem, inner)]
+    raise TypeError(
+        f"{name} is not made for a non-smooth term, here {problem.psi!r}; choose {start}"
+        f"{' or '.join(map(repr, able))}"
+    )
+
+
+def _takes_psi(maker: Any, problem: Sum, inner: bool) -> bool:
+    made = maker() if inner else maker(problem, AGM())
+    return bool(getattr(made, "takes_psi", False))
 
 
 def _lookup(name: str, table: dict[str, Any], what: str) -> Any:

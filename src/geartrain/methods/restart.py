@@ -75,6 +75,11 @@ class Restarted:
         """Whether the method works in any geometry."""
         return getattr(self.method, "any_geometry", False)
 
+    @property
+    def takes_psi(self) -> bool:
+        """Whether the method is made for a non-smooth term, too."""
+        return getattr(self.method, "takes_psi", False)
+
     def init(self, problem: Sum, x0: Vector) -> Any:
         """The method's start."""
         return self.method.init(problem, x0)

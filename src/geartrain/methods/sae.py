@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from geartrain.methods.base import InnerMethod, State, ceiling, iterate
-from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter
+from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter, total
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner_rule import PaperRule, as_rule
 from geartrain.oracles.protocols import Vector
@@ -44,6 +44,7 @@ class SAEState(State):
     uphill: float = -math.inf  # <grad f(y_k), y_k - y_{k-1}>
     stalled: bool = False
     rounding: bool = False
+    grad_psi: Vector | None = None  # in dpsi(y): the one for which the subgradient is shortest
     note: str = ""
 
     @property
@@ -58,8 +59,8 @@ class SAEState(State):
 
     @property
     def grad(self) -> Vector:
-        """Gradient of f at y, known from the test."""
-        return self.grad_h + self.grad_g
+        """Gradient of f at y, known from the test; with psi, its shortest subgradient."""
+        return total(self.grad_h + self.grad_g, self.grad_psi)
 
 
 # Paper: Algorithm 1
@@ -68,7 +69,8 @@ class SAEState(State):
 class SAE:
     r"""Splitting accelerated envelope, SAE(x^0, L, N).
 
-    Minimises f = h + g, h and g convex and smooth.
+    Minimises f = h + g, h and g convex and smooth, or f = h + g + psi with a non-smooth psi; then
+    grad f(y^{k+1}) in lines 4 and 5 is a subgradient of f, of which the proof uses nothing more.
 
     Algorithm, from x^0 = y^0 = z^0 and A_0 = 0, for k = 0, 1, ...:
 
@@ -116,6 +118,7 @@ class SAE:
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
+    takes_psi: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.L is not None:
@@ -129,7 +132,18 @@ class SAE:
         L_h = problem.L_h.need("L_h", "SAE")
         L = L_h if self.L is None else self.L
         grad_h, grad_g = problem.h.grad(x0), problem.g.grad(x0)
-        return SAEState(k=0, A=0.0, y=x0, z=x0, x=x0, grad_h=grad_h, grad_g=grad_g, L=L, L_h=L_h)
+        return SAEState(
+            k=0,
+            A=0.0,
+            y=x0,
+            z=x0,
+            x=x0,
+            grad_h=grad_h,
+            grad_g=grad_g,
+            L=L,
+            L_h=L_h,
+            grad_psi=problem.grad_psi(x0, grad_h + grad_g),
+        )
 
     def restart(self, state: SAEState) -> SAEState:
         """Start again from y, whose gradients are known."""
@@ -177,5 +191,6 @@ class SAE:
             uphill=float(problem.geometry.dot(zeta.grad, zeta.zeta - y)),
             stalled=ratio > self.sigma,
             rounding=test.is_rounding(F, zeta),
+            grad_psi=problem.grad_psi(zeta.zeta, zeta.grad_h + zeta.grad_g, zeta.grad_psi),
             note=zeta.note,
         )

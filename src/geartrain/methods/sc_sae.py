@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from geartrain.methods.base import InnerMethod, State, ceiling, iterate
-from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter
+from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter, total
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Envelope, Sum
@@ -76,6 +76,7 @@ class SCSAEState(State):
     uphill: float = -math.inf  # <grad f(x_k), x_k - x_{k-1}>
     stalled: bool = False
     rounding: bool = False
+    grad_psi: Vector | None = None  # in dpsi(x): the one for which the subgradient is shortest
     gap_rests_on: tuple[str, ...] = ()
     note: str = ""
 
@@ -91,15 +92,16 @@ class SCSAEState(State):
 
     @property
     def grad(self) -> Vector:
-        """Gradient of f at x."""
-        return self.grad_h + self.grad_g
+        """Gradient of f at x; with psi, its shortest subgradient."""
+        return total(self.grad_h + self.grad_g, self.grad_psi)
 
 
 @dataclass(frozen=True)
 class SCSAE:
     r"""Accelerated envelope for a sum that is mu-strongly convex, wherever mu sits.
 
-    h may be non-convex as long as f is convex.
+    h may be non-convex as long as f is convex. With a non-smooth term psi, grad f in lines 2 and 3
+    is a subgradient of f = h + g + psi.
 
     Algorithm, from x_0 = z_0, A_0 = 0, eta = 1/L:
 
@@ -141,6 +143,7 @@ class SCSAE:
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
+    takes_psi: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> SCSAEState:
         """x_0 = z_0, both gradients there."""
@@ -149,7 +152,18 @@ class SCSAE:
         if L is None:
             L = (0.75 if problem.h_is_convex else 1.5) * L_h
         grad_h, grad_g = problem.h.grad(x0), problem.g.grad(x0)
-        return SCSAEState(k=0, A=0.0, x=x0, z=x0, y=x0, grad_h=grad_h, grad_g=grad_g, L=L, L_h=L_h)
+        return SCSAEState(
+            k=0,
+            A=0.0,
+            x=x0,
+            z=x0,
+            y=x0,
+            grad_h=grad_h,
+            grad_g=grad_g,
+            L=L,
+            L_h=L_h,
+            grad_psi=problem.grad_psi(x0, grad_h + grad_g),
+        )
 
     def restart(self, state: SCSAEState) -> SCSAEState:
         """Start again from x, whose gradients are known."""
@@ -198,6 +212,7 @@ class SCSAE:
             uphill=float(problem.geometry.dot(G, x_next - x)),
             stalled=ratio > test.sigma,
             rounding=test.is_rounding(F, zeta),
+            grad_psi=problem.grad_psi(x_next, zeta.grad_h + zeta.grad_g, zeta.grad_psi),
             gap_rests_on=("mu",) if mu else (),
             note=zeta.note,
         )

@@ -1,4 +1,8 @@
-"""Terms from functions of PyTorch and JAX: value and gradient by automatic differentiation."""
+"""Terms from other libraries.
+
+PyTorch and JAX give values and gradients by automatic differentiation, pyproximal gives proximal
+operators.
+"""
 
 from __future__ import annotations
 
@@ -106,6 +110,41 @@ def from_jax(
         return _split(np.asarray(together(point)))
 
     return Term(value_and_grad, **constants)
+
+
+def from_pyproximal(operator: Any, n: int | None = None) -> Term:
+    """A non-smooth term from an operator of pyproximal, or from any object of its form.
+
+    pyproximal's ``prox(x, tau)`` has a step length; here it is tau = 1/alpha.
+
+    Parameters
+    ----------
+    operator : object
+        With ``prox(x, tau)``; its value is ``operator(x)``.
+    n : int, optional
+        Dimension.
+
+    Returns
+    -------
+    Term
+        It answers ``prox`` and ``value``.
+    """
+    if not callable(getattr(operator, "prox", None)) or not callable(operator):
+        raise TypeError(
+            "from_pyproximal needs an operator with prox(x, tau) that can be called for its value, "
+            f"got {operator!r:.60}"
+        )
+
+    def value(x: Vector) -> float:
+        number = operator(np.array(x))
+        if isinstance(number, (bool, np.bool_)):  # an indicator says whether x is in the set
+            return 0.0 if number else np.inf
+        return float(number)
+
+    def prox(u: Vector, alpha: float) -> Vector:
+        return np.asarray(operator.prox(np.array(u), 1.0 / alpha), dtype=np.float64)
+
+    return Term(value=value, prox=prox, n=n)
 
 
 def _check_number(library: str, value: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from geartrain.oracles.protocols import Asked, Vector, answers, extended_valued
+from geartrain.oracles.protocols import Asked, Vector, answers, extended_valued, is_nonsmooth
 from geartrain.oracles.questions import QUESTIONS, Part
 from geartrain.oracles.spectrum import symmetric_spectrum
 from geartrain.oracles.validation import as_number
@@ -36,9 +36,11 @@ class Algebra:
 
 
 def _parts(term: Any) -> list[tuple[float, Any]]:
+    if isinstance(term, Combination):
+        return term.parts
     if not answers(term):
         raise TypeError(f"a term can be added to a term only, got {type(term).__name__}")
-    return term.parts if isinstance(term, Combination) else [(1.0, term)]
+    return [(1.0, term)]
 
 
 class Combination(Algebra):
@@ -66,6 +68,13 @@ class Combination(Algebra):
 
     def __init__(self, parts: list[tuple[float, Any]]) -> None:
         self.parts = parts
+        kinked = list({id(t): t for w, t in parts if w != 0.0 and is_nonsmooth(t)}.values())
+        if len(kinked) > 1:
+            raise ValueError(
+                f"a sum can have one non-smooth term, got {kinked[0]!r} and {kinked[1]!r}: the "
+                "proximal operator of their sum does not follow from those of the two; write one "
+                "object with the prox of the sum, or replace one of them by a smooth term"
+            )
         sizes = {t.n for _, t in parts if getattr(t, "n", None) is not None}
         if len(sizes) > 1:
             raise ValueError(f"terms of different dimensions cannot be added: {sorted(sizes)}")

@@ -108,6 +108,11 @@ def explain(error: ValueError, asked: str) -> NoReturn:
     ) from error
 
 
+def is_nonsmooth(term: Any) -> bool:
+    """Whether `term` is known by its proximal operator and not by gradients, as a constraint is."""
+    return "prox" in answers(term) and not can(term, "grad")
+
+
 def extended_valued(term: Any) -> bool:
     """Whether the value of `term` may be plus infinity, as for the indicator of a set.
 
@@ -115,7 +120,7 @@ def extended_valued(term: Any) -> bool:
     this name that states otherwise.
     """
     own = getattr(term, "extended_valued", None)
-    return "prox" in answers(term) and not can(term, "grad") if own is None else bool(own)
+    return is_nonsmooth(term) if own is None else bool(own)
 
 
 class Asked:

@@ -28,6 +28,8 @@ _STEPS = ((1e-2, 1e-5, 1e-8), (1e-3, 1e-6))
 _PRODUCT_STEPS = (1e-7, 1e-4)
 # A proximal step may be the result of an iteration, which ends at about this relative error.
 _PROX_ERROR = 1e-6
+# A proximal step is short enough to show a subgradient if its weight grows by this factor.
+_STEEP = 1e6
 
 
 def check_grad(c: Checker) -> None:
@@ -251,6 +253,7 @@ def check_prox(c: Checker) -> None:
             )
     how = _is_no_prox(c, prox, u, alpha)
     if not how:
+        _check_residual(c, prox, u, alpha)
         return
     if not _is_no_prox(c, lambda u, alpha: prox(u, 1.0 / alpha), u, alpha):
         how += (
@@ -258,6 +261,35 @@ def check_prox(c: Checker) -> None:
             "of |v - u|^2/2, the inverse of a step length"
         )
     c.problems.append(f"prox(u, alpha) does not minimise term(v) + alpha/2 |v - u|^2: {how}")
+
+
+def _check_residual(
+    c: Checker, prox: Callable[[Vector, float], Vector], u: Vector, alpha: float
+) -> None:
+    """residual(p, d) is the element of d + dpsi(p) of least norm, p = prox(u, alpha)."""
+    if not callable(getattr(c.term, "residual", None)):
+        return
+    c.checked.append("residual")
+    p, d = prox(u, alpha), c.direction() * alpha * c.scale
+    w = alpha * (u - p)  # in dpsi(p)
+    r = _examine(c, "residual(v, d)", c.term.residual(p, d), (c.n,))
+    lost = _PROX_ERROR * (norm(d) + norm(w))
+    # r - d is in dpsi(p) if and only if the proximal step from p + (r - d)/alpha leads to p.
+    off = norm(prox(p + (r - d) / alpha, alpha) - p)
+    if alpha * off > lost:
+        c.problems.append(
+            f"residual(v, d) is not in d + the subdifferential at v: the proximal step from "
+            f"v + (residual - d)/alpha ends {off:.3g} away from v"
+        )
+        return
+    # alpha (p - prox(p - d/alpha, alpha)) tends to the element of least norm as alpha grows.
+    steep = alpha * _STEEP
+    least = norm(steep * (p - prox(p - d / steep, steep)))
+    if norm(r) > least + 1e-3 * (norm(d) + norm(w)):
+        c.problems.append(
+            f"residual(v, d) is not the element of least norm of d + the subdifferential at v: its "
+            f"norm is {norm(r):.6g}, and there is one of norm {least:.6g}"
+        )
 
 
 def _is_no_prox(

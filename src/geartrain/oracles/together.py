@@ -76,3 +76,13 @@ class Together:
 def leaves(oracle: Any) -> tuple[Any, ...]:
     """The oracles of single terms that `oracle` is made of; itself if it is one of them."""
     return oracle.leaves if isinstance(oracle, Together) else (oracle,)
+
+
+def gradients(oracle: Any) -> tuple[int, float]:
+    """How many gradients `oracle` was asked for, and the seconds that they took.
+
+    Of several oracles that are asked together, the number is that of the first one.
+    """
+    keys = [f"{leaf.name}.grad" for leaf in leaves(oracle)]
+    ledger = oracle.ledger
+    return ledger.calls[keys[0]], sum(ledger.seconds[key] for key in keys)

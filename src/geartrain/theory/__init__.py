@@ -27,7 +27,15 @@ C_1         same         constant of equation (6)
 """
 
 from geartrain.theory.bounds import bound, gradient_sliding
-from geartrain.theory.orders import calls, corollary_1, corollary_2, corollary_3, theorem_1
+from geartrain.theory.gears import level_calls, order
+from geartrain.theory.orders import (
+    calls,
+    corollary_1,
+    corollary_1_many,
+    corollary_2,
+    corollary_3,
+    theorem_1,
+)
 from geartrain.theory.proof import (
     C_1,
     assumption_4,
@@ -49,6 +57,7 @@ __all__ = [
     "calls",
     "compare",
     "corollary_1",
+    "corollary_1_many",
     "corollary_2",
     "corollary_3",
     "gradient_sliding",
@@ -57,6 +66,8 @@ __all__ = [
     "lemma_1",
     "lemma_2",
     "lemma_3",
+    "level_calls",
+    "order",
     "table_1",
     "table_2",
     "theorem_1",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from geartrain.oracles.validation import as_nonnegative, as_number, as_positive
 
 Calls = dict[str, float]
@@ -19,8 +21,8 @@ def check(
     eps: float,
     R: float,
     delta: float,
-    n: int | None,
-    m: int | None,
+    n: int | None = None,
+    m: int | None = None,
 ) -> None:
     """Raise for a constant that no problem has, or a size that the setting lacks."""
     if setting not in SETTINGS:
@@ -38,6 +40,17 @@ def check(
                 raise ValueError(f"setting {setting!r} needs {name}=")
         elif size < 1:
             raise ValueError(f"{name} must be at least 1, got {size}")
+
+
+def by_name(L_h: Mapping[str, float] | Sequence[float]) -> dict[str, float]:
+    """Constants of several terms by name: h1, h2, ... for a list, h for a list of one."""
+    if not L_h:
+        raise ValueError("L_h is empty: give one constant per term")
+    if not isinstance(L_h, Mapping):
+        L_h = {f"h{i + 1}" if len(L_h) > 1 else "h": L for i, L in enumerate(L_h)}
+    if "g" in L_h:
+        raise ValueError("L_h must not have the key 'g': the constant of g is L_g")
+    return {name: as_positive(L, f"L_{name}") for name, L in L_h.items()}
 
 
 def size_of(setting: str, n: int | None, m: int | None) -> int:

@@ -3,9 +3,10 @@ r"""Theorem 1 and its corollaries: orders of the numbers of calls, hidden consta
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 from geartrain.oracles.validation import as_positive
-from geartrain.theory.arguments import Calls, check, size_of
+from geartrain.theory.arguments import Calls, by_name, check, size_of
 
 
 # Paper: Theorem 1
@@ -84,10 +85,25 @@ def corollary_3(
     return {"h": math.sqrt(L_h) * factor, "g": math.sqrt(m * L_g) * factor * log}
 
 
+def corollary_1_many(
+    *, L_h: Mapping[str, float], L_g: float, eps: float, R: float = 1.0, mu: float = 0.0
+) -> Calls:
+    r"""Corollary 1 for levels h_1 > ... > h_k > g: sqrt(S_i ..) calls of h_i.
+
+    S_i = L_1 + ... + L_i. Hidden are a constant per level and logarithms of the ratios L_{i+1}/L_i.
+    The proof is on the page about the theory in the documentation.
+    """
+    factor, S, found = accuracy_factor(mu, eps, R), 0.0, {}
+    for name, L in {**L_h, "g": L_g}.items():
+        S += L
+        found[name] = math.sqrt(S) * factor
+    return found
+
+
 def calls(
     setting: str,
     *,
-    L_h: float,
+    L_h: float | Sequence[float] | Mapping[str, float],
     L_g: float,
     mu: float = 0.0,
     eps: float,
@@ -109,7 +125,9 @@ def calls(
         summands, or values (needs `n`). With values Corollary 2 holds with L_g in place of
         L_g-bar, as the paper notes after it, and two values make one derivative.
     L_h, L_g : float
-        Smoothness; see the head of this module for L_g in each setting.
+        Smoothness; see the head of this module for L_g in each setting. L_h may be a list of
+        constants, one per term h1, h2, ..., or a dict by name: the levels of AFB, outermost first,
+        in the setting "full".
     mu : float
         Strong convexity of f; 0 for the convex case.
     eps, R, delta : float
@@ -125,7 +143,22 @@ def calls(
     >>> few = gt.theory.calls("full", L_h=1, L_g=1e4, mu=1e-2, eps=1e-6)
     >>> round(few["g"] / few["h"])
     100
+    >>> few = gt.theory.calls("full", L_h=[1, 100], L_g=1e4, mu=1e-2, eps=1e-6)
+    >>> [round(few[name] / few["h1"]) for name in ("h1", "h2", "g")]
+    [1, 10, 101]
     """
+    if isinstance(L_h, (Mapping, Sequence)):
+        named = by_name(L_h)
+        if len(named) > 1:
+            if setting != "full" or L is not None:
+                raise ValueError(
+                    "several terms are treated in the setting 'full' only, and without L="
+                )
+            check(setting, L_h=sum(named.values()), L_g=L_g, mu=mu, eps=eps, R=R, delta=delta)
+            return corollary_1_many(L_h=named, L_g=L_g, eps=eps, R=R, mu=mu)
+        ((name, only),) = named.items()
+        alone = calls(setting, L_h=only, L_g=L_g, mu=mu, eps=eps, R=R, delta=delta, n=n, m=m, L=L)
+        return {name: alone["h"], "g": alone["g"]}
     check(setting, L_h=L_h, L_g=L_g, mu=mu, eps=eps, R=R, delta=delta, n=n, m=m)
     size = size_of(setting, n, m)
     if L is not None:

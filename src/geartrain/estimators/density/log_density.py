@@ -69,7 +69,7 @@ class LogDensity(DensityMixin, BaseEstimator):
     Attributes
     ----------
     coef_ : list of arrays
-        x, one per feature.
+        The coefficients x, one array per feature.
     prior_ : array (n_features,)
         Strength of the prior that was used.
     support_ : list of arrays

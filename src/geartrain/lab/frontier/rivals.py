@@ -69,9 +69,13 @@ class Budget:
     start: float = field(default_factory=perf_counter)
 
     def worth(self, calls: Any) -> tuple[Any, Any]:
-        """Calls of h and of g in gradients; of numbers or of columns."""
+        """Calls of h and of g in gradients; of numbers or of columns.
+
+        A proximal step of g counts as one gradient: only terms that keep a factorisation have one.
+        """
         m_h, m_g = self.m
-        return in_gradients(calls, "h", self.n, m_h), in_gradients(calls, "g", self.n, m_g)
+        N_g = in_gradients(calls, "g", self.n, m_g) + calls["g.prox"]
+        return in_gradients(calls, "h", self.n, m_h), N_g
 
     def over(self, calls: Mapping[str, int]) -> bool:
         """Whether the run is to end."""
@@ -149,7 +153,7 @@ BY_COORDINATES = ("acd", "nesterov-stich", "approx")
 BY_SUMMANDS = ("katyusha", "l-katyusha", "varag", "rpdg")
 # Names of METHODS and INNER that do not compete, and why.
 LEFT_OUT = {
-    "exact": "a proximal step has no price in gradients",
+    "proxqn": "for sums with a non-smooth term; without one lbfgs does the same",
     "spdc": "a proximal step of one loss has no price in gradients",
     "apcg": "a proximal step of one loss has no price in gradients",
     "directional": "for terms with values only; 2 n values tell what one gradient does",
@@ -193,6 +197,7 @@ OTHERS = (
     Rival("similar-newton", "similar-newton", lambda guard: SimilarNewton()),
     *map(_separated, ("sae", "r-sae", "gmco", "sc-sae", "afb", "aeg")),
     *(_separated(method, "lbfgs") for method in ("sc-sae", "afb", "aeg")),
+    *(_separated(method, "exact") for method in ("sc-sae", "afb", "r-sae")),
     *(
         _separated(method, inner)
         for method in ("r-sae", "sc-sae", "afb")

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from geartrain.methods.base import State, ceiling
+from geartrain.methods.gmco import total
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
 
@@ -33,6 +34,7 @@ class AGSState(State):
     L: float  # L_h
     M: float  # L_g
     start: tuple[Vector, Vector] | None = None  # gradients of h and g at x_bar = x, if known
+    grad_psi: Vector | None = None  # in dpsi(x_bar), at the start
 
     @property
     def point(self) -> Vector:
@@ -42,7 +44,7 @@ class AGSState(State):
     @property
     def grad(self) -> Vector | None:
         """Known at the start only."""
-        return None if self.start is None else self.start[0] + self.start[1]
+        return None if self.start is None else total(self.start[0] + self.start[1], self.grad_psi)
 
 
 # Paper: AGS
@@ -61,6 +63,8 @@ class AGS:
        with (a, p, q) = (2/(t + 1), (t - 1)/2, 6 M/t) for k = 1 and
        (2/(t + 2), t/2, 6 M/(k (t + 1))) for k > 1
     3. x = u_T, x_bar = (1 - lambda) x_bar + lambda ut_T
+
+    With a non-smooth term psi, u_+ is the proximal step prox(u_+, beta + beta p + q) of psi.
 
     Guarantee: f(x_bar_N) - f* <= 15 L R^2/(N (N + 1)). For mu > 0 the method starts again from
     x_bar every N_0 = ceil(sqrt(60 L/mu)) iterations, which halves \|x_bar - x*\|^2. One
@@ -81,13 +85,21 @@ class AGS:
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
+    takes_psi: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> AGSState:
         """Both gradients at x0: the first sliding step uses them."""
         L = problem.L_h.need("L_h", "AGS")
         M = problem.L_g.need("L_g", "AGS")
+        psi = problem.psi
+        if psi is not None and not psi.has_residual:
+            raise TypeError(
+                f"AGS ends at a point that is no proximal step of {psi!r}, so the term must have "
+                "residual(v, d) for the stopping rule; add it, or choose sae-qn, sae, afb or fgm"
+            )
         start = (problem.h.grad(x0), problem.g.grad(x0))
-        return AGSState(k=0, x_bar=x0, x=x0, L=L, M=M, start=start)
+        grad_psi = problem.grad_psi(x0, start[0] + start[1])
+        return AGSState(k=0, x_bar=x0, x=x0, L=L, M=M, start=start, grad_psi=grad_psi)
 
     def step(self, problem: Sum, state: AGSState) -> AGSState:
         """One gradient of h and T sliding steps."""
@@ -116,7 +128,10 @@ class AGS:
                 grad_g = state.start[1]
             else:
                 grad_g = problem.g.grad((1.0 - lam) * x_bar + lam * ((1.0 - a) * u_tilde + a * u))
-            u = (beta * x + (beta * p + q) * u - grad_h - grad_g) / (beta + beta * p + q)
+            s = beta + beta * p + q
+            u = (beta * x + (beta * p + q) * u - grad_h - grad_g) / s
+            if problem.psi is not None:
+                u = problem.psi.prox(u, s)
             u_tilde = (1.0 - a) * u_tilde + a * u
         # 3.
         return AGSState(k=k, x_bar=(1.0 - lam) * x_bar + lam * u_tilde, x=u, L=L, M=M)

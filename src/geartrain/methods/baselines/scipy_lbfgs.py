@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from geartrain.methods.base import State
+from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum, norm
 
@@ -20,7 +21,8 @@ class ScipyLBFGSState(State):
 
     x: Vector
     value: float
-    grad_f: Vector
+    grad_f: Vector  # of h + g
+    grad_psi: Vector | None = None  # with bounds: the part that makes it a subgradient of f
 
     @property
     def point(self) -> Vector:
@@ -29,13 +31,16 @@ class ScipyLBFGSState(State):
 
     @property
     def grad(self) -> Vector:
-        """Gradient of f at x."""
-        return self.grad_f
+        """Gradient of f at x; with bounds, the shortest subgradient."""
+        return self.grad_f if self.grad_psi is None else self.grad_f + self.grad_psi
 
 
 @dataclass(frozen=True)
 class ScipyLBFGS:
     """``scipy.optimize.minimize(method="L-BFGS-B")`` on f: what people use instead.
+
+    A constraint `geartrain.Box` or `geartrain.NonNegative` becomes SciPy's bounds; other non-smooth
+    terms are refused.
 
     Algorithm: limited-memory BFGS with a line search for the strong Wolfe conditions, by the code
     of [1]_. SciPy's own stopping tests are switched off; when its line search fails (rounding), it
@@ -59,16 +64,33 @@ class ScipyLBFGS:
     memory: int = 10
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_grad",)
+    takes_psi: ClassVar[bool] = True
     many_terms: ClassVar[bool] = True
 
     def solve(self, problem: Sum, x0: Vector, report: Callable[[ScipyLBFGSState], bool]) -> None:
         """Run from x0, reporting every iterate, until the report says stop."""
-        from scipy.optimize import minimize
+        from scipy.optimize import Bounds, minimize
 
         def evaluate(x: Vector) -> ScipyLBFGSState:
             value_h, grad_h = problem.h.value_and_grad(x)
             value_g, grad_g = problem.g.value_and_grad(x)
-            return ScipyLBFGSState(x=np.array(x), value=value_h + value_g, grad_f=grad_h + grad_g)
+            grad = grad_h + grad_g
+            return ScipyLBFGSState(
+                x=np.array(x),
+                value=value_h + value_g,
+                grad_f=grad,
+                grad_psi=problem.grad_psi(x, grad),
+            )
+
+        bounds = None
+        if problem.psi is not None:
+            box = problem.psi.term
+            if not isinstance(box, Box):
+                raise TypeError(
+                    f"SciPy's L-BFGS-B has bounds only, but the non-smooth term is {box!r}; choose "
+                    "method='lbfgs' or method='sae-qn'"
+                )
+            bounds = Bounds(*np.broadcast_arrays(box.lower, box.upper, x0)[:2])
 
         # The iterate reported last, and the newest evaluation: neither is asked for again.
         current = newest = evaluate(x0)
@@ -94,13 +116,14 @@ class ScipyLBFGS:
                 if ended:
                     raise StopIteration
 
-            start = norm(current.grad_f)
+            start = norm(current.grad)
             minimize(
                 answer,
                 current.x,
                 jac=True,
                 method="L-BFGS-B",
                 callback=each,
+                bounds=bounds,
                 options={
                     "maxcor": self.memory,
                     "ftol": 0.0,
@@ -110,8 +133,8 @@ class ScipyLBFGS:
                     "maxls": 50,
                 },
             )
-            if not ended and norm(current.grad_f) >= min(start, best):
+            if not ended and norm(current.grad) >= min(start, best):
                 if newest is not current:  # a last row holds the calls of the last line search
                     report(current)
                 return
-            best = norm(current.grad_f)
+            best = norm(current.grad)

@@ -9,6 +9,7 @@ from geartrain.methods.inner.katyusha import Katyusha
 from geartrain.methods.inner.l_katyusha import LKatyusha
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.inner.nesterov_stich import NesterovStich
+from geartrain.methods.inner.proxqn import ProxQN
 from geartrain.methods.inner.rpdg import RPDG
 from geartrain.methods.inner.spdc import SPDC
 from geartrain.methods.inner.varag import Varag
@@ -28,5 +29,6 @@ __all__ = [
     "Katyusha",
     "LKatyusha",
     "NesterovStich",
+    "ProxQN",
     "Varag",
 ]

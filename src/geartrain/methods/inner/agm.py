@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from geartrain.methods.base import ceiling
+from geartrain.methods.inner import composite_agm
+from geartrain.methods.inner.composite_agm import CompositeAGMState
 from geartrain.methods.momentum import next_theta
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import MissingConstant, Model
@@ -31,10 +33,18 @@ class AGMState:
     theta: float
 
 
+AnyState: TypeAlias = AGMState | CompositeAGMState
+
+
 # Paper: AGM
 @dataclass(frozen=True)
 class AGM:
     r"""Accelerated gradient method on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
+
+    With a non-smooth psi in phi, line 1 is the proximal gradient step
+    x_{k+1} = prox((L_g v_k - grad g(v_k) - beta)/(L_g + alpha), L_g + alpha), and the rule is
+    tested at x_{k+1}, where the gradient of g is asked for when the rule is likely to be met
+    (`geartrain.methods.inner.composite_agm`).
 
     Algorithm, from x_0 = v_0, theta_0 = 1:
 
@@ -43,7 +53,8 @@ class AGM:
     3. v_{k+1} = x_{k+1} + m_k (x_{k+1} - x_k)
 
     Guarantee: phi falls by the factor 1 - sqrt(q) per step, so tau_g = sqrt(L_g + alpha) in
-    Assumption 4. One gradient of g per step and one at the start, unless that is handed in.
+    Assumption 4. One gradient of g per step and one at the start, unless that is handed in; with
+    psi one proximal step per step, and one or a few more gradients of g at the end.
 
     Notes
     -----
@@ -61,22 +72,32 @@ class AGM:
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
+    takes_psi: ClassVar[bool] = True
 
     def init(
-        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AGMState | None = None
-    ) -> AGMState:
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AnyState | None = None
+    ) -> AnyState:
         """Start at v0 without momentum."""
-        return AGMState(v0, v0, phi.g.grad(v0) if grad_g0 is None else grad_g0, 1.0)
+        grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
+        if phi.psi is not None:
+            return composite_agm.start(phi, v0, grad_g, _need_L(phi))
+        return AGMState(v0, v0, grad_g, 1.0)
 
-    def step(self, phi: Model, state: AGMState) -> AGMState:
+    def step(self, phi: Model, state: AnyState) -> AnyState:
         """One gradient step and the extrapolation."""
         L_g = _need_L(phi)
+        if isinstance(state, CompositeAGMState):
+            return composite_agm.step(phi, state, L_g)
         # x+ = (L_g v - grad g(v) - beta)/(L_g + alpha), written as a gradient step
         x = state.v - phi.grad(state.v, state.grad_g) / (L_g + phi.alpha)
         q = (phi.alpha + phi.mu_g) / (L_g + phi.alpha)
         theta, momentum = next_theta(state.theta, q)
         v = x + momentum * (x - state.x)
         return AGMState(x, v, phi.g.grad(v), theta)
+
+    def settle(self, phi: Model, state: CompositeAGMState) -> CompositeAGMState:
+        """The state of a model with psi, with the gradient of g in place of its guess."""
+        return composite_agm.settle(phi, state, _need_L(phi))
 
     def limit(self, phi: Model) -> int:
         """A hundred times the natural number of steps: rounding has won by then."""

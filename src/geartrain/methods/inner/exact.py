@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from geartrain.oracles.protocols import Vector
+from geartrain.oracles.protocols import MissingOracle, Vector
 from geartrain.problem import Model
 
 
@@ -15,6 +15,8 @@ class ExactState:
 
     v: Vector
     grad_g: Vector
+    grad_psi: Vector | None = None  # in a model with psi
+    guessed: bool = False
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Exact:
 
     Guarantee: v is the minimiser, after one proximal step of g. There grad g(v) = -beta - alpha v,
     so no gradient of g is asked for. A `geartrain.Quadratic` factorises Q + alpha I once for a
-    given alpha.
+    given alpha. With a non-smooth psi in phi, g has to be c/2 \|v\|^2 - <b, v>, or nothing; then
+    v = prox((b - beta)/(alpha + c), alpha + c) by the proximal operator of psi.
 
     References
     ----------
@@ -36,11 +39,23 @@ class Exact:
 
     needs: ClassVar[tuple[str, ...]] = ("prox",)
     any_geometry: ClassVar[bool] = True
+    takes_psi: ClassVar[bool] = True
 
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: ExactState | None = None
     ) -> ExactState:
         """Solve; there is nothing to iterate."""
+        if phi.psi is not None:
+            spherical = getattr(phi.g.term, "spherical", None)
+            if spherical is None:
+                raise MissingOracle(
+                    f"Exact solves models with {phi.psi!r} only where g is c/2 |x|^2 - <b, x>, but "
+                    f"g = {phi.g.term!r}; choose inner='agm' or inner='proxqn'"
+                )
+            c, b = spherical
+            v = phi.psi.prox((b - phi.beta) / (phi.alpha + c), phi.alpha + c)
+            grad_g = c * v - b
+            return ExactState(v, grad_g, -phi.beta - phi.alpha * v - grad_g)
         v = phi.g.prox(-phi.beta / phi.alpha, phi.alpha)
         return ExactState(v, -phi.beta - phi.alpha * v)
 

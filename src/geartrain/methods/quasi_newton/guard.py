@@ -77,9 +77,13 @@ class Guard:
         x = (A * y + a * certificate.z) / (A + a)
         return L, a, x
 
-    def ended(self, L: float, before: float, a: float, after: float) -> Guard:
-        """After a proven step from A = `before` to A = `after`."""
+    def ended(self, L: float, before: float, a: float, after: float, bent: float) -> Guard:
+        """After a proven step from A = `before` to A = `after`; h is `bent` along it.
+
+        With D the change of grad h along d = v - x, `bent` is |D|^2/<D, d> for a convex h and
+        |D|/|d| otherwise. L_h is at least that, and the test fails for L < sharp `bent` alone.
+        """
         if after >= before + (1.0 - _SLACK) * a:
             return replace(self, L=L, steps=self.steps + 1)
-        larger = max(_GROW * L, self.sharp * self.L_seen)
+        larger = max(_GROW * L, self.sharp * max(self.L_seen, bent))
         return replace(self, L=larger, credit=self.credit + 2, failures=self.failures + 1)

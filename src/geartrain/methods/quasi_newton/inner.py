@@ -38,6 +38,7 @@ _STEEP, _FLAT = 0.9, 0.3
 _CURVED = 1e-12
 # A slope that falls by more than this part shows that phi is not convex.
 _BENT = 1.0 + 1e-6
+_TINY = 1e-300
 # Points per line search.
 _POINTS = 30
 
@@ -148,7 +149,7 @@ class Curvature:
         y = y_g + Bs
         if float(dot(s, y)) > _CURVED * norm(s) * norm(y):
             self.window.add(s, y)
-            self.tau = max(float(dot(s, y_g)), 0.0) / float(dot(s, s))
+            self.tau = max(float(dot(s, y_g)), 0.0) / max(float(dot(s, s)), _TINY)
 
     def direction(self, grad: Vector) -> Vector:
         """-H grad with the BFGS inverse Hessian in compact form [1]_.

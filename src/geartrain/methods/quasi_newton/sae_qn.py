@@ -40,6 +40,7 @@ from geartrain.methods.quasi_newton.trial import Proposer, Trial
 from geartrain.methods.quasi_newton.tuning import DEFAULT, Tuning
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.together import gradients
 from geartrain.oracles.validation import as_whole
 from geartrain.problem import EPS, Sum
 
@@ -48,6 +49,8 @@ from geartrain.problem import EPS, Sum
 _SMALLEST, _UNDECIDED = 10.0 * EPS, 1e3 * EPS
 # Answers that are not finite, one after the other, before the run ends with them.
 _LOST = 10
+# The trust radius may so often shrink to nothing before f falls again.
+_COLLAPSES = 3
 # Rows of length n that the pairs may take by default, beyond which fewer are kept; see `memory`.
 _ROOM = 4_500_000
 
@@ -67,8 +70,9 @@ class SAEQN:
     4. if f has fallen enough, p_+ = v; the pair (v - p, change of gradients) is learned
     5. otherwise the radius shrinks to where a fit along the step has its minimum, and 1 is repeated
 
-    Whenever the certificate A lags behind its rate, a proven accelerated step takes the place of
-    lines 1 to 5 (`geartrain.methods.quasi_newton.guard`).
+    Whenever the certificate A lags behind its rate, and after 12 rejected trial points in a row, a
+    proven accelerated step takes the place of lines 1 to 5
+    (`geartrain.methods.quasi_newton.guard`).
 
     Guarantee: every accepted point is lower than the one before. For convex f with an L_h-smooth h
     and whatever the models are worth, f(p) - f* <= R^2/(2 A) from x_0 on, and an accuracy eps is
@@ -141,7 +145,8 @@ class SAEQN:
         norm, at = problem.geometry.norm, terms.both(x0)
         size = norm(at.grad)
         rho = math.inf if self.rho is None else self.rho
-        scale = max(1.0, size) if t.starts_plain(rho, convex) else _curvature_of_g(terms, at, size)
+        plain = t.starts_plain(rho, convex, terms.exact)
+        scale = max(1.0, size) if plain else _curvature_of_g(terms, at, size)
         return SAEQNState(
             k=0,
             at=at,
@@ -150,7 +155,7 @@ class SAEQN:
             memory=Memory(),
             lam=(t.first_lam if convex else t.first_lam_other) * scale,
             scale=scale,
-            contest=Contest.between(t.candidates(rho, convex)),
+            contest=Contest.between(t.candidates(rho, convex, terms.exact)),
             certificate=Certificate(x0, np.zeros_like(x0)),
             guard=Guard(convex, 1e-6 * size / max(norm(x0), 1.0)),
             doubt=Doubt(size),
@@ -162,7 +167,7 @@ class SAEQN:
         rho = _measured(problem, state) if self.rho is None else self.rho
         state = replace(state, rho=rho, note="", accepted=False, trials=0)
         while not (state.accepted or state.stalled or state.trials >= self.tuning.trials):
-            if state.guard.is_behind(state.A):
+            if state.guard.is_behind(state.A) or state.tries >= self.tuning.trials:
                 state = self._proven_step(terms, state)
             else:
                 state = self._attempt(terms, state)
@@ -179,8 +184,13 @@ class SAEQN:
         state, shelf, trial = self._propose(terms, state)
         inside = watch.own()
         length = norm(trial.v - p.v)
-        if length <= 2.0 * EPS * norm(p.v):  # after rejections it is not rounding that led here
-            return replace(state, stalled=True, rounding=state.tries == 0, noisy=state.tries > 0)
+        if length <= 2.0 * EPS * norm(p.v):
+            if state.tries == 0:
+                return replace(state, stalled=True, rounding=True)
+            # It is not rounding that led here. The proven step may help.
+            collapses = state.collapses + 1
+            over = collapses >= _COLLAPSES
+            return replace(state, tries=t.trials, collapses=collapses, stalled=over, noisy=over)
         # 3.
         state = replace(
             state,
@@ -197,9 +207,9 @@ class SAEQN:
             return replace(state, radius=0.1 * length, tries=state.tries + 1)
         # 4. and 5.
         step = Step.between(p, new, geometry)
-        state = learning.without_convexity(state, step, t, geometry)
+        state = learning.without_convexity(state, step, t, terms)
         if trial.candidate in state.contest.candidates:
-            state = learning.judged(state, step, shelf, trial, t, geometry)
+            state = learning.judged(state, step, shelf, trial, t, terms)
         expected = _expected(step, trial, geometry)
         ratio = step.f.change / expected if expected < 0.0 else -1.0
         if step.is_descent(t.armijo, t.rounding):
@@ -208,7 +218,8 @@ class SAEQN:
             state = replace(state, stalled=True, rounding=True)
         else:
             state = learning.rejected(state, step, ratio, t, pairs, geometry)
-        doubt = state.doubt.after(step, norm(new.grad), geometry)
+        fallen, L_seen = state.top - state.at.f, state.guard.L_seen
+        doubt = state.doubt.after(step, norm(new.grad), fallen, L_seen, geometry)
         if not state.stalled and (doubt.is_noise or doubt.is_rounding):
             noisy = doubt.is_noise and not doubt.is_rounding
             state = replace(state, stalled=True, rounding=not noisy, noisy=noisy)
@@ -220,7 +231,7 @@ class SAEQN:
         geometry, t, p, contest = terms.geometry, self.tuning, state.at, state.contest
         norm, candidates, rho = geometry.norm, contest.candidates, state.rho
         # 1.
-        start_plain = t.starts_plain(rho, state.convex)
+        start_plain = t.starts_plain(rho, state.convex, terms.exact)
         chosen = candidates[contest.favourite(rho, t, start_plain)]
         if is_plain(chosen) and not (state.pairs or start_plain):
             chosen = candidates[0]
@@ -302,9 +313,11 @@ class SAEQN:
             inner_pairs=run.pairs,
             factor=run.factor,
             certificate=certificate,
-            guard=called.ended(L, state.A, a, grown),
+            guard=called.ended(L, state.A, a, grown, step.bent(state.convex, norm)),
             trials=state.trials + 2,
+            radius=max(state.radius, step.length, norm(at.v - y.v)),
             tries=0,
+            collapses=state.collapses if at is y else 0,
             accepted=True,
             stalled=rounding,
             rounding=rounding,
@@ -352,9 +365,8 @@ class Stopwatch:
 
 def _measured(problem: Sum, state: SAEQNState) -> float:
     """rho by the seconds so far, the method's own arithmetic added to the term that it serves."""
-    calls, seconds = problem.ledger.calls, problem.ledger.seconds
-    h, g = (f"{oracle.name}.grad" for oracle in (problem.h, problem.g))
+    (calls_h, seconds_h), (calls_g, seconds_g) = gradients(problem.h), gradients(problem.g)
     inner, outer = state.spent
-    price_h = (seconds[h] + outer) / max(calls[h], 1)
-    price_g = (seconds[g] + inner) / max(calls[g], 1)
+    price_h = (seconds_h + outer) / max(calls_h, 1)
+    price_g = (seconds_g + inner) / max(calls_g, 1)
     return price_h / price_g if price_g > 0.0 else math.inf

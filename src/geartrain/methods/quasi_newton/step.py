@@ -14,6 +14,7 @@ change     ``change``      f(v) - f(p)
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from geartrain.geometry import Geometry
@@ -99,6 +100,15 @@ class Step:
     def slope_v(self) -> float:
         """<grad f(v), s>."""
         return self.h.slope + self.g.slope + self.h.rise + self.g.rise
+
+    def bent(self, convex: bool, norm: Callable[[Vector], float]) -> float:
+        """|y_h|^2/<y_h, s> for a convex h, |y_h|/|s| otherwise: at most L_h."""
+        if self.length == 0.0:
+            return 0.0
+        size = norm(self.y_h)
+        if convex and self.h.rise > _ULPS * EPS * size * self.length:
+            return size**2 / self.h.rise
+        return size / self.length
 
     def is_descent(self, armijo: float, rounding: float) -> bool:
         """Whether f is surely lower at v.

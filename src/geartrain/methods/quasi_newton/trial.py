@@ -28,6 +28,7 @@ from geartrain.methods.quasi_newton.step import Known
 from geartrain.methods.quasi_newton.terms import Terms
 from geartrain.methods.quasi_newton.tuning import Candidate, Tuning
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.together import gradients
 from geartrain.problem import EPS, Model
 
 # Part of g's curvature along a step that a model of h may take away.
@@ -152,7 +153,7 @@ class Proposer:
         """Minimise phi until `enough`, with at most so many calls of g."""
         if self.inner is not None:
             return self._by_method(self.inner, B, mu, enough)
-        if quadratic.is_solvable(self.terms.problem.g):
+        if self.terms.exact:
             return self._by_factor(B, mu, enough, most)
         return self._by_lbfgs(B, mu, enough, most)
 
@@ -206,9 +207,9 @@ class Proposer:
             length = norm(v - p.v)
             return enough(norm(grad_phi), length) or length > _LOST * self.radius
 
-        before = problem.ledger.calls[f"{problem.g.name}.grad"]
+        before, _ = gradients(problem.g)
         run = solve_model(inner, phi, p.v, accept, grad_g0=p.grad_g)
-        calls = problem.ledger.calls[f"{problem.g.name}.grad"] - before
+        calls = gradients(problem.g)[0] - before
         step = run.v - p.v
         own = run.grad_g if B.small is None else run.grad_g - B.small(step)
         bent = self._bent(run.v, own, B(step, mu))

@@ -1,0 +1,114 @@
+"""``geartrain bench composite``: calls of h to f - f* = r (f(x0) - f*) with a non-smooth term.
+
+`sae-qn` is compared with the best of the gradient methods that take h + g as one smooth term, each
+with its own advantage: FISTA with restart knows the smoothness of the sum, OWL-QN is run where psi
+is an l1 norm, SciPy's L-BFGS-B where psi is a box, and PANOC and the proximal quasi-Newton method
+everywhere. f* is from long runs of two methods.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from geartrain.core import stopping as stop
+from geartrain.lab.composite.rivals import OWLQN, PANOC
+from geartrain.lab.composite.suite import CompositeProblem, suite
+from geartrain.lab.frontier.report import geometric_mean
+from geartrain.lab.interrupts import run_whole
+from geartrain.methods.baselines.fgm import FGM
+from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
+from geartrain.methods.quasi_newton.composite import CompositeQN
+from geartrain.methods.restart import GradientTest, Restarted
+from geartrain.oracles.nonsmooth import L1, Box
+
+TARGETS = (1e-3, 1e-5, 1e-7)
+MAIN = 1e-5
+SECONDS = 30.0  # per run
+Row = dict[str, Any]
+
+
+def methods(psi: Any, L: float) -> dict[str, Any]:
+    """The methods that are made for psi, by name; L is the smoothness of h + g."""
+    out: dict[str, Any] = {"sae-qn": CompositeQN(), "proximal QN": CompositeQN(rho=1.0)}
+    if isinstance(psi, Box):
+        out["L-BFGS-B"] = ScipyLBFGS(20)
+    if isinstance(psi, L1):
+        out["OWL-QN"] = OWLQN()
+    return {**out, "PANOC": PANOC(), "FISTA": Restarted(FGM(L=L, mu=0.0), GradientTest())}
+
+
+def measured(problem: CompositeProblem) -> list[Row]:
+    """One row per method: calls of h and g at each target, inf where it is not reached."""
+    h, g, psi = problem.make()
+    x0 = psi.prox(np.zeros(h.n), 1.0)
+    start = h.value_and_grad(x0)[0] + g.value_and_grad(x0)[0] + psi.value(x0)
+    long = stop.any_of(stop.Gradient(rel=1e-10), stop.Seconds(2.0 * SECONDS))
+    ends = [run_whole(h, g + psi, x0, method=CompositeQN(rho=r), stop=long) for r in (math.inf, 1)]
+    best = min(end.fun for end in ends)
+    goal = stop.any_of(stop.Value(best + min(TARGETS) * (start - best)), stop.Seconds(SECONDS))
+    rows = []
+    for name, method in methods(psi, problem.L(h, g)).items():
+        res = run_whole(h, g + psi, x0, method=method, stop=goal, record="f")
+        gap = (res.history["f"] - best) / (start - best)
+        row: Row = {"problem": problem.name, "method": name, "made_up": problem.made_up}
+        for target in TARGETS:
+            hit = np.flatnonzero(gap <= target)
+            row[f"h {target:g}"] = int(res.history["h.grad"][hit[0]]) if hit.size else math.inf
+            row[f"g {target:g}"] = int(res.history["g.grad"][hit[0]]) if hit.size else math.inf
+        rows.append(row)
+    return rows
+
+
+def ratios(rows: list[Row], target: float) -> dict[str, float]:
+    """By problem: calls of h of sae-qn over those of the best of the others."""
+    key, out = f"h {target:g}", {}
+    for name in dict.fromkeys(row["problem"] for row in rows):
+        of = {row["method"]: row[key] for row in rows if row["problem"] == name}
+        own = of.pop("sae-qn")
+        out[name] = own / min(of.values()) if math.isfinite(min(of.values())) else 0.0
+    return out
+
+
+def summary(rows: list[Row]) -> dict[str, Any]:
+    """Geometric mean and worst of the ratios, for the problems of development and the others."""
+    out = {}
+    for made_up in (False, True):
+        chosen = [row for row in rows if row["made_up"] == made_up]
+        for target in TARGETS:
+            found = list(ratios(chosen, target).values())
+            if found:
+                kind = f"{'made up' if made_up else 'report'} {target:g}"
+                out[kind] = {"mean": geometric_mean(found), "worst": max(found), "of": len(found)}
+    return out
+
+
+def report(rows: list[Row]) -> None:
+    """Print the table and the summary."""
+    names = list(dict.fromkeys(row["method"] for row in rows))
+    key = f"h {MAIN:g}"
+    print(f"calls of h to {MAIN:g}, and of sae-qn over the best of the others")
+    print(f"{'problem':38}" + "".join(f"{name:>12}" for name in names) + f"{'ratio':>8}")
+    for problem, ratio in ratios(rows, MAIN).items():
+        of = {row["method"]: row[key] for row in rows if row["problem"] == problem}
+        cells = [f"{of[name]:12g}" if name in of else f"{'':12}" for name in names]
+        print(f"{problem:38}" + "".join(cells) + f"{ratio:8.2f}")
+    for kind, found in summary(rows).items():
+        print(f"{kind:16} mean {found['mean']:.3f}  worst {found['worst']:.2f}  of {found['of']}")
+
+
+def run(json_file: str | None = None, quick: bool = False) -> None:
+    """Measure, print, and write the figures."""
+    rows: list[Row] = []
+    chosen = suite(quick)
+    for k, problem in enumerate(chosen, 1):
+        print(f"[{k}/{len(chosen)}] {problem.name}", file=sys.stderr, flush=True)
+        rows += measured(problem)
+    report(rows)
+    if json_file is not None:
+        Path(json_file).write_text(json.dumps({"summary": summary(rows), "rows": rows}, indent=1))

@@ -1,0 +1,161 @@
+r"""Proximal quasi-Newton method on models with a non-smooth psi; it needs no constants.
+
+=========  ==============  ==================================================================
+symbol     name            meaning
+=========  ==============  ==================================================================
+s          --              phi without psi: <beta, v> + alpha/2 \|v\|^2 + g(v)
+v, d       ``v``           the iterate, and grad s(v)
+pairs      ``pairs``       steps and the changes of the gradient of *g* along them
+C          --              limited-memory BFGS of s
+mu         ``mu``          added to C after a step that was too long
+=========  ==============  ==================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, cast
+
+from geartrain.methods.quasi_newton.prox_step import change_of, curvature, minimised
+from geartrain.oracles.protocols import Vector
+from geartrain.oracles.splitting import Psi
+from geartrain.problem import EPS, Model
+
+Pairs = tuple[tuple[Vector, Vector], ...]
+
+# Part of the predicted change of phi that a step must bring.
+_ARMIJO = 1e-4
+# Rejected steps in a row after which only rounding is left.
+_TRIES = 30
+
+
+@dataclass(frozen=True)
+class ProxQNState:
+    """State of `ProxQN`."""
+
+    v: Vector
+    grad_g: Vector  # gradient of g at v
+    grad_psi: Vector  # in dpsi(v)
+    pairs: Pairs  # of g, newest last
+    mu: float = 0.0
+    tries: int = 0  # rejected steps since the last accepted one
+    guessed: bool = False
+
+
+@dataclass(frozen=True)
+class ProxQN:
+    r"""Proximal quasi-Newton method on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v) + psi(v).
+
+    Algorithm, with s = phi - psi:
+
+    1. w ~ argmin <grad s(v), w - v> + 1/2 <w - v, (C + mu) (w - v)> + psi(w), to `accuracy` of the
+       residual at v, by accelerated proximal gradient steps that ask neither h nor g
+    2. the pair (w - v, change of grad s) is learned
+    3. if phi has fallen, v_+ = w; otherwise mu grows, and 1 is repeated with the new pair
+
+    Whether phi has fallen is told by the slopes at both ends, so g is not asked for values; for a
+    quadratic g this is exact. Every iterate is a proximal step, so its zeros are exact.
+
+    Guarantee: convergence for convex g, no useful rate [1]_; quick in practice. One gradient of g
+    per step.
+
+    Parameters
+    ----------
+    memory : int
+        Number of pairs kept.
+    accuracy : float
+        Of line 1.
+    prox_steps : int
+        Most proximal steps in line 1.
+    max_steps : int
+        Give up after so many steps.
+
+    References
+    ----------
+    .. [1] J. D. Lee, Y. Sun, M. A. Saunders, Proximal Newton-type methods for minimizing composite
+       functions, SIAM J. Optim. 24 (2014).
+    """
+
+    memory: int = 30
+    accuracy: float = 0.1
+    prox_steps: int = 300
+    max_steps: int = 2_000
+
+    needs: ClassVar[tuple[str, ...]] = ("grad",)
+    takes_psi: ClassVar[bool] = True
+
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: ProxQNState | None = None
+    ) -> ProxQNState:
+        """Start at v0, or at a proximal step from there where psi is infinite at v0."""
+        psi = _psi(phi)
+        pairs = () if warm is None else warm.pairs
+        if psi.has_residual and not (psi.has_value and psi.value(v0) > 1e300):
+            grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
+            d = phi.grad(v0, grad_g)
+            return ProxQNState(v0, grad_g, psi.residual(v0, d) - d, pairs)
+        M = phi.alpha + (phi.L_g or phi.alpha)
+        v = psi.prox(v0, M)
+        return ProxQNState(v, phi.g.grad(v), M * (v0 - v), pairs)
+
+    def step(self, phi: Model, state: ProxQNState) -> ProxQNState:
+        """One trial point; one gradient of g."""
+        psi, v, norm = _psi(phi), state.v, phi.geometry.norm
+        d = phi.grad(v, state.grad_g)
+        size = norm(psi.residual(v, d, state.grad_psi))
+        if phi.L_g is None:  # a short step teaches the curvature
+            first = phi.alpha + size / (1e-3 * max(norm(v), 1.0))
+        else:
+            first = phi.alpha + phi.L_g
+        # 1.
+        C = curvature([(s, y + phi.quadratic(s)) for s, y in state.pairs], first)
+        to = minimised(C, state.mu, d, psi, v, self.accuracy * size, self.prox_steps)
+        step = to.w - v
+        length, rise_psi = norm(step), change_of(psi, v, d, to)
+        slope = float(d @ step) + rise_psi
+        if length <= EPS * norm(v) or state.tries >= _TRIES:
+            return state
+        if not slope < 0.0:  # the model is too rough, or rounding is all that is left
+            if not state.pairs:
+                return state
+            return replace(state, pairs=(), mu=0.0, tries=state.tries + 1)
+        # 2.
+        grad_g = phi.g.grad(to.w)
+        d_w = phi.grad(to.w, grad_g)
+        pairs = (*state.pairs, (step, grad_g - state.grad_g))[-self.memory :]
+        # 3.
+        change = 0.5 * float((d + d_w) @ step) + rise_psi
+        after = norm(psi.residual(to.w, d_w, to.grad_psi))
+        rounding = abs(change) <= 10.0 * EPS * (norm(d) + norm(d_w)) * norm(v)
+        if change <= _ARMIJO * slope or (rounding and after < size):
+            mu = 0.1 * state.mu if state.mu > EPS * first else 0.0
+            return ProxQNState(to.w, grad_g, to.grad_psi, pairs, mu)
+        missed = norm(d_w - d - C(step)) / length
+        mu = max(4.0 * state.mu, missed, 0.1 * C.lam)
+        return replace(state, pairs=pairs, mu=mu, tries=state.tries + 1)
+
+    def limit(self, phi: Model) -> int:
+        """As given."""
+        return self.max_steps
+
+
+class _Zero:
+    """psi = 0, where the model has none: the method is then one of quasi-Newton steps."""
+
+    has_value = has_residual = True
+
+    def value(self, v: Vector) -> float:
+        return 0.0
+
+    def prox(self, u: Vector, alpha: float) -> Vector:
+        return u
+
+    def residual(self, v: Vector, d: Vector, w: Vector | None = None) -> Vector:
+        return d
+
+
+_ZERO = _Zero()
+
+
+def _psi(phi: Model) -> Psi:
+    return cast(Psi, _ZERO) if phi.psi is None else phi.psi

@@ -1,0 +1,399 @@
+r"""Non-smooth terms psi: norms and constraints that are known by their proximal operator.
+
+================  ============================================================================
+symbol            meaning
+================  ============================================================================
+psi               closed convex function; the indicator of a set is 0 there and infinite elsewhere
+prox(u, alpha)    argmin_v psi(v) + alpha/2 \|v - u\|^2; `alpha` is the inverse of a step length
+residual(v, d)    the element of least norm of d + dpsi(v), dpsi(v) the subdifferential at v
+gap(v, u)         the largest <u, v - s> over all s with psi(s) < infinity, of bounded sets
+separable         whether psi(v) = sum_i psi_i(v_i), so that single coordinates have a prox
+================  ============================================================================
+
+They are added to a smooth term, ``g + gt.L1(0.1)``, or stand for g alone. Any object with ``prox``
+takes their place; ``value``, ``residual``, ``gap`` and ``separable`` are optional.
+
+References
+----------
+.. [1] N. Parikh, S. Boyd, Proximal algorithms, Found. Trends Optim. 1 (2014).
+.. [2] J. Duchi, S. Shalev-Shwartz, Y. Singer, T. Chandra, Efficient projections onto the l1-ball
+   for learning in high dimensions, ICML (2008).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from geartrain.oracles.algebra import Algebra
+from geartrain.oracles.validation import as_positive, as_vector
+from geartrain.oracles.vectors import Vector, norm
+
+# Rounding may move a convex combination of points of a set out of it by this much, relatively.
+_OUTSIDE = 1e-12
+_TINY = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class L1(Algebra):
+    r"""The weighted l1 norm, sum_i lam_i \|x_i\|: solutions have coordinates that are exactly 0.
+
+    Parameters
+    ----------
+    lam : float or array (n,)
+        The weight, or one weight per coordinate; 0 leaves a coordinate without penalty.
+
+    Examples
+    --------
+    >>> import geartrain as gt
+    >>> gt.L1(0.5).prox([2.0, -0.1], 1.0)
+    array([1.5, 0. ])
+    """
+
+    lam: Any
+
+    separable = True
+    extended_valued = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lam", _weights(self.lam, "lam"))
+
+    @property
+    def n(self) -> int | None:
+        """Dimension, where one weight per coordinate is given."""
+        return _size(self.lam)
+
+    def value(self, x: Vector) -> float:
+        """The weighted sum of moduli."""
+        return float(np.sum(self.lam * np.abs(x)))
+
+    def prox(self, u: Vector, alpha: float) -> Vector:
+        """Soft thresholding by lam/alpha."""
+        return u - np.clip(u, -self.lam / alpha, self.lam / alpha)
+
+    def residual(self, v: Vector, d: Vector) -> Vector:
+        """d + lam sign(v) where v is not 0, and d shrunk by lam towards 0 where it is."""
+        shrunk = np.sign(d) * np.maximum(np.abs(d) - self.lam, 0.0)
+        return np.where(v != 0.0, d + self.lam * np.sign(v), shrunk)
+
+
+@dataclass(frozen=True, eq=False)
+class Box(Algebra):
+    """The constraint lower <= x <= upper.
+
+    Parameters
+    ----------
+    lower : float, array (n,) or `scipy.optimize.Bounds`
+        Lower bounds, which may be -inf; or an object with both as ``lb`` and ``ub``.
+    upper : float or array (n,)
+        Upper bounds, which may be inf.
+
+    Examples
+    --------
+    >>> import geartrain as gt
+    >>> gt.Box(0.0, 1.0).prox([2.0, -0.1, 0.3], 1.0)
+    array([1. , 0. , 0.3])
+    """
+
+    lower: Any
+    upper: Any = math.inf
+
+    separable = True
+
+    def __post_init__(self) -> None:
+        lower, upper = self.lower, self.upper
+        if hasattr(lower, "lb") and hasattr(lower, "ub"):
+            lower, upper = lower.lb, lower.ub
+        lower, upper = _bounds(lower, "lower"), _bounds(upper, "upper")
+        sizes = {size for size in (_size(lower), _size(upper)) if size is not None}
+        if len(sizes) > 1:
+            raise ValueError(f"Box: lower and upper have different lengths: {sorted(sizes)}")
+        if np.any(lower > upper):
+            i = int(np.argmax(np.atleast_1d(lower > upper)))
+            raise ValueError(f"Box: lower exceeds upper (first at coordinate {i}): no x is inside")
+        if np.any(np.equal(lower, math.inf)) or np.any(np.equal(upper, -math.inf)):
+            raise ValueError("Box: lower must not be inf and upper must not be -inf")
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+
+    @property
+    def n(self) -> int | None:
+        """Dimension, where a bound is an array."""
+        return _size(self.lower) or _size(self.upper)
+
+    def value(self, x: Vector) -> float:
+        """0 inside, up to rounding, and infinity outside."""
+        below = np.where(np.isfinite(self.lower), self.lower, 0.0)
+        above = np.where(np.isfinite(self.upper), self.upper, 0.0)
+        inside = np.all(x >= self.lower - _OUTSIDE * (1.0 + np.abs(below))) and np.all(
+            x <= self.upper + _OUTSIDE * (1.0 + np.abs(above))
+        )
+        return 0.0 if inside else math.inf
+
+    def prox(self, u: Vector, alpha: float) -> Vector:
+        """The projection."""
+        return np.clip(u, self.lower, self.upper)
+
+    def residual(self, v: Vector, d: Vector) -> Vector:
+        """d, without what points out of the box where v is at a bound."""
+        d = np.where(v <= self.lower, np.minimum(d, 0.0), d)
+        return np.where(v >= self.upper, np.maximum(d, 0.0), d)
+
+    def gap(self, v: Vector, u: Vector) -> float:
+        """The sum of max u_i (v_i - s_i) over s_i between the bounds."""
+        end = np.where(u > 0.0, self.lower, self.upper)
+        with np.errstate(invalid="ignore"):
+            return float(np.sum(np.where(u == 0.0, 0.0, u * (v - end))))
+
+
+class NonNegative(Box):
+    """The constraint x >= 0.
+
+    Examples
+    --------
+    >>> import geartrain as gt
+    >>> gt.NonNegative().prox([2.0, -0.1], 1.0)
+    array([2., 0.])
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0.0, math.inf)
+
+    def __repr__(self) -> str:
+        return "NonNegative()"
+
+
+@dataclass(frozen=True, eq=False)
+class GroupL1(Algebra):
+    r"""The group lasso penalty, sum_j lam_j \|x_{G_j}\|_2: whole groups become exactly 0.
+
+    Parameters
+    ----------
+    groups : int, array (n,) of int, or list of lists
+        The size of consecutive groups; the number of the group of each coordinate, -1 for no group;
+        or the coordinates of each group, where coordinates in no group have no penalty.
+    lam : float or array
+        The weight, or one weight per group.
+
+    Examples
+    --------
+    >>> import geartrain as gt
+    >>> gt.GroupL1(2, 1.0).prox([3.0, 4.0, 0.1, 0.2], 1.0)
+    array([2.4, 3.2, 0. , 0. ])
+    """
+
+    groups: Any
+    lam: Any
+
+    extended_valued = False
+
+    def __post_init__(self) -> None:
+        labelled = not isinstance(self.groups, (int, np.integer)) and np.ndim(self.groups[0]) == 0
+        object.__setattr__(self, "groups", _groups(self.groups))
+        object.__setattr__(self, "n", self.groups.size if labelled else None)
+        object.__setattr__(self, "lam", _weights(self.lam, "lam"))
+        count = None if isinstance(self.groups, int) else int(self.groups.max()) + 1
+        if count is not None and _size(self.lam) not in (None, count):
+            raise ValueError(f"GroupL1: {count} groups but {_size(self.lam)} weights")
+
+    def _labels(self, v: Vector) -> Any:
+        """The number of the group of each coordinate."""
+        if not isinstance(self.groups, int):
+            if self.groups.size < v.size:  # coordinates after those of the lists are in no group
+                return np.append(self.groups, np.full(v.size - self.groups.size, -1))
+            return self.groups
+        if v.size % self.groups:
+            raise ValueError(f"GroupL1: {v.size} variables do not make groups of {self.groups}")
+        return np.arange(v.size) // self.groups
+
+    def _norms(self, v: Vector, labels: Any) -> Vector:
+        inside = labels >= 0
+        return np.sqrt(np.bincount(labels[inside], weights=np.square(v[inside])))
+
+    def _scaled(self, v: Vector, labels: Any, factors: Vector) -> Vector:
+        """v times the factor of its group; coordinates in no group as they are."""
+        return np.where(labels >= 0, np.broadcast_to(factors, (labels.max() + 1,))[labels], 1.0) * v
+
+    def value(self, x: Vector) -> float:
+        """The weighted sum of the norms of the groups."""
+        return float(np.sum(self.lam * self._norms(np.asarray(x, dtype=float), self._labels(x))))
+
+    def prox(self, u: Vector, alpha: float) -> Vector:
+        """Every group shrunk by lam/alpha."""
+        u = np.asarray(u, dtype=float)
+        labels = self._labels(u)
+        sizes = np.maximum(self._norms(u, labels), _TINY)
+        return self._scaled(u, labels, np.maximum(1.0 - self.lam / alpha / sizes, 0.0))
+
+    def residual(self, v: Vector, d: Vector) -> Vector:
+        """d + lam v/|v| in groups that are not 0, and d shrunk by lam in those that are."""
+        labels = self._labels(v)
+        sizes, slopes = self._norms(v, labels), np.maximum(self._norms(d, labels), _TINY)
+        shrunk = self._scaled(d, labels, np.maximum(1.0 - self.lam / slopes, 0.0))
+        inward = np.where(labels >= 0, v, 0.0)
+        moved = d + self._scaled(inward, labels, self.lam / np.maximum(sizes, _TINY))
+        alive = np.where(labels >= 0, (sizes > 0.0)[labels], True)
+        return np.where(alive, moved, shrunk)
+
+
+@dataclass(frozen=True)
+class Simplex(Algebra):
+    """The constraint x >= 0, sum_i x_i = radius.
+
+    Parameters
+    ----------
+    radius : float
+        The sum; 1 for probabilities.
+
+    Examples
+    --------
+    >>> import geartrain as gt
+    >>> gt.Simplex().prox([1.0, 0.5, -2.0], 1.0)
+    array([0.75, 0.25, 0.  ])
+    """
+
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", as_positive(self.radius, "radius"))
+
+    def value(self, x: Vector) -> float:
+        """0 on the simplex, up to rounding, and infinity elsewhere."""
+        negative = max(0.0, -float(np.min(x)))
+        off = abs(float(np.sum(x)) - self.radius)
+        return 0.0 if negative <= _OUTSIDE * self.radius and off <= 1e-9 * self.radius else math.inf
+
+    def prox(self, u: Vector, alpha: float) -> Vector:
+        """The projection, by sorting [2]_."""
+        u = np.asarray(u, dtype=float)
+        falling = np.sort(u)[::-1]
+        over = (np.cumsum(falling) - self.radius) / np.arange(1, u.size + 1)
+        return np.maximum(u - over[np.nonzero(falling > over)[0][-1]], 0.0)
+
+    def residual(self, v: Vector, d: Vector) -> Vector:
+        """d - m where v_i > 0 and min(d - m, 0) where v_i = 0, with the m of least norm."""
+        free = v > 0.0
+        at_zero = np.sort(d[~free])
+        # m is the mean of d over the free coordinates and the j smallest of the others
+        totals = np.sum(d[free]) + np.append(0.0, np.cumsum(at_zero))
+        means = totals / (np.count_nonzero(free) + np.arange(at_zero.size + 1))
+        below = np.nonzero(at_zero >= means[:-1])[0]
+        m = means[below[0]] if below.size else means[-1]
+        return np.where(free, d - m, np.minimum(d - m, 0.0))
+
+    def gap(self, v: Vector, u: Vector) -> float:
+        """The largest <u, v - s> over the simplex, at a vertex."""
+        return float(u @ v - self.radius * np.min(u))
+
+
+@dataclass(frozen=True, eq=False)
+class Ball(Algebra):
+    r"""The constraint \|x - center\|_2 <= radius.
+
+    Parameters
+    ----------
+    radius : float
+        Its radius.
+    center : float or array (n,)
+        Its centre.
+
+    Examples
+    --------
+    >>> import geartrain as gt
+    >>> gt.Ball(1.0).prox([3.0, 4.0], 1.0)
+    array([0.6, 0.8])
+    """
+
+    radius: float = 1.0
+    center: Any = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", as_positive(self.radius, "radius"))
+        if np.ndim(self.center):
+            object.__setattr__(self, "center", as_vector(self.center, "center"))
+        else:
+            object.__setattr__(self, "center", float(self.center))
+
+    @property
+    def n(self) -> int | None:
+        """Dimension, where the centre is an array."""
+        return _size(self.center)
+
+    def value(self, x: Vector) -> float:
+        """0 inside, up to rounding, and infinity outside."""
+        return 0.0 if norm(x - self.center) <= self.radius * (1.0 + _OUTSIDE) else math.inf
+
+    def prox(self, u: Vector, alpha: float) -> Vector:
+        """The projection."""
+        u = np.asarray(u, dtype=float)
+        away = u - self.center
+        length = norm(away)
+        if length <= self.radius:
+            return u.copy()
+        return self.center + (self.radius / length) * away
+
+    def residual(self, v: Vector, d: Vector) -> Vector:
+        """d, without what points out of the ball where v is at its boundary."""
+        away = v - self.center
+        length = norm(away)
+        if length < self.radius * (1.0 - _OUTSIDE):
+            return d
+        return d + (max(0.0, -float(d @ away)) / length**2) * away
+
+    def gap(self, v: Vector, u: Vector) -> float:
+        """The largest <u, v - s> over the ball."""
+        return float(u @ (v - self.center)) + self.radius * norm(u)
+
+
+# Arguments ------------------------------------------------------------------------------------
+
+
+def _size(value: Any) -> int | None:
+    return value.size if isinstance(value, np.ndarray) else None
+
+
+def _weights(value: Any, name: str) -> Any:
+    """One finite number that is at least 0, or a vector of them."""
+    checked = as_vector(value, name) if np.ndim(value) else float(value)
+    if not np.all(np.isfinite(checked)) or np.any(np.less(checked, 0.0)):
+        raise ValueError(f"{name} must be finite and at least 0, got {value!r:.60}")
+    return checked
+
+
+def _bounds(value: Any, name: str) -> Any:
+    """One number or a vector; infinities are allowed, NaN is not."""
+    try:
+        checked = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"Box: {name} must be numbers, got {value!r:.60}") from error
+    if checked.ndim > 1 or checked.size == 0:
+        raise ValueError(f"Box: {name} must be a number or a vector, got shape {checked.shape}")
+    if np.isnan(checked).any():
+        raise ValueError(f"Box: {name} contains NaN")
+    return checked if checked.ndim else float(checked)
+
+
+def _groups(groups: Any) -> Any:
+    """A size, or the number of the group of each coordinate."""
+    if isinstance(groups, (int, np.integer)):
+        if groups < 1:
+            raise ValueError(f"GroupL1: the size of groups must be at least 1, got {groups}")
+        return int(groups)
+    if len(groups) == 0:
+        raise ValueError("GroupL1: there are no groups")
+    if all(np.ndim(entry) == 0 for entry in groups):
+        labels = np.asarray(groups)
+        if labels.dtype.kind not in "iu" or labels.min() < -1 or labels.max() < 0:
+            raise ValueError("GroupL1: groups must be numbers 0, 1, ... of groups, or -1 for none")
+        return labels.astype(np.int64)
+    lists = [np.asarray(entry, dtype=np.int64) for entry in groups]
+    joined = np.concatenate(lists)
+    if joined.min() < 0 or np.unique(joined).size < joined.size:
+        raise ValueError("GroupL1: groups must not overlap, and their coordinates start at 0")
+    labels = np.full(int(joined.max()) + 1, -1, dtype=np.int64)
+    for number, entry in enumerate(lists):
+        labels[entry] = number
+    return labels

@@ -1,0 +1,162 @@
+"""f = h + g + psi: a sum of terms is split into its smooth part and its non-smooth part psi.
+
+=========  ==============  ==================================================================
+symbol     name            meaning
+=========  ==============  ==================================================================
+g          ``smooth``      what is left without psi; `Zero` where nothing is left
+psi        ``psi``         the one part with a proximal operator and without a gradient
+w          ``weight``      its factor: w psi has prox(u, alpha/w) and w residual(v, d/w)
+=========  ==============  ==================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from geartrain.oracles.algebra import Algebra, Combination
+from geartrain.oracles.ledger import Ledger, NonFiniteAnswer, Oracle
+from geartrain.oracles.protocols import Asked, Vector, answers, is_nonsmooth, read_only
+from geartrain.oracles.vectors import norm
+
+# The step of the proximal operator that stands for a residual, over the size of x.
+_SHORT = 1e-6
+
+
+@dataclass(frozen=True)
+class Zero(Algebra):
+    """The term 0, the smooth part of a g that has none."""
+
+    n: int | None = None
+
+    L = 0.0
+    mu = 0.0
+    convex = True
+    spherical = (0.0, 0.0)
+
+    def value(self, x: Vector) -> float:
+        """The number 0."""
+        return 0.0
+
+    def grad(self, x: Vector) -> Vector:
+        """The vector 0."""
+        return np.zeros(x.size)
+
+    def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
+        """Both."""
+        return 0.0, np.zeros(x.size)
+
+    def prox(self, u: Vector, alpha: float) -> Vector:
+        """The point itself."""
+        return u.copy()
+
+
+def split(term: Any) -> tuple[Any, tuple[float, Any] | None]:
+    """The smooth part of `term`, and its non-smooth part with its factor, or None."""
+    parts = term.parts if isinstance(term, Combination) else [(1.0, term)]
+    smooth = [(w, t) for w, t in parts if not is_nonsmooth(t)]
+    others = [(w, t) for w, t in parts if is_nonsmooth(t)]
+    if not others:
+        return term, None
+    weight, psi = sum(w for w, _ in others), others[0][1]
+    if weight < 0.0:
+        raise ValueError(
+            f"the non-smooth term {psi!r} has the factor {weight:g}: it is subtracted, so the sum "
+            "is not convex and has no proximal operator; give it a positive factor"
+        )
+    n = getattr(term, "n", None)
+    if not smooth:
+        left: Any = Zero(n)
+    elif len(smooth) == 1 and smooth[0][0] == 1.0:
+        left = smooth[0][1]
+    else:
+        left = Combination(smooth)
+    return left, None if weight == 0.0 else (weight, psi)
+
+
+class Psi:
+    """psi as the methods see it: its proximal operator is counted, timed and checked.
+
+    Values and residuals are arithmetic on a vector beside it, and are not counted.
+
+    Parameters
+    ----------
+    term : object
+        With ``prox`` and, optionally, ``value``, ``residual``, ``gap`` and ``separable``.
+    weight : float
+        The factor w > 0 of the term.
+    name : str
+        The name of the term whose part it is; calls are counted as ``name.prox``.
+    ledger : Ledger
+        Where they are counted.
+    n : int
+        Dimension.
+    """
+
+    def __init__(self, term: Any, weight: float, name: str, ledger: Ledger, n: int) -> None:
+        own = getattr(term, "n", None)
+        if own is not None and own != n:
+            raise ValueError(f"{term!r} has dimension {own}, but x has {n}")
+        self.term, self.weight, self.name, self.n = term, weight, name, n
+        self._prox = Oracle(term, name, ledger, n).prox
+        self._asked = Asked(term)
+
+    @property
+    def has_value(self) -> bool:
+        """Whether the term gives values."""
+        return "value" in answers(self.term)
+
+    @property
+    def has_residual(self) -> bool:
+        """Whether the term gives least-norm subgradients."""
+        return callable(getattr(self.term, "residual", None))
+
+    @property
+    def separable(self) -> bool:
+        """Whether the term is a sum of functions of single coordinates."""
+        return bool(getattr(self.term, "separable", False))
+
+    def prox(self, u: Vector, alpha: float) -> Vector:
+        """The minimiser of psi(v) + alpha/2 |v - u|^2; one counted call."""
+        return self._prox(u, alpha / self.weight)
+
+    def value(self, x: Vector) -> float:
+        """psi(x), which may be infinite."""
+        value = float(self._asked.value(x))
+        if math.isnan(value) or value == -math.inf:
+            raise NonFiniteAnswer(f"the value of {self.term!r} is {value}")
+        return self.weight * value
+
+    def residual(self, v: Vector, d: Vector, w: Vector | None = None) -> Vector:
+        """The element of d + dpsi(v) of least norm, by the term; otherwise d + w with a known w.
+
+        Where the term has no residual and no w in dpsi(v) is known, it is the limit of
+        alpha (v - prox(v - d/alpha, alpha)) for large alpha, whose norm is never too large.
+        """
+        if self.has_residual:
+            least = self.term.residual(read_only(v), read_only(d / self.weight))
+            least = self.weight * np.asarray(least, dtype=np.float64)
+            if least.shape != d.shape:
+                raise ValueError(
+                    f"residual of {self.term!r} answered with shape {least.shape}, expected "
+                    f"{d.shape}"
+                )
+            return least
+        if w is not None:
+            return d + w
+        slope = norm(d)
+        if slope == 0.0:
+            slope = 1.0
+        alpha = slope / (_SHORT * max(norm(v), 1.0))
+        return alpha * (v - self.prox(v - d / alpha, alpha))
+
+    def gap(self, v: Vector, u: Vector) -> float:
+        """The largest <u, v - s> over all s with finite psi(s); infinite where it is not known."""
+        gap = getattr(self.term, "gap", None)
+        return math.inf if gap is None else float(gap(v, u))
+
+    def __repr__(self) -> str:
+        return repr(self.term) if self.weight == 1.0 else f"{self.weight:g}*{self.term!r}"

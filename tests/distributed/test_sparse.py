@@ -1,0 +1,65 @@
+"""Sparse logistic regression on a cluster: exact zeros, the same as scikit-learn's, few rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+
+da = pytest.importorskip("dask.array")
+N, M = 12, 240
+
+
+def data():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((M, N)) / np.arange(1, N + 1) ** 0.5
+    margins = A[:, :4] @ np.array([2.0, -1.5, 1.0, 1.0]) + 0.4
+    return A, np.where(margins + 0.7 * rng.standard_normal(M) > 0, 1, 0)
+
+
+@pytest.mark.filterwarnings("ignore:'penalty' was deprecated:FutureWarning")
+@pytest.mark.parametrize(
+    ("penalty", "l1_ratio"), [("l1", 0.5), ("elasticnet", 0.7), ("elasticnet", 0.0), ("l2", 0.5)]
+)
+def test_the_same_zeros_as_scikit_learn(client, penalty, l1_ratio):
+    from sklearn.linear_model import LogisticRegression
+
+    A, y = data()
+    C = 0.08
+    ours = gt.distributed.LogisticRegression(
+        client=client, penalty=penalty, l1_ratio=l1_ratio, C=C, tol=1e-9
+    )
+    ours.fit(da.from_array(A, chunks=(40, N)), da.from_array(y, chunks=40))
+    part = {"l1": 1.0, "elasticnet": l1_ratio, "l2": 0.0}[penalty]
+    theirs = LogisticRegression(
+        solver="saga", penalty="elasticnet", l1_ratio=part, C=C, tol=1e-13, max_iter=100_000
+    ).fit(A, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-6)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-6)
+    np.testing.assert_array_equal(ours.coef_ == 0.0, theirs.coef_ == 0.0)
+    assert ours.result_.success and ours.n_rounds_ <= 20
+    if part > 0.0:
+        assert 0 < np.count_nonzero(ours.coef_ == 0.0) < N
+        assert ours.intercept_[0] != 0.0
+
+
+def test_similarity_with_a_nonsmooth_term(client):
+    A, y = data()
+    signs = np.where(y > 0, 1.0, -1.0)
+    arrays = da.from_array(A, chunks=(40, N)), da.from_array(signs, chunks=40)
+    h, g = gt.distributed.similarity(client, arrays, "logistic")
+    res = gt.minimize(h, g + gt.L1(0.02), method="sae-qn", tol=1e-8)
+    whole = gt.minimize(gt.LinearModel(A, signs), gt.L1(0.02), tol=1e-9)
+    assert res.success and res.calls["h.grad"] <= 20
+    np.testing.assert_allclose(res.x, whole.x, atol=1e-6)
+    np.testing.assert_array_equal(res.x == 0.0, whole.x == 0.0)
+
+
+def test_bad_penalties():
+    A, y = data()
+    arrays = da.from_array(A, chunks=(40, N)), da.from_array(y, chunks=40)
+    with pytest.raises(ValueError, match="penalty must be 'l2', 'l1' or 'elasticnet', got 'l0'"):
+        gt.distributed.LogisticRegression(penalty="l0").fit(*arrays)
+    with pytest.raises(ValueError, match="l1_ratio must be between 0 and 1, got 2"):
+        gt.distributed.LogisticRegression(penalty="elasticnet", l1_ratio=2).fit(*arrays)

@@ -1,0 +1,293 @@
+"""The learned method and the proximal quasi-Newton methods on f = h + g + psi."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import geartrain as gt
+from composite import PSIS, Composite, N, states
+from geartrain.methods.quasi_newton import composite, prox_step
+from geartrain.methods.quasi_newton.low_rank import LowRank
+from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain.oracles.splitting import Psi
+from geartrain.problem import Model
+from runs import same
+
+QN = gt.methods.CompositeQN
+
+
+@cache
+def case(kind, residuals=True):
+    return Composite(PSIS[kind], residuals)
+
+
+def difference(kind="l1"):
+    """h = f - f_1 of logistic losses, which is not convex; g = f_1."""
+    rng = np.random.default_rng(2)
+    A = rng.standard_normal((160, N)) / np.arange(1, N + 1)
+    y = np.where(A.sum(axis=1) + 0.3 * rng.standard_normal(160) > 0, 1.0, -1.0)
+    f, f_1 = gt.LinearModel(A, y), gt.LinearModel(A[:40], y[:40])
+    return f, f - f_1, f_1
+
+
+# The model of a step -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", PSIS)
+def test_the_model_is_minimised_by_proximal_steps_alone(kind):
+    """The residual is recomputed, the subgradient is one, and no better point is near."""
+    rng, ledger, term = np.random.default_rng(0), Ledger(), PSIS[kind]
+    psi = Psi(term, 1.0, "g", ledger, N)
+    H = np.diag(np.geomspace(0.1, 10.0, N))
+    steps = [rng.standard_normal(N) for _ in range(8)]
+    C = prox_step.curvature([(s, H @ s) for s in steps], 1.0)
+    dense = np.column_stack([C(e) for e in np.eye(N)])
+    np.testing.assert_allclose(dense, dense.T, atol=1e-10)
+    np.testing.assert_allclose(dense @ steps[-1], H @ steps[-1], atol=1e-8)  # the newest pair
+    assert prox_step.largest(C) == pytest.approx(np.linalg.eigvalsh(dense)[-1], rel=1e-8)
+    v, d = term.prox(rng.standard_normal(N), 1.0), rng.standard_normal(N)
+    to = prox_step.minimised(C, 0.3, d, psi, v, 1e-9, 5000)
+    dense += 0.3 * np.eye(N)
+    slope = d + dense @ (to.w - v)
+    assert np.linalg.norm(term.residual(to.w, slope)) == pytest.approx(to.residual, abs=1e-12)
+    assert to.residual <= 1e-9 and ledger.calls["g.grad"] == 0 < ledger.calls["g.prox"]
+    size = 1 + np.linalg.norm(to.grad_psi)
+    assert np.linalg.norm(term.prox(to.w + to.grad_psi, 1.0) - to.w) <= 1e-9 * size
+
+    def model(w):
+        return d @ (w - v) + 0.5 * (w - v) @ dense @ (w - v) + term.value(w)
+
+    for _ in range(20):
+        other = term.prox(to.w + 0.1 * rng.standard_normal(N), 1.0)
+        assert model(other) >= model(to.w) - 1e-9
+
+
+def test_without_curved_pairs_the_matrix_is_a_multiple_of_the_identity():
+    s = np.ones(3)
+    assert prox_step.curvature([], 2.0) == LowRank(2.0)
+    assert prox_step.curvature([(s, -s), (s, 0.0 * s)], 2.0) == LowRank(2.0)
+
+
+# The inner method --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", PSIS)
+@pytest.mark.parametrize("residuals", [True, False])
+@pytest.mark.parametrize("L_g", [None, 100.0])
+def test_inner_runs_end_at_the_minimiser_of_the_model(kind, residuals, L_g):
+    p, ledger, rng = case(kind, residuals), Ledger(), np.random.default_rng(1)
+    phi = Model(
+        Oracle(p.h, "g", ledger, N),  # a logistic g, so that slopes do not tell values exactly
+        rng.standard_normal(N),
+        0.05,
+        L_g=L_g,
+        psi=Psi(p.term, 1.0, "g", ledger, N),
+    )
+
+    def value(v):
+        return phi.beta @ v + 0.025 * v @ v + p.h.value(v) + p.psi.value(v)
+
+    method = gt.inner.ProxQN()
+    start = 5.0 * rng.standard_normal(N)  # outside of the sets
+    values, state = [], method.init(phi, start, None)
+    for k in range(200):
+        d = phi.beta + 0.05 * state.v + p.h.grad(state.v)
+        values.append(value(state.v))
+        np.testing.assert_allclose(state.grad_g, p.h.grad(state.v), atol=1e-12)
+        size = 1 + np.linalg.norm(state.grad_psi)
+        assert p.in_dpsi(state.grad_psi, state.v) <= 1e-8 * size
+        assert ledger.calls["g.grad"] <= k + 1 and ledger.calls["g.value"] == 0
+        if np.linalg.norm(p.psi.residual(state.v, d)) <= 1e-8:
+            break
+        state = method.step(phi, state)
+    else:
+        raise AssertionError("the inner run does not end")
+    assert np.isfinite(values).all()
+    assert values[-1] <= min(values) + 1e-10
+
+
+def test_methods_without_L_g_take_it():
+    p = case("l1")
+    g = gt.Term(p.g.value_and_grad, n=N)
+    for method in ("sae", "afb"):
+        res = gt.minimize(p.h, g + p.psi, p.x0, method=method, tol=1e-7)
+        assert res.success
+        np.testing.assert_allclose(res.x, p.x_star, atol=1e-5)
+
+
+# The learned method ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", PSIS)
+@pytest.mark.parametrize("residuals", [True, False])
+@pytest.mark.parametrize("rho", [math.inf, 10.0, 1.0])
+def test_every_accepted_point_is_lower(kind, residuals, rho):
+    p = case(kind, residuals)
+    problem = p.sum()
+    run = states(QN(rho=rho), problem, p.x0, 8)
+    for old, new in itertools.pairwise(run):
+        assert p.f(new.point) <= p.f(old.point) + 1e-12
+        assert new.value == pytest.approx(p.f(new.point), abs=1e-12)
+        w = new.grad - p.grad(new.point)
+        assert p.in_dpsi(w, new.point) <= 1e-8 * (1 + np.linalg.norm(w))
+        if residuals:
+            least = p.psi.residual(new.point, p.grad(new.point))
+            np.testing.assert_allclose(new.grad, least, atol=1e-9)
+    trials = sum(state.trials for state in run)
+    assert problem.ledger.calls["h.grad"] == 1 + trials
+
+
+@pytest.mark.parametrize("kind", PSIS)
+@pytest.mark.parametrize("method", ["sae-qn", "lbfgs", "auto"])
+def test_the_solution_is_found_without_constants(kind, method):
+    p = case(kind)
+    h, g = (gt.Term(t.value_and_grad, n=N) for t in (p.h, p.g))
+    res = gt.minimize(h, g + p.psi, p.x0, method=method, tol=1e-8)
+    assert res.success, res
+    np.testing.assert_allclose(res.x, p.x_star, atol=1e-5)
+    least = np.linalg.norm(p.psi.residual(res.x, p.grad(res.x)))
+    assert res.grad_norm == pytest.approx(least, rel=1e-4, abs=1e-11)
+
+
+@pytest.mark.parametrize("kind", PSIS)
+def test_calls_of_h_beside_those_of_the_same_method_on_the_sum(kind):
+    """The knowledge of g saves most of the calls of h."""
+    p = Composite(PSIS[kind], L_g=1000.0, seed=1)
+    calls = {
+        method: gt.minimize(p.h, p.g + p.psi, p.x0, method=method, tol=1e-5).calls["h.grad"]
+        for method in ("sae-qn", "lbfgs")
+    }
+    assert calls["sae-qn"] <= 0.6 * calls["lbfgs"], calls
+
+
+@pytest.mark.parametrize("lam", [1e-3, 3e-2])
+def test_a_difference_of_means(lam):
+    f, h, g = difference()
+    res = gt.minimize(h, g + gt.L1(lam), method="sae-qn", tol=1e-9)
+    whole = gt.minimize(f, gt.L1(lam), method="fgm", tol=1e-9, max_iter=10**5)
+    assert res.success and whole.success and res.calls["h.grad"] <= 40
+    np.testing.assert_allclose(res.x, whole.x, atol=1e-4)
+    np.testing.assert_array_equal(res.x == 0.0, whole.x == 0.0)
+
+
+def test_psi_alone():
+    """g without a smooth part is not asked; the model is minimised by proximal steps."""
+    p = case("l1")
+    res = gt.minimize(p.h, p.psi, tol=1e-9)
+    assert res.success and res.calls["g.grad"] == 0 == res.calls["g.value"]
+    assert "g has no smooth part" in res.plan
+    want = gt.minimize(p.h, p.psi, method="fgm", tol=1e-9)
+    np.testing.assert_allclose(res.x, want.x, atol=1e-7)
+    three = gt.Quadratic(np.diag([1.0, 2.0, 3.0]), np.array([1.0, -0.05, 2.0]))
+    soft = gt.Term(value=gt.L1(0.1).value, prox=gt.L1(0.1).prox)
+    res = gt.minimize(three, soft)
+    assert res.success and res.calls["h.grad"] < 30 and res.calls["g.value"] == 0
+    np.testing.assert_allclose(res.x, [0.9, 0.0, 1.9 / 3.0], atol=1e-5)
+
+
+def test_an_indicator_whose_value_is_infinite():
+    p = case("box")
+    inside = gt.Term(value=p.psi.value, prox=p.psi.prox)
+    for method in ("auto", "afb"):
+        res = gt.minimize(p.h, p.g + inside, np.full(N, 7.0), method=method, tol=1e-7)
+        assert res.success, res
+        np.testing.assert_allclose(res.x, p.x_star, atol=1e-5)
+
+
+def test_answers_that_are_not_finite_are_stepped_back_from():
+    """h is finite only near the solution; mu grows until a trial point is there."""
+    p = case("l1")
+
+    def value_and_grad(x):
+        value, grad = p.h.value_and_grad(x)
+        return (math.nan if np.abs(x).max() > 0.45 else value), grad
+
+    h = gt.Term(value_and_grad, n=N)
+    res = gt.minimize(h, gt.Quadratic(np.zeros((N, N)), 2.0 * np.ones(N)) + gt.Box(-9, 9), tol=1e-6)
+    assert res.status.name in ("NON_FINITE", "STALLED", "CONVERGED")
+    assert np.abs(res.x).max() <= 0.45 and res.fun < h.value_and_grad(np.zeros(N))[0]
+
+
+def test_psi_left_out_of_the_descent_test_is_caught(monkeypatch):
+    """A planted error: then f rises along the run, or the run does not end at the solution."""
+    p = case("l1")
+    for module in (composite, gt.methods.inner.proxqn):
+        monkeypatch.setattr(module, "change_of", lambda psi, v, d, step: 0.0)
+    run = states(QN(), p.sum(), p.x0, 12)
+    f = [p.f(s.point) for s in run]
+    stays_low = all(b <= a + 1e-12 for a, b in itertools.pairwise(f))
+    right = all(s.value == pytest.approx(p.f(s.point), abs=1e-12) for s in run)
+    assert not (stays_low and right and f[-1] <= p.f_star + 1e-9)
+
+
+def test_a_resumed_run_is_the_uninterrupted_one(tmp_path):
+    p = case("groups")
+    f = p.g + p.psi
+    for method in ("sae-qn", "auto"):
+        whole = gt.minimize(p.h, f, method=method, tol=1e-9, prices={"h.grad": 100.0})
+        gt.minimize(
+            p.h,
+            f,
+            method=method,
+            tol=1e-9,
+            max_iter=2,
+            checkpoint=tmp_path / "c",
+            prices={"h.grad": 100.0},
+        )
+        same(gt.resume(tmp_path / "c", p.h, f, max_iter=10**5), whole)
+
+
+# L-BFGS-B ----------------------------------------------------------------------------------------
+
+
+def test_bounds_go_to_scipy():
+    p = case("box")
+    res = gt.minimize(p.h, p.g + p.psi, p.x0, method="lbfgs", tol=1e-7)
+    assert res.success and res.calls["h.grad"] == res.calls["g.grad"] and not res.calls["g.prox"]
+    seen = optimize.minimize(
+        lambda x: (p.f(x), p.grad(x)),
+        p.x0,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=optimize.Bounds(np.full(N, p.psi.lower), np.full(N, p.psi.upper)),
+        options={"maxcor": 10, "ftol": 0.0, "gtol": 1e-12, "maxls": 50},
+    )
+    np.testing.assert_allclose(res.x, seen.x, atol=1e-6)
+    assert res.calls["h.grad"] <= seen.nfev
+    with pytest.raises(TypeError, match="L-BFGS-B has bounds only, but the non-smooth term is L1"):
+        gt.minimize(p.h, p.g + gt.L1(0.1), method=gt.ScipyLBFGS())
+
+
+def test_auto_changes_to_the_best_rival():
+    p = case("box")
+    alike = {"h.grad": 1.0, "g.grad": 1.0}
+    res = gt.minimize(p.h, p.g + p.psi, p.x0, prices=alike)
+    assert res.success and res.plan.startswith("lbfgs") and not res.calls["g.prox"]
+    q = case("l1")
+    res = gt.minimize(q.h, q.g + q.psi, q.x0, prices=alike)
+    assert res.success and res.calls["g.grad"] <= res.calls["h.grad"] + 1
+    dear = {"h.grad": 1000.0, "g.grad": 1.0}
+    res = gt.minimize(q.h, q.g + q.psi, q.x0, prices=dear)
+    assert res.success and res.plan.startswith("sae-qn")
+    assert res.calls["h.grad"] < 0.3 * res.calls["g.grad"]
+
+
+def test_prices_may_exchange_the_terms():
+    p = case("simplex")
+    res = gt.minimize(p.g, p.h + p.psi, p.x0, prices={"h.grad": 1.0, "g.grad": 1000.0}, tol=1e-8)
+    assert res.success and res.calls["g.grad"] < res.calls["h.grad"]
+    np.testing.assert_allclose(res.x, p.x_star, atol=1e-5)
+
+
+def test_a_term_by_its_proximal_operator_alone():
+    p = case("groups")
+    only = gt.Term(prox=p.psi.prox)
+    res = gt.minimize(p.h, p.g + only, p.x0, tol=1e-7)
+    assert res.success and math.isnan(res.fun)
+    np.testing.assert_allclose(res.x, p.x_star, atol=1e-5)

@@ -1,0 +1,104 @@
+"""SAE-QN where the answers are not what they are said to be: noise, and an h that is not convex."""
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from geartrain.core.status import Status
+from geartrain.lab.problems import log_density
+from problems import logistic, quadratics
+
+
+def noisy(term, level, values=True, seed=0):
+    """The term with noise of the relative size `level` in its gradients."""
+    rng = np.random.default_rng(seed)
+
+    def answer(x):
+        value, grad = term.value_and_grad(x)
+        e = rng.standard_normal(grad.size)
+        return value, grad + level * np.linalg.norm(grad) * e / np.linalg.norm(e)
+
+    if values:
+        return gt.Term(answer, n=term.n, convex=True)
+    return gt.Term(grad=lambda x: answer(x)[1], n=term.n, convex=True)
+
+
+def weak_ridge():
+    rng = np.random.default_rng(2)
+    A = rng.standard_normal((300, 30)) * np.geomspace(0.1, 3.0, 30)
+    y = np.where(A @ rng.standard_normal(30) + rng.standard_normal(300) > 0, 1.0, -1.0)
+    return gt.LinearModel(A, y), gt.Quadratic(1e-4 * np.eye(30))
+
+
+CASES = {
+    "quadratics": lambda: (quadratics().h, quadratics().g),
+    "logistic": lambda: (logistic().h, logistic().g),
+    "weak ridge": weak_ridge,
+    "log-density": lambda: log_density(n=30, p=300),
+}
+
+
+@pytest.mark.parametrize("values", [True, False])
+@pytest.mark.parametrize("level", [1e-4, 1e-2])
+@pytest.mark.parametrize("case", CASES)
+def test_noise_ends_near_its_floor_with_its_own_status(case, level, values):
+    h, g = CASES[case]()
+    x0 = np.ones(h.n)
+    res = gt.minimize(noisy(h, level, values), g, x0, method="sae-qn", tol=1e-12)
+    assert res.status is Status.NOISE, res.message
+    assert not res.success and "Noise" in res.message and "Rounding" not in res.message
+    grad_h = h.grad(res.x)
+    true, start = grad_h + g.grad(res.x), h.grad(x0) + g.grad(x0)
+    floor = level * np.linalg.norm(grad_h)
+    assert np.linalg.norm(true) <= max(10.0 * floor, 3.0 * level * np.linalg.norm(start))
+    # few calls are wasted: the point was reached by a clean run with a third of them
+    clean = gt.minimize(h, g, x0, method="sae-qn", stop=gt.stop.Gradient(abs=10.0 * floor))
+    assert res.calls["h.grad"] <= 4 * clean.calls["h.grad"] + 60
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_exact_answers_are_not_called_noisy(case):
+    h, g = CASES[case]()
+    for term in (h, gt.Term(grad=h.grad, n=h.n, convex=True)):
+        res = gt.minimize(term, g, np.ones(h.n), method="sae-qn", tol=1e-30)
+        assert res.status is Status.STALLED
+        assert "Rounding" in res.message
+
+
+def shards():
+    """h = f - f_1, which is not convex, and g = f_1 with a ridge."""
+    rng = np.random.default_rng(4)
+    A = rng.standard_normal((4000, 60)) * np.geomspace(0.1, 3.0, 60)
+    y = np.where(A @ rng.standard_normal(60) + 3.0 * rng.standard_normal(4000) > 0, 1.0, -1.0)
+    h = gt.LinearModel(A, y) - gt.LinearModel(A[:400], y[:400])
+    return h, gt.LinearModel(A[:400], y[:400], l2=1e-3)
+
+
+@pytest.mark.parametrize("values", [True, False])
+def test_gradients_that_disprove_convexity_are_noticed(values):
+    h, g = shards()
+    answer = {"value_and_grad": h.value_and_grad} if values else {"grad": h.grad}
+    lie = gt.Term(**answer, n=h.n, convex=True)
+    res = gt.minimize(lie, g, method="sae-qn", tol=1e-7)
+    told = [note for _, note in res.history.notes if "not convex" in note]
+    assert len(told) == 1
+    assert res.success, res.message
+    honest = gt.minimize(h, g, method="sae-qn", tol=1e-7)
+    assert res.calls["h.grad"] <= 1.5 * honest.calls["h.grad"] + 3
+    assert not res.state.state.convex
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_convex_h_is_not_suspected(case):
+    h, g = CASES[case]()
+    res = gt.minimize(h, g, np.ones(h.n), method="sae-qn", tol=1e-9)
+    assert res.success and res.state.state.convex
+    assert not any("convex" in note for _, note in res.history.notes)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_noise_does_not_disprove_convexity(case):
+    """Values tell the one from the other."""
+    h, g = CASES[case]()
+    res = gt.minimize(noisy(h, 1e-2), g, np.ones(h.n), method="sae-qn", tol=1e-12)
+    assert res.state.state.convex

@@ -1,0 +1,91 @@
+"""SAE-QN with a quadratic g: the model is solved with g's factorisation, without its gradients."""
+
+import doctest
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from geartrain.geometry import EUCLIDEAN
+from geartrain.methods.quasi_newton import quadratic
+from geartrain.methods.quasi_newton.low_rank import LowRank, Small
+from geartrain.methods.quasi_newton.rows import Rows
+from geartrain.oracles.ledger import Ledger, Oracle
+from problems import quadratics, states
+
+README = Path(__file__).parent.parent.parent / "README.md"
+
+
+def spd(rng, n, low=1e-2, high=1e2):
+    U = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    Q = (U * np.geomspace(low, high, n)) @ U.T
+    return (Q + Q.T) / 2
+
+
+def low_rank(rng, n, k, lam):
+    """lam I + V'MV with a positive M, and the same as a dense matrix."""
+    V, W = rng.standard_normal((k, n)), rng.standard_normal((k, k))
+    small = Small(Rows(list(V)), np.eye(k), V @ V.T, W @ W.T, EUCLIDEAN)
+    return LowRank(lam, small), lam * np.eye(n) + V.T @ W @ W.T @ V
+
+
+@pytest.mark.parametrize("mu", [0.0, 3.0])
+@pytest.mark.parametrize("kept", [None, 0.05, 50.0])
+def test_the_step_is_that_of_a_dense_solve(mu, kept):
+    """Also where g was factorised with another shift."""
+    rng = np.random.default_rng(0)
+    n, lam = 30, 0.1
+    Q, grad = spd(rng, n), rng.standard_normal(n)
+    g = Oracle(gt.Quadratic(Q, b=rng.standard_normal(n)), "g", Ledger(), n)
+    B, dense = low_rank(rng, n, 4, lam)
+    factor = None if kept is None else quadratic.Factor(kept, g.prox(np.zeros(n), kept))
+    before = g.ledger.calls["g.prox"]
+    size = np.linalg.norm(grad)
+    run = quadratic.minimised(
+        g, B, mu, grad, lambda r, s: r <= 1e-10 * size, factor, 200, EUCLIDEAN
+    )
+    s = np.linalg.solve(Q + dense + mu * np.eye(n), -grad)
+    np.testing.assert_allclose(run.s, s, atol=1e-8 * np.linalg.norm(s))
+    assert not run.bent
+    assert run.residual <= 1e-10 * size
+    made = run.factor is not factor
+    assert g.ledger.calls["g.prox"] - before == run.calls + made
+    assert g.ledger.calls["g.grad"] == 0
+    if made:  # the identity plus a matrix of rank four has five eigenvalues
+        assert run.calls <= 6
+
+
+def test_an_indefinite_model_is_noticed():
+    rng = np.random.default_rng(0)
+    g = Oracle(gt.Quadratic(np.eye(10)), "g", Ledger(), 10)
+    V = np.eye(10)[:1]
+    B = LowRank(0.1, Small(Rows(list(V)), np.eye(1), V @ V.T, np.array([[-5.0]]), EUCLIDEAN))
+    run = quadratic.minimised(
+        g, B, 0.0, rng.standard_normal(10), lambda r, s: r <= 1e-9, None, 50, EUCLIDEAN
+    )
+    assert run.bent
+
+
+def test_one_gradient_of_g_per_trial_point():
+    """And two at the start: at x_0, and for its curvature there."""
+    known = quadratics()
+    problem = known.sum()
+    run = states(gt.methods.SAEQN(), problem, np.ones(24), 10)
+    trials = sum(s.trials for s in run[1:])
+    calls = problem.ledger.calls
+    assert calls["h.grad"] == 1 + trials
+    assert calls["g.grad"] == 2 + trials
+    assert 0 < calls["g.prox"] <= 30 * trials
+    assert calls["g.value"] == calls["h.value"] == 0
+
+
+def test_the_readme_asks_for_few_gradients_of_g():
+    names = {}
+    code = README.read_text().split("```python\n")[1].split("```")[0]
+    for line in doctest.DocTestParser().get_examples(code):
+        exec(compile(line.source, "README.md", "single"), names)
+    res = names["res"]
+    assert res.success
+    assert res.calls["g.grad"] < 3 * res.nit
+    assert res.calls["g.prox"] < 20 * res.nit

@@ -1,0 +1,233 @@
+"""Non-smooth terms: proximal operators and residuals against their definitions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import geartrain as gt
+from geartrain.oracles.ledger import Ledger
+from geartrain.oracles.splitting import Psi, Zero, split
+
+N = 6
+TERMS = {
+    "l1": gt.L1(0.3),
+    "l1 with weights": gt.L1([0.0, 0.1, 0.2, 0.3, 0.4, 2.0]),
+    "box": gt.Box(-0.5, 0.3),
+    "box with arrays": gt.Box(
+        [-np.inf, -1.0, -0.2, 0.1, -0.1, -np.inf], [0.0, 1, 0, 0.1, np.inf, np.inf]
+    ),
+    "non-negative": gt.NonNegative(),
+    "groups of two": gt.GroupL1(2, 0.4),
+    "groups by number": gt.GroupL1([0, 1, 0, 1, -1, 1], [0.2, 0.9]),
+    "groups by lists": gt.GroupL1([[0, 3], [4, 1]], 0.5),
+    "simplex": gt.Simplex(2.0),
+    "ball": gt.Ball(0.7, [0.1, 0.2, 0.3, 0.0, 0.0, 1.0]),
+}
+BOUNDED = ("box", "simplex", "ball")
+
+
+def points(seed, count=5):
+    rng = np.random.default_rng(seed)
+    return [scale * rng.standard_normal(N) for scale in (0.1, 1.0, 3.0) for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", TERMS)
+def test_prox_minimises(kind):
+    """psi(p) + alpha/2 |p - u|^2 is not above that of any other point of the domain."""
+    psi = TERMS[kind]
+    others = [psi.prox(v, 1.0) for v in points(1)]
+    for alpha in (0.2, 5.0):
+        for u in points(0):
+            p = psi.prox(u, alpha)
+            least = psi.value(p) + alpha / 2 * np.sum((p - u) ** 2)
+            near = [psi.prox(p + 1e-3 * (v - p), 1e9) for v in others]
+            for v in [*others, *near]:
+                there = psi.value(v) + alpha / 2 * np.sum((v - u) ** 2)
+                assert there >= least - 1e-12 * (1 + abs(least))
+
+
+@pytest.mark.parametrize("kind", TERMS)
+def test_residual_is_the_least_subgradient(kind):
+    """Against the definition: r - d is a subgradient, and <r, e - r> >= 0 for the others."""
+    psi = TERMS[kind]
+    for u, d in zip(points(2), points(3), strict=True):
+        v = psi.prox(u, 1.0)
+        r = psi.residual(v, d)
+        for other in points(4):
+            s = psi.prox(other, 1.0)
+            assert psi.value(s) >= psi.value(v) + (r - d) @ (s - v) - 1e-9
+        w = u - v  # another subgradient
+        assert r @ (d + w - r) >= -1e-9
+        assert np.linalg.norm(psi.residual(v, -w)) <= 1e-12 * (1 + np.linalg.norm(w))
+
+
+@pytest.mark.parametrize("kind", TERMS)
+def test_the_checker_agrees(kind):
+    for seed in range(5):
+        report = gt.check_term(TERMS[kind], n=N, seed=seed)
+        assert report and {"prox", "residual"} <= set(report.checked), str(report)
+
+
+class Wrong:
+    """A term with one of its parts replaced."""
+
+    def __init__(self, psi, **parts):
+        self.prox, self.value, self.residual = psi.prox, psi.value, psi.residual
+        vars(self).update(parts)
+
+
+@pytest.mark.parametrize("kind", TERMS)
+def test_wrong_residuals_are_found(kind):
+    wrong = Wrong(TERMS[kind], residual=lambda v, d: d + np.linspace(-2.0, 3.0, N))
+    report = gt.check_term(wrong, n=N)
+    assert any("is not in d + the subdifferential" in p for p in report.problems), str(report)
+
+
+def test_a_residual_that_is_not_the_least_is_found():
+    psi = gt.NonNegative()
+    wrong = Wrong(psi, residual=lambda v, d: np.where(v <= 0.0, np.minimum(d, 0.0) - 1.0, d))
+    reports = [gt.check_term(wrong, n=N, seed=seed) for seed in range(5)]
+    assert any("least norm" in p for report in reports for p in report.problems)
+
+
+@pytest.mark.parametrize("kind", BOUNDED)
+def test_gap_bounds_every_inner_product(kind):
+    psi, best = TERMS[kind], -math.inf
+    for u in points(5, count=1):
+        v = psi.prox(u, 1.0)
+        gap = psi.gap(v, u)
+        far = psi.prox(-1e6 * u, 1.0)  # where <u, s> is smallest
+        best = u @ (v - far)
+        assert gap == pytest.approx(best, rel=1e-4, abs=1e-6)
+        for s in (psi.prox(p, 1.0) for p in points(6)):
+            assert u @ (v - s) <= gap + 1e-12
+
+
+def test_gap_of_an_unbounded_box():
+    half = gt.NonNegative()
+    v = np.array([1.0, 2.0])
+    assert half.gap(v, np.array([1.0, 0.0])) == 1.0
+    assert half.gap(v, np.array([1.0, -1e-9])) == math.inf
+
+
+def test_bounds_of_scipy():
+    box = gt.Box(optimize.Bounds([0.0, -np.inf], [1.0, 2.0]))
+    assert box.n == 2
+    np.testing.assert_array_equal(box.prox(np.array([3.0, -5.0]), 1.0), [1.0, -5.0])
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: gt.L1(-0.1), "lam must be finite and at least 0"),
+        (lambda: gt.L1(np.nan), "lam must be finite and at least 0"),
+        (lambda: gt.Box(1.0, 0.0), "no x is inside"),
+        (lambda: gt.Box([0.0, np.nan], 1.0), "lower contains NaN"),
+        (lambda: gt.Box([0.0, 1.0], [1.0, 2.0, 3.0]), "different lengths"),
+        (lambda: gt.Box(np.inf, np.inf), "lower must not be inf"),
+        (lambda: gt.Simplex(0.0), "radius must be positive"),
+        (lambda: gt.Ball(-1.0), "radius must be positive"),
+        (lambda: gt.GroupL1(0, 1.0), "size of groups must be at least 1"),
+        (lambda: gt.GroupL1([[0, 1], [1, 2]], 1.0), "must not overlap"),
+        (lambda: gt.GroupL1([0, 1, 1], [1.0, 2.0, 3.0]), "2 groups but 3 weights"),
+        (lambda: gt.GroupL1(4, 1.0).prox(np.ones(6), 1.0), "6 variables do not make groups of 4"),
+    ],
+)
+def test_bad_arguments(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+def test_rounding_does_not_leave_a_set():
+    rng = np.random.default_rng(0)
+    for psi in (gt.Box(0.1, 0.3), gt.Simplex(), gt.Ball(0.7)):
+        a, b = psi.prox(rng.standard_normal(50), 1.0), psi.prox(rng.standard_normal(50), 1.0)
+        for t in rng.random(50):
+            assert psi.value(a + t * (b - a)) == 0.0
+        assert psi.value(a + 1e-6) == math.inf or isinstance(psi, gt.Ball)
+
+
+# Sums --------------------------------------------------------------------------------------------
+
+
+def test_a_sum_is_split_into_its_parts():
+    smooth, model, psi = gt.Quadratic(np.eye(N)), gt.Quadratic(2.0 * np.eye(N)), gt.L1(0.1)
+    assert split(smooth) == (smooth, None)
+    assert split(smooth + psi) == (smooth, (1.0, psi))
+    left, part = split(2.0 * (psi + smooth + model) - model)
+    x = np.arange(1.0, N + 1)
+    assert part == (2.0, psi)
+    np.testing.assert_allclose(left.grad(x), 4.0 * x)
+    left, part = split(psi)
+    assert isinstance(left, Zero) and part == (1.0, psi) and not left.grad(x).any()
+    assert split(psi + psi)[1] == (2.0, psi) and split(smooth + 0.0 * psi)[1] is None
+
+
+def test_two_nonsmooth_terms_are_an_error_that_says_why():
+    with pytest.raises(ValueError, match="does not follow from those of the two"):
+        gt.Quadratic(np.eye(N)) + gt.L1(0.1) + gt.NonNegative()
+    with pytest.raises(ValueError, match="it is subtracted, so the sum is not convex"):
+        split(gt.Quadratic(np.eye(N)) - gt.L1(0.1))
+
+
+@pytest.mark.parametrize("kind", TERMS)
+@pytest.mark.parametrize("weight", [0.5, 3.0])
+def test_multiples(kind, weight):
+    """w psi by Psi against the definition for the value w psi."""
+    term, ledger = TERMS[kind], Ledger()
+    psi = Psi(term, weight, "g", ledger, N)
+    u, d = points(7)[8], points(8)[9]
+    p = psi.prox(u, 2.0)
+    assert ledger.calls["g.prox"] == 1
+    least = psi.value(p) + np.sum((p - u) ** 2)
+    for v in (term.prox(q, 1.0) for q in points(9)):
+        assert psi.value(v) == weight * term.value(v)
+        assert psi.value(v) + np.sum((v - u) ** 2) >= least - 1e-12
+        assert psi.value(v) >= psi.value(p) + (psi.residual(p, d) - d) @ (v - p) - 1e-9
+
+
+@pytest.mark.parametrize("kind", TERMS)
+def test_the_residual_of_a_term_without_one(kind):
+    """By a short proximal step: never longer than the least subgradient, and close to it."""
+    term = TERMS[kind]
+    psi = Psi(gt.Term(prox=term.prox), 1.0, "g", Ledger(), N)
+    for u, d in zip(points(10, 5), points(11, 5), strict=True):
+        v = term.prox(u, 1.0)
+        exact, short = term.residual(v, d), psi.residual(v, d)
+        assert np.linalg.norm(short) <= np.linalg.norm(exact) * (1 + 1e-6) + 1e-9
+        np.testing.assert_allclose(short, exact, atol=1e-4 * (1 + np.linalg.norm(d)))
+        w = u - v
+        np.testing.assert_array_equal(psi.residual(v, d, w), d + w)
+
+
+class Euclidean:
+    """An operator in the form of pyproximal: |x|_2 with a step length."""
+
+    def __call__(self, x):
+        return np.linalg.norm(x)
+
+    def prox(self, x, tau):
+        return x * max(0.0, 1.0 - tau / np.linalg.norm(x))
+
+
+class InUnitBox:
+    """An indicator in the form of pyproximal, whose value is a truth value."""
+
+    def __call__(self, x):
+        return bool(np.all(np.abs(x) <= 1.0))
+
+    def prox(self, x, tau):
+        return np.clip(x, -1.0, 1.0)
+
+
+def test_operators_of_pyproximal():
+    for operator in (Euclidean(), InUnitBox()):
+        term = gt.from_pyproximal(operator, n=N)
+        assert gt.check_term(term), str(gt.check_term(term))
+    assert gt.from_pyproximal(InUnitBox()).value(2.0 * np.ones(N)) == math.inf
+    with pytest.raises(TypeError, match=r"prox\(x, tau\)"):
+        gt.from_pyproximal(np.linalg.norm)

@@ -1,0 +1,78 @@
+"""``geartrain bench composite``: its rivals do their work, and its ratios are what they say."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from composite import PSIS, Composite
+from geartrain.cli import main
+from geartrain.lab.composite import measure
+from geartrain.lab.composite.rivals import OWLQN, PANOC
+from geartrain.lab.composite.suite import CompositeProblem, smooth_curve, suite, text_like
+
+
+@pytest.mark.parametrize("kind", PSIS)
+def test_rivals_end_at_the_solution(kind):
+    p = Composite(PSIS[kind], L_g=10.0)
+    made = measure.methods(p.psi, p.h.L + p.g.L)
+    assert {"sae-qn", "proximal QN", "PANOC", "FISTA"} <= set(made)
+    assert ("OWL-QN" in made) == (kind == "l1") and ("L-BFGS-B" in made) == (kind == "box")
+    stop = gt.stop.Value(p.f_star + 1e-9)
+    for name, method in made.items():
+        res = gt.minimize(p.h, p.g + p.psi, p.x0, method=method, stop=stop, max_iter=5000)
+        assert res.success, (name, res)
+        np.testing.assert_allclose(res.x, p.x_star, atol=1e-3)
+        assert p.f(res.x) <= p.f_star + 1e-9
+
+
+def test_rivals_ask_both_terms_equally_often():
+    p = Composite(PSIS["l1"], L_g=10.0)
+    stop = gt.stop.Value(p.f_star + 1e-9)
+    for method in (OWLQN(), PANOC()):
+        calls = gt.minimize(p.h, p.g + p.psi, p.x0, method=method, stop=stop).calls
+        assert calls["h.grad"] == calls["g.grad"] and calls["h.value"] == calls["g.value"] == 0
+    with pytest.raises(TypeError, match="OWLQN is for an l1 norm"):
+        gt.minimize(p.h, p.g + PSIS["ball"], method=OWLQN())
+
+
+def test_the_memory_pays():
+    """With the pairs forgotten, OWL-QN and PANOC are gradient methods and need more calls."""
+    p = Composite(PSIS["l1"], L_g=30.0)
+    stop = gt.stop.Value(p.f_star + 1e-7)
+    for make in (OWLQN, PANOC):
+        calls = [
+            gt.minimize(p.h, p.g + p.psi, p.x0, method=make(memory), stop=stop).calls["h.grad"]
+            for memory in (20, 0)
+        ]
+        assert calls[0] < 0.7 * calls[1], (make, calls)
+
+
+def test_measured_and_reported(tmp_path, monkeypatch, capsys):
+    small = [
+        CompositeProblem("text", partial(text_like, 8, 3e-3, 1), lambda h, g: h.parts[0][1].L),
+        CompositeProblem("curve", partial(smooth_curve, 0.05, 1, 40), lambda h, g: h.L + g.L, True),
+    ]
+    monkeypatch.setattr(measure, "suite", lambda quick: small)
+    file = tmp_path / "composite.json"
+    assert main(["bench", "composite", "--quick", "--json", str(file)]) == 0
+    figures = json.loads(file.read_text())
+    shown = capsys.readouterr().out
+    assert "OWL-QN" in shown and "L-BFGS-B" in shown
+    for row in figures["rows"]:
+        assert row["h 0.001"] <= row["h 1e-05"] <= row["h 1e-07"] < math.inf, row
+    found = measure.ratios(figures["rows"], 1e-5)
+    of = {row["method"]: row["h 1e-05"] for row in figures["rows"] if row["problem"] == "text"}
+    assert found["text"] == of.pop("sae-qn") / min(of.values()) < 1.0
+    assert figures["summary"]["made up 1e-05"]["of"] == 1
+    assert found["curve"] == pytest.approx(figures["summary"]["made up 1e-05"]["mean"])
+
+
+def test_problems_of_the_report_and_made_up_ones_are_apart():
+    names = [p.name for p in suite()]
+    assert len(set(names)) == len(names) == 41 and sum(p.made_up for p in suite()) == 7
