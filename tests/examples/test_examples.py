@@ -156,6 +156,27 @@ def test_deblurring_saves_blurs(quick):
     assert is_picture(out / "deblurring.png") and is_picture(out / "deblurring_calls.png")
 
 
+def test_deblurring_with_a_bound(quick):
+    left, _ = quick("deblurring.py")
+    mine, rival = left["night"]["sae-qn"], left["night"]["L-BFGS-B"]
+    assert mine.success and rival.success
+    assert mine.calls["h.grad"] < 0.7 * rival.calls["h.grad"]
+    for res in (mine, rival):
+        assert (res.x >= 0.0).all() and np.count_nonzero(res.x == 0.0) > 100
+    assert mine.fun == pytest.approx(rival.fun, rel=1e-3)
+
+
+def test_sparse_path(quick):
+    left, out = quick("sparse_path.py")
+    used, weights = left["used"], left["weights"]
+    assert used[0] == 0 and used[-1] > 5 and (np.diff(weights) < 0).all()
+    for weight, x in zip(weights, left["path"], strict=True):
+        slope = left["psi"](weight).residual(x, left["h"].grad(x))
+        assert np.linalg.norm(slope) <= 1e-6 * left["first"]
+    assert left["warm"] < 0.95 * left["cold"]
+    assert is_picture(out / "sparse_path.png")
+
+
 def test_deblurring_terms(quick):
     left, _ = quick("deblurring.py")
     h, g, K, n = left["h"], left["g"], left["K"], left["n"]

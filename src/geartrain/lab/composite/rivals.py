@@ -61,10 +61,14 @@ def evaluation(problem: Sum) -> tuple[Psi, Callable[[Vector], Evaluated]]:
     return psi, ask
 
 
-def two_loops(pairs: Pairs, q: Vector) -> Vector | None:
-    """The inverse of the limited-memory BFGS matrix times q; None without a curved pair."""
-    q, used = q.copy(), []
-    for s, y in reversed(pairs):
+def two_loops(pairs: Pairs, q: Vector, free: Vector | None = None) -> Vector | None:
+    """The inverse of the limited-memory BFGS matrix times q; None without a curved pair.
+
+    Pairs and q are restricted to the coordinates that are `free`.
+    """
+    mask = np.ones(q.size) if free is None else free.astype(float)
+    q, used = q * mask, []
+    for s, y in reversed([(s * mask, y * mask) for s, y in pairs]):
         sy = float(s @ y)
         if sy <= 1e-10 * norm(s) * norm(y):
             continue
@@ -83,6 +87,10 @@ def two_loops(pairs: Pairs, q: Vector) -> Vector | None:
 @dataclass(frozen=True)
 class OWLQN:
     """Orthant-wise limited-memory quasi-Newton for an l1 norm [1]_.
+
+    The quasi-Newton matrix is restricted to the coordinates that are not held at 0, and only those
+    that leave 0 are made to follow the subgradient: this needs far fewer calls than the rule of
+    [1]_, which makes all coordinates do so.
 
     Parameters
     ----------
@@ -108,9 +116,11 @@ class OWLQN:
         at = ask(x0)
         while not report(at):
             slope = psi.residual(at.x, at.grad_s)
-            d = two_loops(pairs, slope)
-            d = -slope / max(norm(slope), 1.0) if d is None else -d
-            d = np.where(d * slope < 0.0, d, 0.0)  # keep to the orthant of descent
+            d = two_loops(pairs, slope, (at.x != 0.0) | (slope != 0.0))
+            if d is None or float(d @ slope) <= 0.0:
+                d = slope / max(norm(slope), 1.0)
+                pairs.clear()
+            d = np.where((at.x == 0.0) & (d * slope <= 0.0), 0.0, -d)
             orthant = np.where(at.x != 0.0, np.sign(at.x), -np.sign(slope))
             t = 1.0
             for _ in range(40):
