@@ -59,14 +59,16 @@ def estimators(text: str) -> Table:
     """Seconds of KernelSVC and SVC."""
     lines = text.splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("data  "))
+    rival = ["intelex, s"] if "intelex s" in lines[first] else []
+    head = ["data", "rows", "gamma", "C", "SVC, s", *rival, "KernelSVC, s", "ratio", "tol"]
+    head += ["objective", "gap", "agreement"]
     rows = []
     for line in lines[first + 1 :]:
-        parts = line.rsplit(maxsplit=10)
-        if len(parts) != 11 or not parts[-1].endswith("%"):
+        parts = line.rsplit(maxsplit=len(head) - 1)
+        if len(parts) != len(head) or not parts[-1].endswith("%"):
             break
         rows.append(parts)
-    head = "data rows gamma C SVC/s KernelSVC/s ratio tol objective gap agreement"
-    return [name.replace("/", ", ") for name in head.split()], rows
+    return head, rows
 
 
 def cluster(text: str) -> Table:
@@ -130,14 +132,15 @@ def draw_rounds(table: Table, path: Path) -> None:
 def draw_time_ratios(table: Table, path: Path) -> None:
     """The time of KernelSVC over that of SVC, a dot per cell."""
     plt = _pyplot()
-    _, rows = table
+    head, rows = table
+    ratio = head.index("ratio")
     data = list(dict.fromkeys(row[0] for row in rows))
     figure, ax = plt.subplots(figsize=(8.6, 0.45 * len(data) + 1.5), layout="constrained")
     weights = sorted({float(row[3]) for row in rows})
     for k, C in enumerate(weights):
         mine = [row for row in rows if float(row[3]) == C]
         places = [data.index(row[0]) + 0.5 * (k / max(len(weights) - 1, 1) - 0.5) for row in mine]
-        ax.scatter([float(row[6]) for row in mine], places, s=36, label=f"C = {C:g}", zorder=3)
+        ax.scatter([float(row[ratio]) for row in mine], places, s=36, label=f"C = {C:g}", zorder=3)
     ax.axvline(1.0, color="black", linewidth=1.0, linestyle="--")
     ax.text(1.0, -0.45, " as fast as SVC", fontsize=9, va="bottom", ha="right")
     ax.set_yticks(range(len(data)), data)

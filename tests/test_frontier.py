@@ -91,7 +91,7 @@ def test_a_missing_constant_is_a_reason():
         (SHARDS, "sc-sae(katyusha)", "g.component"),
         (SHARDS, "katyusha", "g.component"),
         (SVM, "afb(varag)", "g.component"),
-        (GRID, "sae-qn", "g.grad"),
+        (GRID, "sae-qn", "g.prox"),
     ],
 )
 def test_bill_from_the_ledger(measured, problem, name, kind):
@@ -105,7 +105,7 @@ def test_bill_from_the_ledger(measured, problem, name, kind):
         calls = gt.minimize(h, g, np.zeros(h.n), method=method, stop=goal, **constants).calls
         assert calls[kind] > 0
         N_h = calls["h.grad"] + calls["h.coord"] / h.n
-        N_g = calls["g.grad"] + calls["g.coord"] / h.n
+        N_g = calls["g.grad"] + calls["g.prox"] + calls["g.coord"] / h.n
         N_g += calls["g.component"] / (getattr(g, "n_components", None) or 1)
         rows = [r for r in m.rows if (r["method"], r["target"]) == (name, target)]
         assert [r["rho"] for r in rows] == list(RHOS)

@@ -1,16 +1,14 @@
 """What "auto" chooses, and that it says so."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.methods.auto import Auto
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
-from geartrain.methods.choice import ChoiceTuning, Prices, Reason
-from geartrain.planner import choose
+from geartrain.methods.choice import Reason
 from geartrain.problem import norm
 from problems import logistic, quadratics
 
@@ -26,6 +24,10 @@ def solve(prices, known=None, **options):
     return res
 
 
+def solve_bare(known, prices, **options):
+    return gt.minimize(known.h, known.g, X0, prices=prices, tol=1e-7, **options)
+
+
 def choice(res):
     """What was chosen, and what happened in the run."""
     return res.state.state.choice
@@ -36,10 +38,40 @@ def reasons(res):
     return [change.reason for change in choice(res).changes]
 
 
+def bare(known):
+    """The same problem with terms that answer values and gradients alone."""
+    n = known.x_star.size
+    h, g = (gt.Term(term.value_and_grad, n=n, convex=True) for term in (known.h, known.g))
+    return replace(known, h=h, g=g)
+
+
 def test_prices_alike_are_not_separated():
-    res = solve({"h.grad": 1.0, "g.grad": 1.0})
+    known = bare(logistic())
+    res = solve_bare(known, {"h.grad": 1.0, "g.grad": 1.0})
     assert choice(res).reason is Reason.ALIKE and reasons(res) == []
     assert res.calls["h.grad"] == res.calls["g.grad"]
+
+
+@pytest.mark.parametrize("prices", [(1.0, 1.0), (1.5, 1.0), (1.0, 1.5)])
+def test_a_quadratic_is_separated_at_any_price(prices):
+    """It is taken as g, whichever term it is."""
+    known, told = logistic(), dict(zip(("h.grad", "g.grad"), prices, strict=True))
+    res = solve(told, known)
+    assert choice(res).reason is Reason.EXACT and choice(res).exchanged
+    other = gt.minimize(known.g, known.h, X0, prices={"h.grad": 1.0, "g.grad": 1.0}, tol=1e-7)
+    assert choice(other).reason is Reason.EXACT and not choice(other).exchanged
+
+
+def test_a_quadratic_is_cheaper_than_lbfgs_at_equal_prices():
+    known, x0 = quadratics(L_g=1e4, mu=1e-2), np.ones(24)
+    res = solve({"h.grad": 1.0, "g.grad": 1.0}, known)
+    rival = gt.minimize(known.h, known.g, x0, method=gt.ScipyLBFGS(50), tol=1e-7)
+    assert sum(res.calls.values()) < 0.7 * sum(rival.calls.values())
+
+
+def test_a_quadratic_with_a_dear_proximal_step_is_not_factorised():
+    prices = {"h.grad": 1.0, "g.grad": 1.0, "h.prox": 5.0}
+    assert choice(solve(prices)).reason is Reason.ALIKE
 
 
 def test_an_expensive_h_is_asked_rarely():
@@ -48,7 +80,7 @@ def test_an_expensive_h_is_asked_rarely():
     assert choice(res).reason is Reason.EXPENSIVE and not choice(res).exchanged
     assert isinstance(choice(res).method, gt.methods.SAEQN)
     assert isinstance(choice(res).runner_up, gt.ScipyLBFGS)
-    alike = solve({"h.grad": 1.0, "g.grad": 1.0}, known)
+    alike = gt.minimize(known.h, known.g, np.ones(24), method="lbfgs", tol=1e-7)
     assert res.calls["h.grad"] < 0.5 * alike.calls["h.grad"]
 
 
@@ -98,66 +130,15 @@ def test_measured_prices_that_are_alike_change_the_plan(clock):
     assert any("method changed" in note for _, note in res.history.notes)
 
 
-@dataclass(frozen=True)
-class Seen(gt.methods.State):
-    """A state of which `Auto` reads the ratio alone."""
-
-    bend_ratio: float = 0.0
-
-
-def left(rho, calls, ratio=0.0, convex=True):
-    """Why SAE-QN is left after `calls` of h and g, the last step having shown `ratio`."""
-    known = quadratics()
-    problem = known.sum()
-    if not convex:
-        problem.h.term = known.h - 0.1 * known.h - known.h
-    prices = Prices({"h.grad": rho, "g.grad": 1.0})
-    problem.ledger.calls.update(zip(("h.grad", "g.grad"), calls, strict=True))
-    chosen = choose(problem, "auto", prices)
-    assert chosen.reason is Reason.EXPENSIVE
-    change = Auto(chosen, prices).leave(problem, chosen, Seen(ratio))
-    return None if change is None else change.reason
-
-
-@pytest.mark.parametrize(
-    ("rho", "calls", "ratio", "convex", "reason"),
-    [
-        # g's part of the bill, from five gradients of h on
-        (10.0, (5, 701), 0.0, True, Reason.OUT_OF_HAND),
-        (10.0, (5, 699), 0.0, True, None),
-        (10.0, (4, 9999), 0.0, True, None),
-        # h is not small beside g: at small ratios of prices always
-        (4.9, (9, 9), 10.1, True, Reason.NOT_SMALL),
-        (4.9, (9, 9), 9.9, True, None),
-        (5.1, (9, 9), 10.1, True, None),
-        (4.9, (9, 9), 0.61, False, Reason.NOT_SMALL),
-        (4.9, (9, 9), 0.59, False, None),
-        # ... and a difference in its first steps at larger ones, too
-        (29.0, (3, 9), 1.5, False, Reason.NOT_SMALL),
-        (29.0, (3, 9), 1.3, False, None),
-        (29.0, (4, 9), 1.5, False, None),
-        (31.0, (3, 9), 1.5, False, None),
-        (29.0, (3, 9), 1.5, True, None),
-    ],
-)
-def test_when_sae_qn_is_left(rho, calls, ratio, convex, reason):
-    assert left(rho, calls, ratio, convex) is reason
-
-
 def test_below_a_ratio_of_two_nothing_is_tried():
-    assert choice(solve({"h.grad": 1.9, "g.grad": 1.0})).reason is Reason.ALIKE
-    assert choice(solve({"h.grad": 2.1, "g.grad": 1.0})).reason is Reason.EXPENSIVE
+    known = bare(logistic())
+    for ratio, reason in ((1.9, Reason.ALIKE), (2.1, Reason.EXPENSIVE)):
+        res = solve_bare(known, {"h.grad": ratio, "g.grad": 1.0})
+        assert choice(res).reason is reason and res.success
 
 
-def test_a_convex_h_is_left_at_small_ratios_where_it_bends_more_than_g():
-    known = quadratics(L_g=1.0, L_h=1e3, mu=1e-2)
-    res = solve({"h.grad": 3.0, "g.grad": 1.0}, known)
-    assert reasons(res) == [Reason.NOT_SMALL]
-    assert Reason.NOT_SMALL not in reasons(solve({"h.grad": 6.0, "g.grad": 1.0}, known))
-
-
-@pytest.mark.parametrize("prices", [{"h.grad": 1.0, "g.grad": 1.0}, {"h.grad": 6.0, "g.grad": 1.0}])
-def test_where_lbfgs_stalls_sae_qn_goes_on(prices, monkeypatch):
+def test_where_lbfgs_stalls_sae_qn_goes_on(monkeypatch):
+    prices = {"h.grad": 1.0, "g.grad": 1.0}
     plain = ScipyLBFGS.solve
 
     def stalls(self, problem, x0, report):
@@ -165,10 +146,8 @@ def test_where_lbfgs_stalls_sae_qn_goes_on(prices, monkeypatch):
         plain(self, problem, x0, lambda state: report(state) or next(seen) >= 3)
 
     monkeypatch.setattr(ScipyLBFGS, "solve", stalls)
-    known = logistic()
-    chosen = choose(known.sum(), "auto", Prices(prices))
-    method = Auto(chosen, Prices(prices), ChoiceTuning(out_of_hand=0.0))  # out of hand at once
-    res = solve(None, known, method=method)
+    res = solve_bare(bare(logistic()), prices)
+    assert res.success
     assert reasons(res)[-1] is Reason.STALLED and choice(res).settled
     assert isinstance(choice(res).current, gt.methods.SAEQN)
     assert [note for _, note in res.history.notes][-1] == "method changed: L-BFGS stalled"

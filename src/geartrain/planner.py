@@ -1,11 +1,10 @@
 """The planner: prices and capabilities of the terms become a `Choice` of method, with its reason.
 
 The bill of a run is N_h p_h + N_g p_g with the prices p of one gradient. L-BFGS on the sum asks
-both terms N times. SAE-QN asks h for N_h gradients, a fraction of N, and g for gamma N_h of them.
-At equal prices that loses; where p_h is much larger than gamma p_g it wins. Between the price
-ratios ``try_from`` and ``separate_from`` of `geartrain.methods.choice.ChoiceTuning`, SAE-QN is
-tried, and goes on while h is small beside g. Since gamma shows only in the run,
-`geartrain.methods.auto.Auto` may change the method later.
+both terms N times. SAE-QN asks h for N_h gradients, a fraction of N, and g for gamma N_h of them,
+with gamma at most about p_h/p_g, and has L-BFGS among its models. So it is chosen on the dearer
+term as h, and L-BFGS itself where prices are alike. Where one term is a quadratic with a proximal
+step, inner runs ask for few of those, and SAE-QN pays at equal prices, too.
 """
 
 from __future__ import annotations
@@ -13,10 +12,12 @@ from __future__ import annotations
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.auto import Auto
 from geartrain.methods.base import AnyMethod, InnerMethod
-from geartrain.methods.choice import Choice, ChoiceTuning, Prices, Reason
+from geartrain.methods.choice import ALIKE, Choice, Prices, Reason
 from geartrain.methods.quasi_newton.composite import CompositeQN
+from geartrain.methods.quasi_newton.quadratic import is_solvable
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.registry import lbfgs_on_the_sum, make_method
+from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.protocols import answers, can
 from geartrain.oracles.splitting import Zero
 from geartrain.problem import Sum
@@ -30,11 +31,8 @@ def make_auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> Auto:
     return Auto(choose(problem, inner, prices), prices)
 
 
-def choose(
-    problem: Sum, inner: str | InnerMethod, prices: Prices, tuning: ChoiceTuning | None = None
-) -> Choice:
+def choose(problem: Sum, inner: str | InnerMethod, prices: Prices) -> Choice:
     """The method to start with, and why."""
-    tuning = ChoiceTuning() if tuning is None else tuning
     plain = all(
         not answers(t).isdisjoint(("grad", "value_and_grad"))
         for t in (problem.h.term, problem.g.term)
@@ -48,7 +46,7 @@ def choose(
         return Choice(_learned(problem), "sae-qn", reason, reason.value)
     if prices.given is None:
         return Choice(_learned(problem), "sae-qn", Reason.MEASURED, Reason.MEASURED.value, lbfgs)
-    return _by_prices(problem, prices, tuning, lbfgs)
+    return _by_prices(problem, prices, lbfgs)
 
 
 def _learned(problem: Sum, rho: float | None = None) -> SAEQN | CompositeQN:
@@ -70,17 +68,27 @@ def _by_capabilities(problem: Sum, inner: str | InnerMethod, plain: bool) -> Cho
     return Choice(make_method(name, inner, problem), name, reason, told)
 
 
-def _by_prices(
-    problem: Sum, prices: Prices, tuning: ChoiceTuning, lbfgs: AnyMethod | None
-) -> Choice:
+def _by_prices(problem: Sum, prices: Prices, lbfgs: AnyMethod | None) -> Choice:
     """SAE-QN on the dearer term as h, unless prices are alike."""
     p_h, p_g = prices.of("h", problem), prices.of("g", problem)
     swap = p_g > p_h
-    dear = problem.g if swap else problem.h
     ratio = max(p_h, p_g) / min(p_h, p_g)
-    if ratio < tuning.try_from and lbfgs is not None:
-        told = Reason.ALIKE.value.format(ratio=ratio)
-        return Choice(lbfgs, "lbfgs", Reason.ALIKE, told, _learned(problem), swap)
-    method = _learned(problem, ratio)
-    told = Reason.EXPENSIVE.value.format(dear=dear.name, ratio=ratio)
-    return Choice(method, "sae-qn", Reason.EXPENSIVE, told, lbfgs, swap)
+    reason = Reason.EXPENSIVE
+    if ratio < ALIKE:
+        exact = [_is_exact(term, problem, prices) for term in (problem.h, problem.g)]
+        if lbfgs is not None and not any(exact):
+            told = Reason.ALIKE.value.format(ratio=ratio)
+            return Choice(lbfgs, "lbfgs", Reason.ALIKE, told, _learned(problem), swap)
+        reason = Reason.EXACT if any(exact) else reason
+        swap = not exact[1] if any(exact) else swap
+        ratio = p_g / p_h if swap else p_h / p_g
+    dear, cheap = (problem.g, problem.h) if swap else (problem.h, problem.g)
+    told = reason.value.format(dear=dear.name, cheap=cheap.name, ratio=ratio)
+    return Choice(_learned(problem, ratio), "sae-qn", reason, told, lbfgs, swap)
+
+
+def _is_exact(term: Oracle, problem: Sum, prices: Prices) -> bool:
+    """Whether it is a quadratic with proximal steps that cost about as much as a gradient."""
+    gradient = max(prices.of("h", problem), prices.of("g", problem))
+    step = prices.of_call(f"{term.name}.prox", term.ledger)
+    return problem.psi is None and is_solvable(term) and step < ALIKE * gradient

@@ -12,7 +12,7 @@ from geartrain.core.checkpoint import dumps, loads
 from geartrain.core.loop import goes_on
 from geartrain.methods import auto
 from geartrain.methods.base import InnerMethod, Method, WholeMethod, as_inner, as_method
-from geartrain.methods.choice import Choice, ChoiceTuning, Prices, Reason
+from geartrain.methods.choice import Choice, Prices, Reason
 from geartrain.methods.registry import INNER, METHODS, make_inner
 from geartrain.planner import choose
 from problems import quadratics
@@ -181,9 +181,9 @@ def test_every_inner_method_by_name_keeps_the_contract(name):
 PRICES = Prices({"h.grad": 40.0, "g.grad": 1.0})
 
 
-def planned(**tuning):
-    """`Auto`, with rules of its own."""
-    return auto.Auto(choose(quadratics(n=12).sum(), "auto", PRICES), PRICES, ChoiceTuning(**tuning))
+def planned():
+    """`Auto` as an object."""
+    return auto.Auto(choose(quadratics(n=12).sum(), "auto", PRICES), PRICES)
 
 
 def test_auto_is_a_method_like_others(pair):
@@ -197,17 +197,22 @@ def test_auto_is_a_method_like_others(pair):
 
 
 @pytest.mark.parametrize("cut", range(1, 10))
-def test_auto_goes_on_where_it_was(tmp_path, cut):
+def test_auto_goes_on_where_it_was(tmp_path, cut, monkeypatch):
     """Before the change of method to the last bit, after it from the last point."""
-    pair = sums()
-    method = planned(out_of_hand=0.0, patience=4)  # left after four gradients of h
+
+    def leave(self, problem, choice, state):
+        late = problem.ledger.calls["h.grad"] >= 4
+        return None if choice.changes or not late else auto.Change(Reason.CHEAP, "")
+
+    monkeypatch.setattr(auto.Auto, "leave", leave)
+    pair, method = sums(), planned()
     path = tmp_path / "run.gtck"
     whole = gt.minimize(*pair, method=method, stop=NEVER, max_iter=12)
     change = next(k for k, note in whole.history.notes if "method changed" in note)
     assert 2 < change < 8
     gt.minimize(*pair, method=method, stop=NEVER, max_iter=cut, checkpoint=path)
     second = gt.resume(path, *pair, max_iter=12 - cut)
-    assert [c.reason for c in second.state.state.choice.changes] == [Reason.OUT_OF_HAND]
+    assert [c.reason for c in second.state.state.choice.changes] == [Reason.CHEAP]
     if cut < change:
         same(whole, second)
     else:

@@ -125,6 +125,14 @@ CONCAVE = H2 - 5.0 * H1
             ValueError,
             r"'ags' has no form for more than two terms; choose one of .*minimize\(h1 \+ h2, g\)",
         ),
+        *(
+            (
+                lambda method=method: gt.minimize(KNOWN.h, G, method=method),
+                ValueError,
+                r"has no form .* \(its test needs the exact gradient of h2 \+ g, which",
+            )
+            for method in ("sae", "r-sae", "sc-sae", gt.SAE(), gt.methods.RSAE())
+        ),
         (
             lambda: gt.minimize(KNOWN.h, G, method=gt.methods.AGS()),
             ValueError,

@@ -14,6 +14,7 @@ from geartrain.compiled.records import Dual, KernelRows
 from geartrain.estimators.svm.block_smo import (
     NO_HALVES,
     NO_POINTS,
+    active_set,
     block_smo,
     descend,
     working_set,
@@ -523,6 +524,36 @@ def test_no_guess_from_a_sample_without_one_of_the_classes():
     beta, steps = guessed(rare)
     assert not beta.any() and steps == 0 and rare.kernel.ledger.calls["smo.step"] == 0
     assert block_smo(rare).converged
+
+
+def test_the_active_set_holds_all_free_points_and_the_nearest_of_the_others():
+    problem, _ = make(1200, n=8)
+    dual = problem.at(block_smo(problem).coefficients)
+    free = np.flatnonzero(dual.free)
+    W = active_set(dual, free.size + 60)
+    assert np.isin(free, W).all() and free.size < W.size <= free.size + 60
+    assert (np.diff(W) > 0).all()
+    rise, fall = dual.slopes()
+    left = np.setdiff1d(np.arange(1200), W)
+    added = np.setdiff1d(W, free)
+    can_grow, can_shrink = dual.beta < dual.hi, dual.beta > dual.lo
+    grows, shrinks = added[can_grow[added]], added[can_shrink[added]]
+    assert grows.size == shrinks.size == 30
+    assert rise[grows].min() >= rise[left[can_grow[left]]].max()
+    assert fall[shrinks].max() <= fall[left[can_shrink[left]]].min()
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_many_free_points_are_solved_together_with_or_without_the_others(share):
+    problem, _ = make(1200, n=8, tuning=BlockTuning(block_max=64, crowded=10**9))
+    slow = block_smo(problem)
+    tuning = BlockTuning(block_max=64, crowded=3, active_most=share)
+    other, _ = make(1200, n=8, tuning=tuning)
+    quick = block_smo(other)
+    blocks, more = (p.kernel.ledger.calls["smo.block"] for p in (other, problem))
+    assert blocks < 0.5 * more and quick.converged and slow.converged
+    values = [objective(solution, problem) for solution in (slow, quick)]
+    assert abs(values[0] - values[1]) <= slow.gap + quick.gap
 
 
 def test_many_free_points_become_one_block():

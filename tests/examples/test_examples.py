@@ -217,3 +217,26 @@ def test_first_steps(monkeypatch):
     assert res.success and other.success and res.fun == pytest.approx(other.fun, rel=1e-6)
     assert 5 * res.calls["h.grad"] < other.calls["h.grad"]
     assert f"{res.calls['h.grad']} gradients of h at 100" in res.plan
+
+
+def test_three_prices(quick):
+    left, out = quick("three_prices.py")
+    results, bills = left["results"], left["bills"]
+    assert all(res.success for res in results.values())
+    calls = results["three levels"].calls
+    assert 3 * calls["fine.grad"] < calls["coarse.grad"] < calls["g.grad"] / 3
+    for name in ("fine > coarse + g", "fine + coarse > g", "FGM on the sum"):
+        assert bills["three levels"] < bills[name]
+    merged = results["fine + coarse > g"].calls
+    assert merged["fine.grad"] == merged["coarse.grad"]
+    # The adjoints, and the constants.
+    n, rng = left["n"], np.random.default_rng(0)
+    u = rng.standard_normal(n)
+    for one in ("fine", "coarse"):
+        a = rng.standard_normal(len(left[one](u)))
+        assert left[one](u) @ a == pytest.approx(u @ left[f"{one}_adjoint"](a))
+        term = left["h"][one]
+        change = term.value_and_grad(u)[1] - term.value_and_grad(0 * u)[1]
+        assert np.linalg.norm(change) <= 1.0001 * term.L * np.linalg.norm(u)
+    assert np.linalg.norm(left["right"] - left["hessian"] @ left["u_star"]) < 1e-8
+    assert is_picture(out / "three_prices.png")

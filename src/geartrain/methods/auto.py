@@ -1,30 +1,22 @@
 """``method="auto"``: steps the method that the planner has chosen, and changes it where it fails.
 
-How many gradients of g an inner run takes shows only in the run. Where g's part of the bill gets
-out of hand, the rest is left to L-BFGS on the sum, from the point that was reached. Where that
-stalls before the stopping rule is met, SAE-QN, whose test is not a comparison of values, goes on.
+SAE-QN weighs prices itself: L-BFGS on the sum is one of its models. So it is left only where
+measured prices turn out to be alike, and L-BFGS in compiled code has less arithmetic of its own.
+Where that stalls before the stopping rule is met, SAE-QN, whose test is not a comparison of values,
+goes on.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Protocol, cast
 
 import numpy as np
 
 from geartrain.methods.base import Method, Report, State, drive
-from geartrain.methods.choice import Bill, Change, Choice, ChoiceTuning, Prices, Reason
+from geartrain.methods.choice import ALIKE, Bill, Change, Choice, Prices, Reason
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
-
-
-class Separating(Protocol):
-    """What `Auto` reads of the state of a method that it may leave."""
-
-    @property
-    def bend_ratio(self) -> float:
-        """|change of grad h| / |change of grad g| along the last step; 0 before the first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +76,7 @@ class Auto:
 
     1. one iteration of the current method
     2. SAE-QN is left for L-BFGS on the sum, from the last point, where measured prices turn out to
-       be alike, where g's part of the bill gets out of hand, or, at a
-       small price ratio, where h is not small beside g along the last step
+       be alike after the first evaluations
     3. where the current method stalls before the stopping rule is met, and not by rounding or
        noise, the other one goes on from the best point, and there are no further changes
 
@@ -98,13 +89,10 @@ class Auto:
         Made by `geartrain.planner.choose`.
     prices : Prices
         Of one call.
-    tuning : ChoiceTuning
-        When a method is left.
     """
 
     choice: Choice
     prices: Prices = field(default_factory=Prices)
-    tuning: ChoiceTuning = field(default_factory=ChoiceTuning)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -157,26 +145,14 @@ class Auto:
             return None
         if state.stalled:
             return _stalled(choice)
-        tuning, ledger, seen = self.tuning, problem.ledger, cast(Separating, state)
-        dear, cheap = problem.h.name, problem.g.name
-        p_h, p_g = self.prices.of(dear, problem), self.prices.of(cheap, problem)
-        n_h, n_g = ledger.calls[f"{dear}.grad"], ledger.calls[f"{cheap}.grad"]
-        measured = self.prices.given is None
-        difference = not problem.h_is_convex
-        small = tuning.small_difference if difference else tuning.small
-        early = difference and n_h <= 3 and p_h < tuning.sure_from * p_g
-        because = {
-            Reason.CHEAP: measured and n_h == 1 and p_h < tuning.try_from * p_g,
-            Reason.OUT_OF_HAND: n_h >= tuning.patience
-            and n_g * p_g > tuning.out_of_hand * n_h * p_h,
-            Reason.NOT_SMALL: (p_h < tuning.separate_from * p_g and seen.bend_ratio > small)
-            or (early and seen.bend_ratio > tuning.unlike),
-        }
-        reason = next((reason for reason, holds in because.items() if holds), None)
-        if reason is None:
+        dear, cheap, calls = problem.h.name, problem.g.name, problem.ledger.calls
+        if self.prices.given is not None or calls[f"{dear}.grad"] != 1:
             return None
-        ratio = p_h / p_g if reason is Reason.CHEAP else n_g / n_h
-        return Change(reason, reason.value.format(dear=dear, cheap=cheap, ratio=ratio))
+        ratio = self.prices.of(dear, problem) / self.prices.of(cheap, problem)
+        if ratio >= ALIKE:
+            return None
+        told = Reason.CHEAP.value.format(dear=dear, cheap=cheap, ratio=ratio)
+        return Change(Reason.CHEAP, told)
 
 
 class _Leg:

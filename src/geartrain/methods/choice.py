@@ -22,36 +22,14 @@ class Reason(Enum):
     INNER_GIVEN = "the inner method decides"
     MEASURED = "prices are measured as the run goes"
     ALIKE = "prices are alike (ratio {ratio:.2g}), separation does not pay"
+    EXACT = "{cheap} is a quadratic, so that models of {dear} are minimised exactly"
     EXPENSIVE = "a gradient of {dear} costs {ratio:.4g} times one of the other term"
     CHEAP = "a gradient of {dear} costs {ratio:.2g} times one of {cheap}"
-    OUT_OF_HAND = "{ratio:.0f} gradients of {cheap} for one of {dear}"
-    NOT_SMALL = "{dear} is not small beside {cheap} along the last step"
     STALLED = "{name} stalled"
 
 
-@dataclass(frozen=True)
-class ChoiceTuning:
-    """The numbers behind a choice; prices are those of one gradient.
-
-    They were chosen on the problems of ``geartrain bench frontier``, on which L-BFGS on the sum and
-    SAE-QN cost the same at price ratios between 2 and 20.
-    """
-
-    # Price ratio below which L-BFGS on the sum is chosen at once.
-    try_from: float = 2.0
-    # Price ratio below which SAE-QN is kept only while the gradient of h changes along the last
-    # step by at most `small` (convex h) or `small_difference` times the change of that of g.
-    separate_from: float = 5.0
-    small: float = 10.0
-    small_difference: float = 0.6
-    # Below the price ratio `sure_from`, a difference h whose gradient changes along the first two
-    # steps by more than `unlike` times the change of that of g is given up.
-    sure_from: float = 30.0
-    unlike: float = 1.4
-    # SAE-QN is left where g's part of the bill exceeds this multiple of h's, tested from `patience`
-    # gradients of h on.
-    out_of_hand: float = 14.0
-    patience: int = 5
+# Price ratio below which prices are alike: L-BFGS on the sum is chosen unless a term is quadratic.
+ALIKE = 2.0
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,9 @@ def block_smo(problem: DualProblem) -> Solution:
        `geartrain.estimators.svm.guess`). F = y - K beta.
     2. W: the free points of the last block (at most half), and of the others those with the
        largest F that can grow and the smallest F that can shrink. If half the block is free, q
-       doubles. A small problem is one block; so is a problem with more free points than the
-       blocks can hold.
+       doubles. A small problem is one block. If there are more free points than the blocks can
+       hold, W are all free points and those nearest to the margin, or all points if that is half
+       of them.
     3. Inside the block: two-variable SMO, the first variable of largest F, the second of largest
        second-order gain [1]_, until the violation of the block is a tenth of the whole violation.
     4. F -= K[:, W] (change of beta): float32 rows, float64 sums.
@@ -128,8 +129,16 @@ def descend(problem: DualProblem, dual: Dual, limit: int) -> int:
             problem.report(f"block {rounds}: violation {violation:.3g}, q = {q}")
         if violation <= aim:
             break
-        if kernel.small or (crowded == tuning.crowded and m <= kernel.capacity):
+        goal = max(tuning.block_factor * violation, 0.5 * aim)
+        many = crowded == tuning.crowded and m <= kernel.capacity
+        size = int(tuning.active * np.count_nonzero(dual.free)) if many else 0
+        if kernel.small or size > tuning.active_most * m:
             more = _solve_whole(kernel, dual, aim, limit - steps)
+        elif many:
+            W = active_set(dual, size)
+            more = _solve_part(
+                kernel, dual, W, goal, limit - steps, np.empty(W.size**2, np.float32)
+            )
         else:
             if 2 * np.count_nonzero(dual.free[W]) >= q:
                 crowded += q == q_max
@@ -137,7 +146,6 @@ def descend(problem: DualProblem, dual: Dual, limit: int) -> int:
             W = working_set(dual, W, q, top, bottom)
             if memory.size < W.size**2:
                 memory = np.empty(q * q, np.float32)
-            goal = max(tuning.block_factor * violation, 0.5 * aim)
             more = _solve_part(kernel, dual, W, goal, limit - steps, memory)
         if not more:
             break
@@ -159,6 +167,23 @@ def working_set(dual: Dual, last: Array, q: int, top: float, bottom: float) -> A
     grows, shrinks = dual.beta < dual.hi, dual.beta > dual.lo
     for violates, key in ((grows & (rise > bottom), -rise), (shrinks & (fall < top), fall)):
         points = np.flatnonzero(violates & ~taken)
+        if points.size > half:
+            points = points[np.argpartition(key[points], half)[:half]]
+        taken[points] = True
+    return np.flatnonzero(taken)
+
+
+def active_set(dual: Dual, size: int) -> Array:
+    """All free points, and so many others nearest to the margin that they are `size` points.
+
+    Of the others, half are those with the largest slope that can grow, and half those with the
+    smallest slope that can shrink, whether or not they violate the optimality conditions.
+    """
+    taken = dual.free.copy()
+    half = (size - np.count_nonzero(taken)) // 2
+    rise, fall = dual.slopes()
+    for movable, key in ((dual.beta < dual.hi, -rise), (dual.beta > dual.lo, fall)):
+        points = np.flatnonzero(movable & ~taken)
         if points.size > half:
             points = points[np.argpartition(key[points], half)[:half]]
         taken[points] = True

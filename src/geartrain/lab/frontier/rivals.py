@@ -153,7 +153,7 @@ BY_COORDINATES = ("acd", "nesterov-stich", "approx")
 BY_SUMMANDS = ("katyusha", "l-katyusha", "varag", "rpdg")
 # Names of METHODS and INNER that do not compete, and why.
 LEFT_OUT = {
-    "proxqn": "for sums with a non-smooth term; without one it is lbfgs",
+    "proxqn": "for sums with a non-smooth term; without one lbfgs does the same",
     "spdc": "a proximal step of one loss has no price in gradients",
     "apcg": "a proximal step of one loss has no price in gradients",
     "directional": "for terms with values only; 2 n values tell what one gradient does",

@@ -63,14 +63,15 @@ def calls_of(problem: KnownTrain, L: Sequence[float], levels: Levels | None = No
 
 
 def alone(problem: KnownTrain, L: Sequence[float], mu: float) -> Vector:
-    """Calls of the fast gradient method on every term alone, with strong convexity added."""
+    """Calls of the fast gradient method on every term alone, made mu-strongly convex."""
     found = []
-    for term, top in zip(problem.terms, L, strict=True):
-        n = problem.x_star.size
-        short = Quadratic(mu * np.eye(n), b=mu * problem.x_star)
+    n = problem.x_star.size
+    for k, (term, top) in enumerate(zip(problem.terms, L, strict=True)):
+        added = 0.0 if k == len(L) - 1 else mu  # g is mu-strongly convex
+        short = Quadratic(added * np.eye(n), b=added * problem.x_star)
         f_star = term.value(problem.x_star) + short.value(problem.x_star)
         stop = gt.stop.Value(f_star + EPS)
-        res = run_whole(term, short, method="fgm", stop=stop, L_h=top, L_g=mu, max_iter=10**7)
+        res = run_whole(term, short, method="fgm", stop=stop, L_h=top, max_iter=10**7)
         found.append(res.calls["h.grad"])
     return np.array(found)
 

@@ -14,7 +14,7 @@ mu         ``mu``          added to C after a step that was too long
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from geartrain.methods.quasi_newton.prox_step import change_of, curvature, minimised
 from geartrain.oracles.protocols import Vector
@@ -111,7 +111,7 @@ class ProxQN:
         C = curvature([(s, y + phi.quadratic(s)) for s, y in state.pairs], first)
         to = minimised(C, state.mu, d, psi, v, self.accuracy * size, self.prox_steps)
         step = to.w - v
-        length, rise_psi = norm(step), change_of(psi, v, to)
+        length, rise_psi = norm(step), change_of(psi, v, d, to)
         slope = float(d @ step) + rise_psi
         if length <= EPS * norm(v) or state.tries >= _TRIES:
             return state
@@ -139,6 +139,23 @@ class ProxQN:
         return self.max_steps
 
 
+class _Zero:
+    """psi = 0, where the model has none: the method is then one of quasi-Newton steps."""
+
+    has_value = has_residual = True
+
+    def value(self, v: Vector) -> float:
+        return 0.0
+
+    def prox(self, u: Vector, alpha: float) -> Vector:
+        return u
+
+    def residual(self, v: Vector, d: Vector, w: Vector | None = None) -> Vector:
+        return d
+
+
+_ZERO = _Zero()
+
+
 def _psi(phi: Model) -> Psi:
-    assert phi.psi is not None, "ProxQN minimises models with a non-smooth term"
-    return phi.psi
+    return cast(Psi, _ZERO) if phi.psi is None else phi.psi

@@ -214,7 +214,7 @@ class CompositeQN:
             certificate=Certificate(x0, np.zeros_like(x0)),
             guard=Guard(convex, 1e-6 * norm(r) / max(norm(x0), 1.0)),
             top=at.f + value,
-            contest=Contest.between(t.candidates(self.rho, convex)),
+            contest=Contest.between(t.candidates(self.rho, convex, False)),
         )
 
     def step(self, problem: Sum, state: CompositeQNState) -> CompositeQNState:
@@ -265,7 +265,7 @@ class CompositeQN:
             return replace(state, stalled=True)
         # 1.
         convex = problem.h_is_convex
-        chosen = state.contest.favourite(self.rho, t, t.starts_plain(self.rho, convex))
+        chosen = state.contest.favourite(self.rho, t, t.starts_plain(self.rho, convex, False))
         candidate = state.contest.candidates[chosen]
         if is_plain(candidate) and not state.memory.pairs:
             candidate = state.contest.candidates[0]
@@ -296,7 +296,7 @@ class CompositeQN:
         step = Step.between(p, new, problem.geometry)
         state = self._learned(state, step, shelf, trial, convex)
         # 4.
-        rise = change_of(psi, p.v, trial.step)
+        rise = change_of(psi, p.v, p.grad, trial.step)
         slope, change = step.f.slope + rise, step.f.change + rise
         bent = 0.5 * float(s @ trial.B(s))
         own = step.f.slope if is_plain(candidate) else step.h.slope + step.g.change

@@ -17,6 +17,8 @@ from geartrain.problem import EPS
 
 # An inequality between slopes fails where it does so by this part of the gradients.
 _SURE = 1e-8
+# Values may be wrong by this part of their size: terms cancel inside, too.
+_VALUES = 1e-10
 # A gradient of f has become smaller where it is below this part of the smallest one so far.
 _SMALLER = 0.9
 # f has become smaller where it falls by this part of its fall from x_0 on.
@@ -88,15 +90,21 @@ def contradicts(step: Step, geometry: Geometry) -> bool:
         return True
     if math.isnan(v.f - p.f):
         return False
-    sure += p.rounding + v.rounding
+    sure += _value_error(step)
     difference = v.f - p.f
     return difference < step.f.slope - sure or difference > step.slope_v + sure
+
+
+def _value_error(step: Step) -> float:
+    """What rounding inside the terms may do to the difference of two values."""
+    p, v = step.p, step.v
+    return _VALUES * (abs(p.h) + abs(p.g) + abs(v.h) + abs(v.g))
 
 
 def jumps(step: Step, L_seen: float, geometry: Geometry) -> bool:
     """Whether grad h changes too much for so short a step, and the values do not change."""
     p, v, norm = step.p, step.v, geometry.norm
-    if L_seen == 0.0 or abs(v.f - p.f) > p.rounding + v.rounding:
+    if L_seen == 0.0 or abs(v.f - p.f) > _value_error(step):
         return False
     allowed = max(_JUMP * L_seen * step.length, _SURE * (norm(p.grad_h) + norm(v.grad_h)))
     return norm(step.y_h) > allowed

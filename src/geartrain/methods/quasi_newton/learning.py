@@ -14,6 +14,7 @@ from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.state import SAEQNState
 from geartrain.methods.quasi_newton.step import Step
+from geartrain.methods.quasi_newton.terms import Terms
 from geartrain.methods.quasi_newton.trial import Trial
 from geartrain.methods.quasi_newton.tuning import Tuning
 from geartrain.oracles.protocols import Vector
@@ -33,10 +34,10 @@ def judged(
     shelf: Shelf,
     trial: Trial,
     tuning: Tuning,
-    geometry: Geometry,
+    terms: Terms,
 ) -> SAEQNState:
     """Which model would have known; for a non-convex h, how large lam should have been."""
-    contest, norm, chosen = state.contest, geometry.norm, trial.candidate
+    contest, norm, chosen = state.contest, terms.geometry.norm, trial.candidate
     if len(contest.candidates) == 1:
         return state
     y_f = step.y_h + step.y_g
@@ -59,7 +60,7 @@ def judged(
     lam = state.lam
     if not state.convex:
         B = shelf[contest.candidates[0]] if is_plain(chosen) else trial.B
-        if state.memory.pairs or not tuning.starts_plain(state.rho, False):
+        if state.memory.pairs or not tuning.starts_plain(state.rho, False, terms.exact):
             error = norm(step.y_h - B(step.s)) / step.length
             lam = min(max(tuning.lam_error * error, _FALL * lam), _GROW * lam)
         else:
@@ -132,23 +133,21 @@ def rejected(
     )
 
 
-def without_convexity(
-    state: SAEQNState, step: Step, tuning: Tuning, geometry: Geometry
-) -> SAEQNState:
+def without_convexity(state: SAEQNState, step: Step, tuning: Tuning, terms: Terms) -> SAEQNState:
     """The same state; if the step shows that h is not convex, with the models for such an h."""
     unsure = state.doubt.idle > 0 and math.isnan(step.v.f)  # near the floor of noise, perhaps
     if not state.convex or unsure:
         return state
-    bends = state.bends + evidence_against_convexity(step, geometry)
+    bends = state.bends + evidence_against_convexity(step, terms.geometry)
     if bends < _DISPROOF:
         return replace(state, bends=bends)
     pairs = tuple(Pair(p.s, p.y_h, p.y_g) for p in state.memory.pairs)
-    candidates = tuning.candidates(state.rho, False)
+    candidates = tuning.candidates(state.rho, False, terms.exact)
     return replace(
         state,
         memory=Memory(pairs, state.memory.gram),
         extra=None,
-        lam=max(tuning.lam_error * geometry.norm(step.y_h) / step.length, _TINY),
+        lam=max(tuning.lam_error * terms.geometry.norm(step.y_h) / step.length, _TINY),
         contest=Contest.between(candidates),
         guard=replace(state.guard, convex=False),
         note="the gradients of h show that h is not convex: it is treated as a non-convex term",

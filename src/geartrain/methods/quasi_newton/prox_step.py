@@ -39,6 +39,8 @@ from geartrain.oracles.vectors import norm
 _CURVED = 1e-10
 # The step length is this part of the inverse of the largest eigenvalue of C, which is rounded.
 _SAFE = 0.99
+# A difference of values may be rounding error below this part of them.
+_ROUNDING = 1e-12
 # Steps between two looks at the residual.
 _LOOK = 5
 
@@ -100,8 +102,16 @@ def minimised(
         y, w, t = new + ((t - 1.0) / after) * (new - w), new, after
 
 
-def change_of(psi: Psi, before: Vector, step: ProxStep) -> float:
-    """psi(w) - psi(v); where the term gives no values, an upper bound by the subgradient at w."""
-    if psi.has_value:
-        return psi.value(step.w) - psi.value(before)
-    return float(step.grad_psi @ (step.w - before))
+def change_of(psi: Psi, v: Vector, d: Vector, step: ProxStep) -> float:
+    """psi(w) - psi(v), or its upper bound <u, w - v> where values do not tell the difference.
+
+    With <d, w - v> added, the change of psi shows descent. Where both nearly cancel, the rounding
+    error of the values of psi and of w would hide that.
+    """
+    s = step.w - v
+    bound = float(step.grad_psi @ s)
+    if not psi.has_value:
+        return bound
+    old = psi.value(v)
+    near = _ROUNDING * (abs(old) + norm(d) * norm(v))
+    return bound if abs(float(d @ s) + bound) <= near else psi.value(step.w) - old

@@ -52,7 +52,7 @@ _LOST = 10
 # The trust radius may so often shrink to nothing before f falls again.
 _COLLAPSES = 3
 # Rows of length n that the pairs may take by default, beyond which fewer are kept; see `memory`.
-_ROOM = 4_500_000
+_ROOM = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class SAEQN:
         measured, the method's own arithmetic included.
     memory : int, optional
         Number of pairs kept; a pair takes three vectors of length n. By default 60, and fewer for
-        long vectors: 60 up to n = 25,000, 15 from n = 100,000 on.
+        long vectors: 60 up to n = 20,000, 12 from n = 100,000 on.
     inner : inner method, optional
         For the model; it may ask g for gradients alone (`geartrain.inner.AGM`). By
         default L-BFGS with the model as its base matrix, and for a quadratic g with a proximal step
@@ -102,9 +102,9 @@ class SAEQN:
     Values of h are used where they come with its gradient (``value_and_grad``). Without them a
     point is accepted where <grad f(v), v - p> <= 0, which proves descent by convexity.
 
-    Memory: the pairs, 20 inner pairs and about 20 further vectors; with the default `memory` at
-    most 100 vectors of length n from n = 100,000 on. The state holds each vector once, and states
-    share them.
+    Memory: three vectors per pair, three per inner pair (20 of them, 8 for n > 20,000), and about
+    35 further vectors; with the default `memory` at most 100 vectors of length n from n = 100,000
+    on. The state holds each vector once, and states share them.
 
     References
     ----------
@@ -135,7 +135,7 @@ class SAEQN:
 
     def _pairs(self, n: int) -> int:
         """How many pairs are kept."""
-        return self.memory or min(60, max(15, _ROOM // (3 * n)))
+        return self.memory or min(60, max(12, _ROOM // (3 * n)))
 
     # The method -------------------------------------------------------------------------------
 
@@ -145,7 +145,8 @@ class SAEQN:
         norm, at = problem.geometry.norm, terms.both(x0)
         size = norm(at.grad)
         rho = math.inf if self.rho is None else self.rho
-        scale = max(1.0, size) if t.starts_plain(rho, convex) else _curvature_of_g(terms, at, size)
+        plain = t.starts_plain(rho, convex, terms.exact)
+        scale = max(1.0, size) if plain else _curvature_of_g(terms, at, size)
         return SAEQNState(
             k=0,
             at=at,
@@ -154,7 +155,7 @@ class SAEQN:
             memory=Memory(),
             lam=(t.first_lam if convex else t.first_lam_other) * scale,
             scale=scale,
-            contest=Contest.between(t.candidates(rho, convex)),
+            contest=Contest.between(t.candidates(rho, convex, terms.exact)),
             certificate=Certificate(x0, np.zeros_like(x0)),
             guard=Guard(convex, 1e-6 * size / max(norm(x0), 1.0)),
             doubt=Doubt(size),
@@ -206,9 +207,9 @@ class SAEQN:
             return replace(state, radius=0.1 * length, tries=state.tries + 1)
         # 4. and 5.
         step = Step.between(p, new, geometry)
-        state = learning.without_convexity(state, step, t, geometry)
+        state = learning.without_convexity(state, step, t, terms)
         if trial.candidate in state.contest.candidates:
-            state = learning.judged(state, step, shelf, trial, t, geometry)
+            state = learning.judged(state, step, shelf, trial, t, terms)
         expected = _expected(step, trial, geometry)
         ratio = step.f.change / expected if expected < 0.0 else -1.0
         if step.is_descent(t.armijo, t.rounding):
@@ -230,7 +231,7 @@ class SAEQN:
         geometry, t, p, contest = terms.geometry, self.tuning, state.at, state.contest
         norm, candidates, rho = geometry.norm, contest.candidates, state.rho
         # 1.
-        start_plain = t.starts_plain(rho, state.convex)
+        start_plain = t.starts_plain(rho, state.convex, terms.exact)
         chosen = candidates[contest.favourite(rho, t, start_plain)]
         if is_plain(chosen) and not (state.pairs or start_plain):
             chosen = candidates[0]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from geartrain.methods.base import State
 from geartrain.methods.quasi_newton.certificate import Certificate
 from geartrain.methods.quasi_newton.contest import Contest
@@ -87,11 +85,3 @@ class SAEQNState(State):
     def grad(self) -> Vector:
         """Gradient of f at the iterate."""
         return self.at.grad
-
-    @property
-    def bend_ratio(self) -> float:
-        """|y_h|/|y_g| of the newest pair; 0 without one."""
-        if not self.memory.pairs:
-            return 0.0
-        _, y_h, y_g = np.sqrt(np.diag(self.memory.gram)[-3:])
-        return float(y_h / y_g) if y_g > 0.0 else math.inf

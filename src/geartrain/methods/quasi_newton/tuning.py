@@ -18,7 +18,7 @@ class Tuning:
 
     # Models that compete: for a convex h, and for one that may be non-convex. `block` is best for
     # quadratics, `sequential` far from them, `plain` where the knowledge of g is worth nothing.
-    convex_models: tuple[Candidate, ...] = (("block", 60), ("sequential", 20), ("plain", 50))
+    convex_models: tuple[Candidate, ...] = (("block", 60), ("sequential", 50), ("plain", 50))
     other_models: tuple[Candidate, ...] = (("correction", 5), ("correction", 20), ("plain", 50))
     # Weight of an older error in the score of a model, per trial point; flat.
     discount: float = 0.7
@@ -26,8 +26,8 @@ class Tuning:
     # and what is added to it, divided by rho.
     handicap: float = 0.5
     handicap_low: float = 4.5
-    # Price ratios up to which the plain model is alone; a non-convex h starts with it; and a model
-    # is judged by its effect, the residual of its inner run included.
+    # Price ratios up to which the plain model is alone, unless g is a quadratic; a non-convex h
+    # starts with it; and a model is judged by its effect, the residual of its inner run included.
     alone: float = 1.5
     start_plain: float = 5.0
     effect: float = 5.0
@@ -35,8 +35,10 @@ class Tuning:
     # of it saves 1 to 3 percent of the calls of h and costs 7 to 10 percent of those of g.
     eta: float = 0.03
     eta_other: float = 0.1
-    # Pairs of an inner run, and its largest number of gradients of g.
+    # Pairs of an inner run, the same for vectors of more than 20,000 entries, where memory counts,
+    # and its largest number of gradients of g.
     inner_memory: int = 20
+    inner_memory_long: int = 8
     inner_limit: int = 300
     # Gradients of g per trial point: rho, but at least this many; half of it after each rejection.
     budget: float = 10.0
@@ -66,14 +68,16 @@ class Tuning:
     # Trial points per iteration; a step that finds none returns all the same.
     trials: int = 12
 
-    def candidates(self, rho: float, convex: bool) -> tuple[Candidate, ...]:
-        """The models that compete."""
+    def candidates(self, rho: float, convex: bool, exact: bool) -> tuple[Candidate, ...]:
+        """The models that compete; `exact`: g is a quadratic that is factorised."""
         models = self.convex_models if convex else self.other_models
-        return tuple(c for c in models if c[0] == "plain") if rho <= self.alone else models
+        if exact or rho > self.alone:
+            return models
+        return tuple(c for c in models if c[0] == "plain")
 
-    def starts_plain(self, rho: float, convex: bool) -> bool:
+    def starts_plain(self, rho: float, convex: bool, exact: bool) -> bool:
         """Whether the first step is that of L-BFGS, because g is not cheap enough."""
-        return rho <= (self.alone if convex else self.start_plain)
+        return not exact and rho <= (self.alone if convex else self.start_plain)
 
 
 DEFAULT = Tuning()
