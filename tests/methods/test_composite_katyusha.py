@@ -1,4 +1,4 @@
-"""Katyusha on models with a non-smooth psi."""
+"""Katyusha and loopless Katyusha on models with a non-smooth psi."""
 
 from __future__ import annotations
 
@@ -113,11 +113,41 @@ def test_the_rate_of_the_theorem(kind):
 
 
 @pytest.mark.parametrize("kind", PSIS)
+def test_steps_of_the_loopless_method_against_its_box(kind):
+    term, psi = data(), PSIS[kind]
+    phi, ledger = model(term, psi, key=(3,))
+    method = gt.inner.LKatyusha(sampling="uniform")
+    state = method.init(phi, np.zeros(N), None)
+    draw = finite_sum(phi.g).sampling("uniform", 0.0)
+    L = float(term.L_components.max())
+    sigma, p = ALPHA / L, 1 / M
+    theta = min(math.sqrt(2 * sigma / (3 * p)), 0.5)
+    eta = 1 / (3 * theta)
+    w = y = z = np.zeros(N)
+    for s in range(4):
+        rng = np.random.default_rng((3, s))
+        order = draw.order(rng, int(rng.geometric(p)))
+        snapshot = w
+        for k in order:
+            x = theta * z + 0.5 * snapshot + (0.5 - theta) * y
+            G = term.grad(snapshot) + term.component(x, k) - term.component(snapshot, k) + phi.beta
+            new = psi.prox((L / eta * z - G) / (L / eta + ALPHA), L / eta + ALPHA)
+            w, y, z = y, x + theta * (new - z), new
+        calls = dict(ledger.calls)
+        state = method.step(phi, state)
+        np.testing.assert_allclose(state.z, z, atol=1e-10)
+        np.testing.assert_allclose(state.xt, w, atol=1e-10)
+        assert ledger.calls["g.component"] - calls["g.component"] == order.size
+        assert ledger.calls["g.grad"] - calls["g.grad"] == 1
+
+
+@pytest.mark.parametrize("kind", PSIS)
 @pytest.mark.parametrize("method", ["sae", "afb"])
-def test_inside_of_outer_methods(kind, method):
+@pytest.mark.parametrize("inner", ["katyusha", "l-katyusha"])
+def test_inside_of_outer_methods(kind, method, inner):
     term, psi = data(), PSIS[kind]
     h = gt.Quadratic(0.1 * np.eye(N), 0.05 * np.ones(N))
-    res = gt.minimize(h, term + psi, method=method, inner="katyusha", tol=1e-6)
+    res = gt.minimize(h, term + psi, method=method, inner=inner, tol=1e-6)
     want = gt.minimize(h, term + psi, method=method, inner="agm", tol=1e-9)
     assert res.success and res.calls["g.component"] > 0 < res.calls["g.prox"]
     np.testing.assert_allclose(res.x, want.x, atol=1e-4)

@@ -19,9 +19,9 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from geartrain.methods.base import ceiling
-from geartrain.methods.inner import composite_agm, composite_katyusha
+from geartrain.methods.inner import composite_katyusha
 from geartrain.methods.inner.composite_katyusha import CompositeKatyushaState
-from geartrain.methods.inner.finite_sum import FiniteSum, Sampling, finite_sum
+from geartrain.methods.inner.finite_sum import FiniteSum, finite_sum
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model, norm
@@ -122,25 +122,20 @@ class Katyusha:
     ) -> AnyState:
         """Xt = y = z = v0."""
         if phi.psi is not None:
-            terms, draw = self._composite(phi)
+            terms, draw = composite_katyusha.components(phi, self.sampling)
             return composite_katyusha.start(phi, terms, draw.L, v0, grad_g0)
         grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
         return KatyushaState(v0, grad_g, memory, v0, v0, 0)
 
-    def _composite(self, phi: Model) -> tuple[FiniteSum, Sampling]:
-        """With psi, a ridge belongs to the components."""
-        terms = finite_sum(phi.g)
-        return terms, terms.sampling(self.sampling, max(terms.ridges))
-
     def settle(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
         """The state of a model with psi, with the gradient of g in place of its guess."""
-        L_g = phi.L_g or self._composite(phi)[1].L
-        return replace(state, step=composite_agm.settle(phi, state.step, L_g))
+        _, draw = composite_katyusha.components(phi, self.sampling)
+        return composite_katyusha.settled(phi, state, draw.L)
 
     def step(self, phi: Model, state: AnyState) -> AnyState:
         """One epoch and the gradient at the new snapshot."""
         if isinstance(state, CompositeKatyushaState):
-            terms, draw = self._composite(phi)
+            terms, draw = composite_katyusha.components(phi, self.sampling)
             l = terms.m if self.epoch is None else self.epoch
             numbers = self.steps(phi.alpha, draw.L, l, state.s)
             return composite_katyusha.epoch(phi, terms, draw, numbers, l, draw.L, state)
