@@ -107,8 +107,10 @@ seen_coarse = coarse(truth) + 0.005 * rng.standard_normal(n // 4)
 F, C = fine(np.eye(n)), coarse(np.eye(n))
 D = np.diff(np.eye(n), axis=0)
 mu = 1e-3
-L_fine, L_coarse = (float(np.linalg.norm(A, 2)) ** 2 for A in (F, C))
-weights = {"fine": 1.0 / L_fine, "coarse": 40.0 / L_coarse}
+weights = {
+    "fine": 1.0 / float(np.linalg.norm(F, 2)) ** 2,
+    "coarse": 40.0 / float(np.linalg.norm(C, 2)) ** 2,
+}
 
 
 def misfit(simulate: Any, adjoint: Any, seen: Array, weight: float) -> gt.Term:
@@ -127,10 +129,10 @@ h = {
     "coarse": misfit(coarse, coarse_adjoint, seen_coarse, weights["coarse"]),
 }
 g = gt.Quadratic(400.0 * D.T @ D + mu * np.eye(n))
+terms: dict[str, Any] = {**h, "g": g}
 # Prices: points times steps of one gradient.
 work = {"fine": 2 * n * fine_steps, "coarse": 2 * n // 4 * coarse_steps, "g": n}
 prices = {f"{name}.grad": amount / work["g"] for name, amount in work.items()}
-terms: dict[str, Any] = {**h, "g": g}
 print("L     ", {name: round(float(term.L), 2) for name, term in terms.items()})
 print("prices", {key: round(price, 1) for key, price in prices.items()})
 

@@ -13,6 +13,7 @@ from geartrain import theory
 FUNCTIONS = [(n, fn) for n in theory.__all__ if callable(fn := getattr(theory, n))]
 SOURCE = re.compile(
     r"(Theorem|Corollary|Corollaries|Lemma|Eq\.|equation|Assumption|Table|Section)\s*\(?\d"
+    r"|theorem for more than two terms"
 )
 
 

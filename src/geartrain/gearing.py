@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from geartrain import theory
 from geartrain.geometry import EUCLIDEAN
@@ -11,6 +11,7 @@ from geartrain.methods.afb import AFB
 from geartrain.methods.base import AnyMethod, InnerMethod, as_method
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.choice import Prices
+from geartrain.methods.learned_train import LearnedTrain
 from geartrain.methods.levels import Levels, arranged, innermost, told
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.registry import METHODS, make_inner, make_method, require_any_geometry
@@ -18,6 +19,8 @@ from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.train import Train
 from geartrain.oracles.protocols import answers, can, require
 from geartrain.problem import MissingConstant, Sum
+
+T = TypeVar("T", Train, LearnedTrain)
 
 # Methods by name that take any number of terms. The last two treat all of them as one.
 _NAMES = ("auto", "afb", "fgm", "lbfgs")
@@ -52,6 +55,8 @@ def make_train(
         return _auto(problem, inner, prices)
     made = as_method(method)
     core = getattr(made, "method", made)
+    if isinstance(made, LearnedTrain):
+        return _checked(made, problem), ""
     if isinstance(made, Train):
         return _checked(made, problem), ""
     if isinstance(core, AFB):
@@ -127,7 +132,7 @@ def _gives_gradients(oracle: Any) -> bool:
 
 
 def _auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> tuple[AnyMethod, str]:
-    """The learned method on two levels, and AFB where it cannot work."""
+    """The learned method on two or three levels, and AFB where it cannot work."""
     plain = all(map(_gives_gradients, problem.oracles))
     if not plain or inner != "auto":
         levels, why = _levels(problem, prices, inner)
@@ -141,11 +146,27 @@ def _auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> tuple[AnyMe
     values = all(can(oracle.term, "value") for oracle in problem.oracles)
     if len(levels) < 2 and values and problem.geometry is EUCLIDEAN:
         return ScipyLBFGS(_MEMORY), f"lbfgs on the sum: {why}"
-    two = levels if len(levels) == 2 else _two(problem, prices)
-    rho = sum(price[name] for name in two[0]) / sum(price[name] for name in two[1])
-    if two != levels:
-        why += f"; {told(levels)} put together to two levels for the learned method"
-    return Train(two, SAEQN(rho=rho), f"sae-qn, {why}"), ""
+    if len(levels) < 2:
+        levels = _two(problem, prices)
+    if len(levels) > 3:
+        full, levels = levels, _nearest_merged(levels, price)
+        why += f"; {told(full)} put together to three levels"
+    cost = [sum(price[name] for name in level) for level in levels]
+    if len(levels) == 2:
+        return Train(levels, SAEQN(rho=cost[0] / cost[1]), f"sae-qn, {why}"), ""
+    rho = (cost[0] / cost[1], cost[1] / cost[2])
+    return LearnedTrain(levels, rho, why), ""
+
+
+def _nearest_merged(levels: Levels, price: dict[str, float]) -> Levels:
+    """Three levels: neighbours whose prices are nearest are merged."""
+    found = list(levels)
+    while len(found) > 3:
+        cost = [max(price[name] for name in level) for level in found]
+        ratios = [max(a / b, b / a) for a, b in pairwise(cost)]
+        i = ratios.index(min(ratios))
+        found[i : i + 2] = [found[i] + found[i + 1]]
+    return tuple(found)
 
 
 def _listed(problem: Sum) -> Levels:
@@ -162,7 +183,7 @@ def _afb(levels: Levels, inner: str | InnerMethod, problem: Sum, reason: str) ->
     return _checked(Train(levels, method, reason), problem)
 
 
-def _checked(train: Train, problem: Sum) -> Train:
+def _checked(train: T, problem: Sum) -> T:
     """`train`, if its levels hold all terms, and the terms have what it needs."""
     names = [oracle.name for oracle in problem.oracles]
     if sorted(name for level in train.levels for name in level) != sorted(names):
@@ -177,9 +198,9 @@ def _checked(train: Train, problem: Sum) -> Train:
             f"{problem.psi!r}; give two terms, as in minimize(h1 + h2, g + psi), or take "
             "method='fgm'"
         )
-    core, inside = train.core, train.core.inner
-    if not isinstance(core, AFB):
+    if isinstance(train, LearnedTrain) or not isinstance(train.core, AFB):
         return train
+    core, inside = train.core, train.core.inner
     if problem.geometry is not EUCLIDEAN:
         require_any_geometry(train.method, problem)
         require_any_geometry(inside, problem)

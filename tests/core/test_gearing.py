@@ -48,17 +48,26 @@ def test_without_constants_terms_are_ordered_by_price():
     names = ("simulator", "cluster", "local", "g")
     res = gt.minimize(h, G, prices=prices(1e4, 100, 90, 1, names=names), tol=1e-4)
     assert res.success
-    assert res.plan.startswith("simulator > cluster + local + g: sae-qn, cluster + local merged")
-    assert "simulator > cluster + local > g put together to two levels" in res.plan
-    assert res.calls["simulator.grad"] < 0.2 * res.calls["cluster.grad"]
+    assert res.plan.startswith(
+        "simulator > cluster + local > g: sae-qn on every level, cluster + local merged, prices al"
+    )
+    assert res.calls["simulator.grad"] < 0.5 * res.calls["cluster.grad"]
     assert res.calls["cluster.grad"] == res.calls["local.grad"]
 
 
-def test_auto_runs_the_learned_method_on_two_levels():
+def test_auto_runs_the_learned_method_on_every_level():
     res = gt.minimize([H1, H2], G, prices=prices(1e4, 100, 1), tol=1e-6)
-    assert res.success and res.plan.startswith("h1 > h2 + g: sae-qn, by prices and constants")
+    assert res.success and res.plan.startswith("h1 > h2 > g: sae-qn on every level, by prices and")
     proven = gt.minimize([H1, H2], G, method="afb", prices=prices(1e4, 100, 1), tol=1e-6)
     assert res.calls["h1.grad"] < proven.calls["h1.grad"]
+
+
+def test_four_levels_are_put_together_to_three():
+    terms = {"a": opaque(H1), "b": opaque(H1), "c": opaque(H2)}
+    given = prices(1e6, 1e4, 1e3, 1, names=("a", "b", "c", "g"))
+    res = gt.minimize(terms, opaque(G), prices=given, tol=1e-4)
+    assert res.success and res.plan.startswith("a > b + c > g: sae-qn on every level")
+    assert "a > b > c > g put together to three levels" in res.plan
 
 
 def test_auto_without_prices_takes_the_terms_as_listed():

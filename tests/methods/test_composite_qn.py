@@ -291,3 +291,41 @@ def test_a_term_by_its_proximal_operator_alone():
     res = gt.minimize(p.h, p.g + only, p.x0, tol=1e-7)
     assert res.success and math.isnan(res.fun)
     np.testing.assert_allclose(res.x, p.x_star, atol=1e-5)
+
+
+# The certificate and the guard -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", PSIS)
+@pytest.mark.parametrize("residuals", [True, False])
+def test_the_certificate_holds_from_the_start(kind, residuals):
+    p = case(kind, residuals)
+    R2 = float(np.sum((p.x0 - p.x_star) ** 2))
+    run = states(QN(), p.sum(), p.x0, 10)
+    for state in run[1:]:
+        assert p.f(state.point) - p.f_star <= R2 / (2 * state.A) + 1e-12
+    assert run[-1].A > run[1].A > 0.0
+
+
+@pytest.mark.parametrize("kind", PSIS)
+def test_proven_steps_alone(kind, monkeypatch):
+    """With the guard always behind: the bound, and the growth of A that a passed test proves."""
+    monkeypatch.setattr(composite.Guard, "is_behind", lambda self, A: True)
+    p = case(kind)
+    R2 = float(np.sum((p.x0 - p.x_star) ** 2))
+    run = states(QN(), p.sum(), p.x0, 30)
+    for old, new in itertools.pairwise(run):
+        assert p.f(new.point) <= p.f(old.point) + 1e-12
+        assert 2 * new.A * (p.f(new.point) - p.f_star) <= R2 * (1 + 1e-9) + 1e-10
+    guard = run[-1].guard
+    assert guard.failures <= 5 and guard.steps >= 25
+    assert 1.5 * guard.sharp * p.h.L >= guard.L
+    assert guard.steps**2 / (4 * guard.L) * (1 - 1e-6) <= run[-1].A
+
+
+def test_a_useless_model_is_overruled(monkeypatch):
+    """Models that predict no curvature at all lead nowhere; the guard does."""
+    monkeypatch.setattr(composite.Shelf, "__getitem__", lambda self, candidate: LowRank(1e6))
+    p = case("l1")
+    res = gt.minimize(p.h, p.g + p.psi, p.x0, method="sae-qn", tol=1e-4, max_iter=2000)
+    assert res.success and res.calls["h.grad"] < 1500

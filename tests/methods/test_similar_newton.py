@@ -130,13 +130,16 @@ def test_known_directions_are_solved(monkeypatch):
 
 
 def test_calls():
-    """One gradient and `columns` products of h a point, and nothing else of h."""
+    """One gradient and `columns` products of h per point; for tol, one gradient at x0."""
     h, g = shards()
     res = gt.minimize(h, g, method=SimilarNewton(columns=5), tol=1e-11)
     assert res.success
     np.testing.assert_allclose(h.f.grad(res.x) + 0.02 * res.x, 0.0, atol=1e-10)
-    assert res.calls["h.grad"] == len(h.asked) > res.nit
-    assert res.calls["h.product"] == 5 * res.calls["h.grad"]
+    assert res.calls["h.grad"] == 1 + len(h.asked) > 1 + res.nit
+    absolute = gt.stop.Gradient(abs=res.grad_norm)
+    same = gt.minimize(h, g, method=SimilarNewton(columns=5), stop=absolute)
+    assert same.calls["h.grad"] == res.calls["h.grad"] - 1  # which needs no gradient at x0
+    assert res.calls["h.product"] == 5 * same.calls["h.grad"]
     assert res.calls["h.value"] == 0
     assert gt.minimize(*shards(), method="sae-qn", tol=1e-11).calls["h.product"] == 0
 

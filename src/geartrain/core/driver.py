@@ -137,9 +137,15 @@ class Run:
 
     def initial_grad_norm(self) -> float:
         """|grad f(x0)|; asked for where the method does not know it."""
-        if math.isnan(self._grad0) and self.k == 0:
-            self._ask_gradient()
-            self._grad0 = self._grad_norm
+        if math.isnan(self._grad0):
+            if self.k == 0 and self._is_at_start():
+                self._ask_gradient()
+                self._grad0 = self._grad_norm
+            else:  # the method started elsewhere
+                assert self.x0 is not None
+                self._start_clock()
+                self._grad0 = self.problem.geometry.norm(self.problem.grad(self.x0))
+                self._stop_clock()
         return self._grad0
 
     def gradient_scale(self) -> float:
@@ -291,9 +297,16 @@ class Run:
         """What is known at x0; a method may start elsewhere."""
         assert self.x0 is not None
         known = self.paid.known(self.x0)
-        self._grad0, self._f0 = self._grad_norm, self.paid.total(known, self.x0)
+        self._f0 = self.paid.total(known, self.x0)
+        if self._is_at_start():
+            self._grad0 = self._grad_norm
         if math.isnan(self._f0):
             self._f0 = self._f if self._now.point is self.x0 else math.nan
+
+    def _is_at_start(self) -> bool:
+        """Whether the first gradient that the method knows is that at x0."""
+        assert self.x0 is not None
+        return self.problem.psi is not None or np.array_equal(self._now.grad_point, self.x0)
 
     def _keep_best(self, status: Status | None) -> None:
         """The point where the rule was met; until then the best one that is finite."""

@@ -18,6 +18,7 @@ from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner_rule import PaperRule
+from geartrain.methods.learned_train import LearnedTrain
 from geartrain.methods.quasi_newton.composite import CompositeQN
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
@@ -48,6 +49,7 @@ __all__ = [
     "InnerState",
     "KatyushaWhole",
     "LBFGSWhole",
+    "LearnedTrain",
     "Method",
     "MonteiroSvaiterWhole",
     "PaperRule",

@@ -75,7 +75,7 @@ class Together:
 
 def leaves(oracle: Any) -> tuple[Any, ...]:
     """The oracles of single terms that `oracle` is made of; itself if it is one of them."""
-    return oracle.leaves if isinstance(oracle, Together) else (oracle,)
+    return getattr(oracle, "leaves", None) or (oracle,)
 
 
 def gradients(oracle: Any) -> tuple[int, float]:

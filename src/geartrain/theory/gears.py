@@ -43,7 +43,9 @@ _COMPARED = 6
 def level_calls(
     L: Sequence[float], *, mu: float = 0.0, eps: float = 1e-6, R: float = 1.0
 ) -> list[float]:
-    """Calls of every level, outermost first, up to a common constant; see the head of the module.
+    """Calls of every level, outermost first, by the theorem for more than two terms.
+
+    They are right up to a common constant; see the head of the module.
 
     Parameters
     ----------
@@ -80,7 +82,7 @@ def order(
     """The levels of many terms that have the smallest bill, outermost first.
 
     Terms on one level are asked together. The bill of an order is the sum over all terms of the
-    price times the number of calls by `level_calls`.
+    price times the number of calls by `level_calls`, by the theorem for more than two terms.
 
     Parameters
     ----------

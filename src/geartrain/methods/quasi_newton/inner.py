@@ -98,8 +98,10 @@ def descend(
     """L-BFGS until |grad phi| <= `enough`, `leave`, or `most` gradients of g."""
     dot, norm = phi.geometry.dot, phi.geometry.norm
     learned = Curvature(phi, memory, at.v.size)
-    for s, y_g in pairs:
-        learned.add(s, y_g, phi.B(s, phi.mu))
+    products = phi.B.all([s for s, _ in pairs], phi.mu)
+    for (s, y_g), Bs in zip(pairs, products, strict=True):
+        learned.add(s, y_g, Bs)
+    del products
     calls, grad, bent = 0, at.grad_phi, False
     residual = norm(grad)
     while calls < most and residual > enough:

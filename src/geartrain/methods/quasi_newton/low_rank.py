@@ -13,6 +13,7 @@ w, E C V   ``spectrum``    V'C'MCV = sum_j w_j u_j u_j' with orthonormal u_j = (
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -75,6 +76,17 @@ class LowRank:
         out = (self.lam + mu) * v
         if self.small is not None:
             out += self.small(v)
+        return out
+
+    def all(self, vectors: Sequence[Vector], mu: float) -> list[Vector]:
+        """The matrix plus mu I, times each of the vectors: faster than one by one."""
+        if self.small is None or not vectors:
+            return [self(v, mu) for v in vectors]
+        small = self.small
+        c = small.rows.dots_all(vectors, small.geometry) @ small.C.T @ small.M @ small.C
+        out = small.rows.combine_all(c)
+        for product, v in zip(out, vectors, strict=True):
+            product += (self.lam + mu) * v
         return out
 
     def solve(self, q: Vector, mu: float) -> Vector:

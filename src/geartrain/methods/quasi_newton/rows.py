@@ -19,6 +19,8 @@ from geartrain.oracles.protocols import Vector
 SHORT = 20_000
 # Long rows are combined by pieces of this length, which stay in the cache.
 _PIECE = 16_384
+# Products of many long rows with many others go by slices of this length, copied side by side.
+_SLICE = 2_048
 
 
 class Rows:
@@ -50,6 +52,31 @@ class Rows:
         if self._block is not None:
             return c @ self._block
         return _combined(c, self.rows)
+
+    def dots_all(self, vectors: Sequence[Vector], geometry: Geometry) -> Vector:
+        """Inner products of all rows with each of the vectors; a row of the result per vector."""
+        W = [geometry.dual(v) for v in vectors]
+        if self._block is not None:
+            return np.array(W) @ geometry.primal(self._block).T
+        V = [geometry.primal(row) for row in self.rows]
+        out = np.zeros((len(W), len(V)))
+        for start in range(0, V[0].size, _SLICE):
+            piece = slice(start, start + _SLICE)
+            out += np.array([w[piece] for w in W]) @ np.array([row[piece] for row in V]).T
+        return out
+
+    def combine_all(self, C: Vector) -> list[Vector]:
+        """The vectors sum_j C_ij rows_j, one per row of C."""
+        if self._block is not None:
+            return list(C @ self._block)
+        n = self.rows[0].size
+        out = [np.empty(n) for _ in C]
+        for start in range(0, n, _SLICE):
+            piece = slice(start, start + _SLICE)
+            made = C @ np.array([row[piece] for row in self.rows])
+            for vector, part in zip(out, made, strict=True):
+                vector[piece] = part
+        return out
 
 
 def _combined(c: Vector, rows: Sequence[Vector]) -> Vector:

@@ -52,7 +52,7 @@ _LOST = 10
 # The trust radius may so often shrink to nothing before f falls again.
 _COLLAPSES = 3
 # Rows of length n that the pairs may take by default, beyond which fewer are kept; see `memory`.
-_ROOM = 4_500_000
+_ROOM = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class SAEQN:
         measured, the method's own arithmetic included.
     memory : int, optional
         Number of pairs kept; a pair takes three vectors of length n. By default 60, and fewer for
-        long vectors: 60 up to n = 25,000, 15 from n = 100,000 on.
+        long vectors: 60 up to n = 20,000, 12 from n = 100,000 on.
     inner : inner method, optional
         For the model; it may ask g for gradients alone (`geartrain.inner.AGM`). By
         default L-BFGS with the model as its base matrix, and for a quadratic g with a proximal step
@@ -102,9 +102,9 @@ class SAEQN:
     Values of h are used where they come with its gradient (``value_and_grad``). Without them a
     point is accepted where <grad f(v), v - p> <= 0, which proves descent by convexity.
 
-    Memory: the pairs, 20 inner pairs and about 20 further vectors; with the default `memory` at
-    most 100 vectors of length n from n = 100,000 on. The state holds each vector once, and states
-    share them.
+    Memory: three vectors per pair, three per inner pair (20 of them, 8 for n > 20,000), and about
+    35 further vectors; with the default `memory` at most 100 vectors of length n from n = 100,000
+    on. The state holds each vector once, and states share them.
 
     References
     ----------
@@ -135,7 +135,7 @@ class SAEQN:
 
     def _pairs(self, n: int) -> int:
         """How many pairs are kept."""
-        return self.memory or min(60, max(15, _ROOM // (3 * n)))
+        return self.memory or min(60, max(12, _ROOM // (3 * n)))
 
     # The method -------------------------------------------------------------------------------
 

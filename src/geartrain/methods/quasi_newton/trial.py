@@ -24,6 +24,7 @@ from geartrain.methods.base import InnerMethod, solve_model
 from geartrain.methods.quasi_newton import quadratic
 from geartrain.methods.quasi_newton.inner import InnerPairs, Phi, Point, descend
 from geartrain.methods.quasi_newton.low_rank import LowRank, Raised
+from geartrain.methods.quasi_newton.rows import SHORT
 from geartrain.methods.quasi_newton.step import Known
 from geartrain.methods.quasi_newton.terms import Terms
 from geartrain.methods.quasi_newton.tuning import Candidate, Tuning
@@ -164,7 +165,7 @@ class Proposer:
         return _Run(p.v + solved.s, None, solved.residual, solved.calls, solved.bent)
 
     def _by_lbfgs(self, B: LowRank, mu: float, enough: _Enough, most: int) -> _Run:
-        p, norm = self.p, self.terms.geometry.norm
+        p, norm, t = self.p, self.terms.geometry.norm, self.tuning
 
         def leave(at: Point, residual: float) -> bool:
             length = norm(at.v - p.v)
@@ -179,7 +180,7 @@ class Proposer:
             self.pairs,
             leave,
             most=most,
-            memory=self.tuning.inner_memory,
+            memory=t.inner_memory if p.v.size <= SHORT else t.inner_memory_long,
         )
         self.pairs, end = run.pairs, run.end
         bent = run.bent or (

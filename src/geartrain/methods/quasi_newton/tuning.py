@@ -35,8 +35,10 @@ class Tuning:
     # of it saves 1 to 3 percent of the calls of h and costs 7 to 10 percent of those of g.
     eta: float = 0.03
     eta_other: float = 0.1
-    # Pairs of an inner run, and its largest number of gradients of g.
+    # Pairs of an inner run, the same for vectors of more than 20,000 entries, where memory counts,
+    # and its largest number of gradients of g.
     inner_memory: int = 20
+    inner_memory_long: int = 8
     inner_limit: int = 300
     # Gradients of g per trial point: rho, but at least this many; half of it after each rejection.
     budget: float = 10.0
