@@ -280,7 +280,7 @@ class LinearSum(FiniteSum):
         self, xt: Vector, grad_g: Vector, memory: Vector, scale: Vector
     ) -> Callable[[Vector, int], Vector]:
         """The estimate from one row; the ridge is exact."""
-        term, fixed = self.term, grad_g - self.term.ridge(xt)
+        term, fixed, memory = self.term, grad_g - self.term.ridge(xt), memory.copy()
 
         def ask(tally: Any, x: Vector, k: int) -> float:
             tally[0] += 1
@@ -289,6 +289,8 @@ class LinearSum(FiniteSum):
             return float(term.loss.derivative(term.y[k : k + 1], np.array([z]))[0])
 
         def estimate(x: Vector, k: int) -> Vector:
+            if np.isnan(memory[k]):  # evaluated when it is first needed
+                memory[k] = self.oracle.bulk("component", ask, xt, k)
             change = (self.oracle.bulk("component", ask, x, k) - memory[k]) * scale[k]
             out = fixed + term.ridge(x)
             where, entries = term.row(k)

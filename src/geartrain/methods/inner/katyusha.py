@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from geartrain.methods.base import ceiling
+from geartrain.methods.inner import composite_katyusha
+from geartrain.methods.inner.composite_katyusha import CompositeKatyushaState
 from geartrain.methods.inner.finite_sum import FiniteSum, finite_sum
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.oracles.protocols import Vector
@@ -36,6 +38,9 @@ class KatyushaState:
     z: Vector
     s: int
     plain: bool = True  # prox-SVRG steps are allowed where no momentum is needed
+
+
+AnyState: TypeAlias = KatyushaState | CompositeKatyushaState
 
 
 # Paper: Katyusha
@@ -74,6 +79,9 @@ class Katyusha:
 
     Notes
     -----
+    With a non-smooth psi in phi, line 2 is a proximal step and the output is one proximal gradient
+    step from the snapshot (`geartrain.methods.inner.composite_katyusha`); epochs are not compiled.
+
     Implements Algorithms 1 and 2 of [1]_. A ridge of a `geartrain.LinearModel` counts as part of
     the quadratic. Where the gradient of g at the start is handed in and the components there are
     not known, each is asked for when it is first needed.
@@ -99,6 +107,7 @@ class Katyusha:
     quadratic: str = "composite"
 
     needs: ClassVar[tuple[str, ...]] = ("component",)
+    takes_psi: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_options(self.epoch, self.sampling)
@@ -109,14 +118,27 @@ class Katyusha:
                 )
 
     def init(
-        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: KatyushaState | None = None
-    ) -> KatyushaState:
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AnyState | None = None
+    ) -> AnyState:
         """Xt = y = z = v0."""
+        if phi.psi is not None:
+            terms, draw = composite_katyusha.components(phi, self.sampling)
+            return composite_katyusha.start(phi, terms, draw.L, v0, grad_g0)
         grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
         return KatyushaState(v0, grad_g, memory, v0, v0, 0)
 
-    def step(self, phi: Model, state: KatyushaState) -> KatyushaState:
+    def settle(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
+        """The state of a model with psi, with the gradient of g in place of its guess."""
+        _, draw = composite_katyusha.components(phi, self.sampling)
+        return composite_katyusha.settled(phi, state, draw.L)
+
+    def step(self, phi: Model, state: AnyState) -> AnyState:
         """One epoch and the gradient at the new snapshot."""
+        if isinstance(state, CompositeKatyushaState):
+            terms, draw = composite_katyusha.components(phi, self.sampling)
+            l = terms.m if self.epoch is None else self.epoch
+            numbers = self.steps(phi.alpha, draw.L, l, state.s)
+            return composite_katyusha.epoch(phi, terms, draw, numbers, l, draw.L, state)
         terms = finite_sum(phi.g)
         draw = terms.sampling(self.sampling, self._shift(phi))
         l = self._length(phi, terms, draw.L)

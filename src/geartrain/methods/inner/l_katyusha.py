@@ -19,8 +19,10 @@ from typing import ClassVar
 import numpy as np
 
 from geartrain.methods.base import ceiling
+from geartrain.methods.inner import composite_katyusha
+from geartrain.methods.inner.composite_katyusha import CompositeKatyushaState
 from geartrain.methods.inner.finite_sum import finite_sum
-from geartrain.methods.inner.katyusha import KatyushaState, check_options
+from geartrain.methods.inner.katyusha import AnyState, KatyushaState, check_options
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
@@ -53,7 +55,9 @@ class LKatyusha:
     -----
     One `step` runs up to and including the next change of w: a geometric number of component
     steps with mean 1/p, then one gradient of g. Because the quadratic is treated exactly, the
-    terms eta sigma x of the paper cancel in line 2 and L is that of the components alone.
+    terms eta sigma x of the paper cancel in line 2 and L is that of the components alone. With a
+    non-smooth psi in phi, line 2 is a proximal step
+    (`geartrain.methods.inner.composite_katyusha`).
 
     References
     ----------
@@ -65,6 +69,7 @@ class LKatyusha:
     sampling: str = "importance"
 
     needs: ClassVar[tuple[str, ...]] = ("component",)
+    takes_psi: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_options(None, self.sampling)
@@ -72,14 +77,37 @@ class LKatyusha:
             raise ValueError(f"p must be in (0, 1], got {self.p:g}")
 
     def init(
-        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: KatyushaState | None = None
-    ) -> KatyushaState:
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AnyState | None = None
+    ) -> AnyState:
         """W = y = z = v0."""
+        if phi.psi is not None:
+            terms, draw = composite_katyusha.components(phi, self.sampling)
+            return composite_katyusha.start(phi, terms, draw.L, v0, grad_g0)
         grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
         return KatyushaState(v0, grad_g, memory, v0, v0, 0)
 
-    def step(self, phi: Model, state: KatyushaState) -> KatyushaState:
+    def settle(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
+        """The state of a model with psi, with the gradient of g in place of its guess."""
+        _, draw = composite_katyusha.components(phi, self.sampling)
+        return composite_katyusha.settled(phi, state, draw.L)
+
+    def _composite_step(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
+        """Component steps with psi up to the next change of w."""
+        terms, draw = composite_katyusha.components(phi, self.sampling)
+        p = 1.0 / terms.m if self.p is None else self.p
+        theta_1 = min(math.sqrt(2.0 * phi.alpha / (3.0 * p * draw.L)), 0.5)
+        numbers = Steps(theta_1, 0.5, 1.0 / (3.0 * theta_1 * draw.L), 1.0)
+        rng = np.random.default_rng((*phi.key, state.s))
+        order = draw.order(rng, int(rng.geometric(p)))
+        w, y, z = state.y, state.y, state.z
+        for pair in composite_katyusha.component_steps(phi, terms, draw, numbers, order, state):
+            w, (y, z) = y, pair  # w is the y before the last step
+        return composite_katyusha.new_snapshot(phi, terms, draw.L, w, y, z, state.s + 1)
+
+    def step(self, phi: Model, state: AnyState) -> AnyState:
         """Component steps up to the next change of w."""
+        if isinstance(state, CompositeKatyushaState):
+            return self._composite_step(phi, state)
         terms = finite_sum(phi.g)
         draw = terms.sampling(self.sampling)
         p = 1.0 / terms.m if self.p is None else self.p

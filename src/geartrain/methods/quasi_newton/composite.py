@@ -319,14 +319,15 @@ class CompositeQN:
                 guard=guard,
                 mu=mu if mu > 1e-3 * state.lam else 0.0,
             )
-        y = step.y_h + step.y_g if is_plain(candidate) else step.y_h
-        missed = norm(y - trial.B(s)) / length
+        # The pair corrects the curvature along s; mu shortens the step to where f was lowest.
+        part = min(max(slope / min(slope - (change - slope) * 2.0, -_TINY), 0.1), 0.7)
+        more = max(-slope, 0.0) / length / length * (1.0 / part - 1.0)
         above = drop_between(there, here)
         return replace(
             state,
             certificate=state.certificate.with_cut(new.v, u, above, problem.geometry),
             guard=guard,
-            mu=max(4.0 * state.mu, 0.5 * missed, 0.1 * state.lam),
+            mu=max(2.0 * state.mu, more, 0.1 * state.lam),
         )
 
     def _propose(

@@ -1,0 +1,167 @@
+"""Katyusha and loopless Katyusha on models with a non-smooth psi."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from geartrain.methods.inner.finite_sum import finite_sum
+from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain.oracles.splitting import Psi
+from geartrain.problem import Model
+
+N, M, ALPHA = 6, 30, 0.02
+PSIS = {"l1": gt.L1(0.02), "box": gt.Box(-0.3, 0.7), "groups": gt.GroupL1(2, 0.03)}
+
+
+def data(l2=0.0):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((M, N)) * np.geomspace(0.5, 2.0, M)[:, None]
+    return gt.LinearModel(A, np.sign(A @ np.ones(N) + rng.standard_normal(M)), l2=l2)
+
+
+def component_only(term):
+    return gt.Term(
+        component=term.component, n_components=M, L_components=term.L_components, n=N, L=term.L
+    )
+
+
+def model(term, psi, key=(0,)):
+    ledger = Ledger()
+    beta = 0.1 * np.random.default_rng(5).standard_normal(N)
+    oracle = Oracle(term, "g", ledger, N)
+    return Model(oracle, beta, ALPHA, term.L, key=key, psi=Psi(psi, 1.0, "g", ledger, N)), ledger
+
+
+def minimum(phi, term, psi):
+    """By proximal gradient steps, written out here."""
+    v, M_ = np.zeros(N), term.L + ALPHA
+    for _ in range(20_000):
+        v = psi.prox(v - (phi.beta + ALPHA * v + term.grad(v)) / M_, M_)
+    return v
+
+
+def value(phi, term, psi, v):
+    return phi.beta @ v + 0.5 * ALPHA * v @ v + term.value(v) + psi.value(v)
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.05])
+@pytest.mark.parametrize("kind", PSIS)
+@pytest.mark.parametrize("form", ["linear", "components"])
+def test_an_epoch_against_its_box(kind, form, l2):
+    """A literal transcription with the same draws: the same points, and exact counts."""
+    term, psi = data(l2), PSIS[kind]
+    asked = term if form == "linear" else component_only(term)
+    phi, ledger = model(asked, psi, key=(7,))
+    katyusha = gt.inner.Katyusha(sampling="uniform")
+    state = katyusha.init(phi, np.zeros(N), None)
+    draw = finite_sum(phi.g).sampling("uniform", max(finite_sum(phi.g).ridges))
+    L = float(term.L_components.max())
+    assert pytest.approx(L) == draw.L
+    tau = min(math.sqrt(M * ALPHA / (3 * L)), 0.5)
+    a = 1 / (3 * tau * L)
+    xt = y = z = np.zeros(N)
+    for s in range(3):
+        order = draw.order(np.random.default_rng((7, s)), M)
+        before, total, weights = term.grad(xt), np.zeros(N), 0.0
+        for j, k in enumerate(order):
+            x = tau * z + 0.5 * xt + (0.5 - tau) * y
+            G = before + term.component(x, k) - term.component(xt, k) + phi.beta
+            new = psi.prox((z / a - G) / (1 / a + ALPHA), 1 / a + ALPHA)
+            y, z = x + tau * (new - z), new
+            total, weights = total + (1 + a * ALPHA) ** j * y, weights + (1 + a * ALPHA) ** j
+        xt = total / weights
+        calls = dict(ledger.calls)
+        state = katyusha.step(phi, state)
+        np.testing.assert_allclose(state.z, z, atol=1e-10)
+        np.testing.assert_allclose(state.xt, xt, atol=1e-10)
+        made = {key: ledger.calls[key] - calls[key] for key in calls}
+        assert made["g.prox"] == M + 1
+        if form == "linear":
+            assert made["g.component"] == M and made["g.grad"] == 1
+        # the output is a proximal gradient step from the snapshot
+        big = term.L + ALPHA
+        v = psi.prox(xt - (phi.beta + ALPHA * xt + term.grad(xt)) / big, big)
+        np.testing.assert_allclose(state.v, v, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", PSIS)
+def test_the_rate_of_the_theorem(kind):
+    """The mean over seeds of phi(xt_s) - phi* falls by (1 + a alpha)^l per epoch, up to 4."""
+    term, psi = data(), PSIS[kind]
+    phi, _ = model(term, psi)
+    best = value(phi, term, psi, minimum(phi, term, psi))
+    L = float(term.L_components.mean())
+    tau = min(math.sqrt(M * ALPHA / (3 * L)), 0.5)
+    rate = (1 + ALPHA / (3 * tau * L)) ** (-M)
+    gaps = []
+    for seed in range(8):
+        phi, _ = model(term, psi, key=(seed,))
+        katyusha = gt.inner.Katyusha()
+        state = katyusha.init(phi, np.zeros(N), None)
+        run = [value(phi, term, psi, state.xt) - best]
+        for _ in range(12):
+            state = katyusha.step(phi, state)
+            run.append(value(phi, term, psi, state.xt) - best)
+        gaps.append(run)
+    mean = np.mean(gaps, axis=0)
+    for s in range(1, 13):
+        assert mean[s] <= 4 * rate**s * mean[0] + 1e-13
+
+
+@pytest.mark.parametrize("kind", PSIS)
+def test_steps_of_the_loopless_method_against_its_box(kind):
+    term, psi = data(), PSIS[kind]
+    phi, ledger = model(term, psi, key=(3,))
+    method = gt.inner.LKatyusha(sampling="uniform")
+    state = method.init(phi, np.zeros(N), None)
+    draw = finite_sum(phi.g).sampling("uniform", 0.0)
+    L = float(term.L_components.max())
+    sigma, p = ALPHA / L, 1 / M
+    theta = min(math.sqrt(2 * sigma / (3 * p)), 0.5)
+    eta = 1 / (3 * theta)
+    w = y = z = np.zeros(N)
+    for s in range(4):
+        rng = np.random.default_rng((3, s))
+        order = draw.order(rng, int(rng.geometric(p)))
+        snapshot = w
+        for k in order:
+            x = theta * z + 0.5 * snapshot + (0.5 - theta) * y
+            G = term.grad(snapshot) + term.component(x, k) - term.component(snapshot, k) + phi.beta
+            new = psi.prox((L / eta * z - G) / (L / eta + ALPHA), L / eta + ALPHA)
+            w, y, z = y, x + theta * (new - z), new
+        calls = dict(ledger.calls)
+        state = method.step(phi, state)
+        np.testing.assert_allclose(state.z, z, atol=1e-10)
+        np.testing.assert_allclose(state.xt, w, atol=1e-10)
+        assert ledger.calls["g.component"] - calls["g.component"] == order.size
+        assert ledger.calls["g.grad"] - calls["g.grad"] == 1
+
+
+@pytest.mark.parametrize("kind", PSIS)
+@pytest.mark.parametrize("method", ["sae", "afb"])
+@pytest.mark.parametrize("inner", ["katyusha", "l-katyusha"])
+def test_inside_of_outer_methods(kind, method, inner):
+    term, psi = data(), PSIS[kind]
+    h = gt.Quadratic(0.1 * np.eye(N), 0.05 * np.ones(N))
+    res = gt.minimize(h, term + psi, method=method, inner=inner, tol=1e-6)
+    want = gt.minimize(h, term + psi, method=method, inner="agm", tol=1e-9)
+    assert res.success and res.calls["g.component"] > 0 < res.calls["g.prox"]
+    np.testing.assert_allclose(res.x, want.x, atol=1e-4)
+
+
+def test_a_planted_error_is_caught(monkeypatch):
+    """The proximal step with the weight 1/a alone, without alpha."""
+    prox = Psi.prox
+    term, psi = data(), PSIS["l1"]
+    phi, _ = model(term, psi)
+    best = value(phi, term, psi, minimum(phi, term, psi))
+    monkeypatch.setattr(Psi, "prox", lambda self, u, alpha: prox(self, u, 0.5 * alpha))
+    katyusha = gt.inner.Katyusha()
+    state = katyusha.init(phi, np.zeros(N), None)
+    for _ in range(40):
+        state = katyusha.step(phi, state)
+    assert value(phi, term, psi, state.xt) > best + 1e-6
