@@ -43,6 +43,7 @@ NAMES = {
     "x_bar": r"\bar x",
     "x_low": r"\underline{x}",
     "xb": r"\bar x",
+    "dpsi": r"\partial\psi",
     "lam": r"\lambda",
     "t3": "t_3",
     "loss": r"\ell",

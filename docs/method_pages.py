@@ -1,4 +1,4 @@
-"""One page a method, made of the docstrings: nothing is said twice."""
+"""One page per method, made of the docstrings: nothing is said twice."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def pages() -> dict[str, tuple[str, list[type]]]:
     return out
 
 
-def page(name: str, call: str, classes: list[type]) -> str:
-    """The text of one page."""
+def page(name: str, call: str, classes: list[type], shown: frozenset[type] = frozenset()) -> str:
+    """The text of one page; classes of `shown` have their entry in the index on another page."""
     first = classes[0]
     inner = name.startswith("inner-")
     asked = ", ".join(f"`{q}`" for q in first.needs)  # type: ignore[attr-defined]
@@ -63,7 +63,10 @@ def page(name: str, call: str, classes: list[type]) -> str:
         call=call,
         asks=asks,
         symbols="".join(f".. automodule:: {m}\n   :no-index:\n\n" for m in tables),
-        classes="".join(f".. autoclass:: {home}.{cls.__name__}\n\n" for cls in classes),
+        classes="".join(
+            f".. autoclass:: {home}.{cls.__name__}\n{'   :no-index:' if cls in shown else ''}\n\n"
+            for cls in classes
+        ),
     )
 
 
@@ -73,8 +76,10 @@ def write(folder: Path) -> None:
     for old in folder.glob("*.md"):
         old.unlink()
     groups: dict[str, list[str]] = {"Outer methods": [], "Baselines": [], "Inner methods": []}
+    shown: frozenset[type] = frozenset()
     for name, (call, classes) in pages().items():
-        (folder / f"{name}.md").write_text(page(name, call, classes))
+        (folder / f"{name}.md").write_text(page(name, call, classes, shown))
+        shown |= set(classes)
         kind = "Outer methods" if name in OUTER else "Baselines"
         groups["Inner methods" if name.startswith("inner-") else kind].append(name)
     (folder / "auto.md").write_text(

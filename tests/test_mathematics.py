@@ -40,6 +40,7 @@ ROLE = re.compile(r":math:`([^`]*)`")
         ("T = ceil(sqrt(M/L))", [r"T=\lceil \sqrt{\frac{M}{L}}\rceil"]),
         (r"f + L/2 \|. - x\|^2", [r"f+\frac{L}{2}\,\lVert \cdot -x\rVert ^{2}"]),
         ("SciPy's L-BFGS-B", []),
+        ("w in dpsi(x_+)", ["w", r"\partial\psi(x_{+})"]),
     ],
 )
 def test_formulas_among_words(text, formulas):

@@ -121,7 +121,7 @@ class SimilarNewton:
     -----
     Products of h with the last step and the last D are from where they were asked, not from p.
     alpha grows where a step fails, by what M lacks along it, and falls by a factor of ten per step.
-    h is asked for its gradient at x_0 only by a tolerance that is relative to |grad f(x_0)|, once.
+    h is asked for its gradient at x_0 once, and only by a tolerance relative to \|grad f(x_0)\|.
 
     It takes few rounds where g knows most directions of f. Where it does not, as for text with more
     words than rows in a shard, "sae-qn" is the better choice.
