@@ -268,6 +268,14 @@ def test_progress_callbacks_and_budgets():
     assert "simulator.grad" in stream.getvalue() and "cluster.grad" in stream.getvalue()
 
 
+def test_the_history_is_drawn_against_the_first_term():
+    mpl = pytest.importorskip("matplotlib")
+    res = gt.minimize(NAMED, G, method="afb", tol=1e-3)
+    with mpl.rc_context({"backend": "agg"}):
+        ax = res.history.plot(y="A")
+    assert "simulator" in ax.get_xlabel()
+
+
 def test_another_inner_product():
     """In the inner product of M, gradients are M^{-1} grad, and so are the constants."""
     M = np.diag(np.linspace(1.0, 3.0, 12))

@@ -200,3 +200,27 @@ def test_the_plan_counts_values_too():
 def test_prices_are_checked(method, prices, error, message):
     with pytest.raises(error, match=message):
         gt.minimize(*sums(), method=method, prices=prices)
+
+
+@pytest.mark.parametrize("method", ["sae", "r-sae", "sc-sae", "afb", "ags"])
+def test_a_run_that_diverges_ends_at_its_best_point_and_does_not_blame_rounding(method):
+    """L_g is a thousand times too small: the inner iterates grow until they leave the range."""
+    h = gt.Quadratic(np.diag([1.0, 2.0]), np.ones(2))
+    g = gt.Quadratic(np.diag([3.0, 4e3]), np.ones(2))
+    x0 = np.array([1.0, 2.0])
+    budget = gt.stop.any_of(gt.stop.Gradient(rel=1e-9), gt.stop.Calls({"g.grad": 5000}))
+    res = gt.minimize(h, g, x0, method=method, L_g=4.0, stop=budget)
+    f = [h.value(x) + g.value(x) for x in (res.x, x0)]
+    assert f[0] <= f[1] and res.fun == pytest.approx(f[0])
+    assert res.success or "Rounding" not in res.message
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_tol_is_relative_to_the_gradient_at_x0_also_for_a_method_that_starts_elsewhere(scale):
+    """similar-newton starts at argmin g, where the gradient of f may be far larger than at x0."""
+    h = gt.Quadratic(np.diag([1e4, 1.0]))
+    g = gt.Quadratic(np.diag([1e-2, 1.0]), scale * np.array([1.0, 1.0]))
+    res = gt.minimize(h, g, method="similar-newton", tol=1e-6)
+    first = np.linalg.norm(h.grad(np.zeros(2)) + g.grad(np.zeros(2)))
+    assert res.success
+    assert np.linalg.norm(h.grad(res.x) + g.grad(res.x)) <= 1e-6 * first * (1 + 1e-9)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.methods.learned_train import Scratch, Spent, Tilted
+from geartrain.methods.learned_train import Spent, Tilted
 from many_terms import logistic_between, train_of_quadratics
 from problems import states
 from runs import NEVER, same
@@ -85,27 +85,23 @@ def test_a_resumed_run_is_the_uninterrupted_one(known, tmp_path, iterations):
     assert again.plan == whole.plan
 
 
-def test_the_guard_tries_both_and_keeps_the_cheaper_one():
-    scratch = Scratch()
-    assert not scratch.plain_is_next
-    scratch.open = (True, 100.0, 1.0, 0.1)
-    scratch.close()
-    assert scratch.plain_is_next  # it has not been tried
-    scratch.open = (False, 10.0, 1.0, 0.1)
-    scratch.close()
-    assert scratch.plain_is_next
+def test_the_guard_tries_both_and_keeps_the_cheaper_one(known):
+    state = gt.methods.LearnedTrain(LEVELS).init(known.sum(), np.ones(known.x_star.size))
+    assert not state.is_plain_next
+    state = replace(state, nested=Spent().after(100.0, 2.0))
+    assert state.is_plain_next  # it has not been tried
+    state = replace(state, plain=Spent().after(10.0, 2.0))
+    assert state.is_plain_next
+    spent = state.plain
     for _ in range(5):
-        scratch.open = (False, 500.0, 1.0, 0.5)
-        scratch.close()
-    assert not scratch.plain_is_next
-    assert scratch.nested == Spent(100.0, math.log(10.0), 1) and scratch.plain.runs == 6
-    scratch.open = (True, 50.0, 1.0, 2.0)  # a run without progress
-    scratch.close()
-    assert scratch.nested.gain < math.log(10.0)
+        spent = spent.after(500.0, 0.5)
+    state = replace(state, plain=spent)
+    assert not state.is_plain_next and spent.runs == 6
+    assert Spent().after(1.0, 0.0).rate == math.inf
 
 
 def test_a_level_that_misleads_is_left(monkeypatch):
-    """Where the second level makes no progress, L-BFGS on h2 + g takes its place."""
+    """Where the second level makes no progress, the method does without a model of it."""
     known = KNOWN["quadratic"]()
     step = gt.methods.SAEQN.step
 

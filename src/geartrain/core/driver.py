@@ -468,7 +468,11 @@ class Run:
         """f at the best point; x0 is the best one after a run in vain."""
         assert self.best is not None and self.x0 is not None
         if math.isnan(self.best.f):
-            self.best = replace(self.best, f=self.paid.f(self.best.x))
+            try:
+                f = self.paid.f(self.best.x)
+            except NonFiniteAnswer:  # a run that diverged
+                f = math.inf
+            self.best = replace(self.best, f=f)
         if status is Status.CONVERGED or self.best.below or self.best.x is self.x0:
             return
         oracles = self.problem.oracles  # psi has a value: there is a monitor

@@ -55,7 +55,7 @@ class History(Mapping[str, Any]):
 
     def plot(
         self,
-        x: str = "h.grad",
+        x: str | None = None,
         y: str = "grad_norm",
         ax: Any = None,
         *,
@@ -67,8 +67,8 @@ class History(Mapping[str, Any]):
         Parameters
         ----------
         x, y : str
-            Columns. Norms and constants are drawn on a logarithmic axis, values of f on a linear
-            one.
+            Columns; x is the gradients of the first term if it is not given. Norms and constants
+            are drawn on a logarithmic axis, values of f on a linear one.
         ax : matplotlib axes, optional
             Where to draw, for several results in one figure; a new figure if not given.
         f_star : float, optional
@@ -83,6 +83,8 @@ class History(Mapping[str, Any]):
         """
         if f_star is not None and y != "f":
             raise ValueError(f"f_star belongs to y='f', got y={y!r}")
+        if x is None:
+            x = next(column for column in self.columns if column.endswith(".grad"))
         across, up = self[x], self[y] - (0.0 if f_star is None else f_star)
         logarithmic = y in LOGARITHMIC or f_star is not None
         shown = np.isfinite(up) & (up > 0.0) if logarithmic else np.isfinite(up)

@@ -114,7 +114,7 @@ def solve_model(
     state = inner.init(phi, v0, grad_g0, warm)
     limit = inner.limit(phi)
     splits = getattr(inner, "splits", False)  # then grad_g is an eps-subgradient
-    k, gave_up = 0, False
+    k, gave_up, first = 0, False, math.inf
     while True:
         v, grad_g = state.v, state.grad_g
         grad_phi, grad_psi = phi.grad(v, grad_g), None
@@ -122,11 +122,13 @@ def solve_model(
             smooth, grad_phi = grad_phi, phi.psi.residual(v, grad_phi, state.grad_psi)
             grad_psi = grad_phi - smooth
         residual = norm(grad_phi)
+        first = residual if k == 0 else first
         if splits:
             accepted, floor = accept(v, grad_g, grad_phi, state.eps), state.rounding
         else:
             accepted = calls is None and accept(v, grad_g, grad_phi)
-            floor = residual <= phi.floor(v, grad_g)
+            # Far away, after steps that were too long, rounding errors are large, too.
+            floor = residual <= min(phi.floor(v, grad_g), first)
         if calls is None:
             over = k >= limit
         else:

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.levels import Levels, Rest, arranged, told
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.quasi_newton.state import SAEQNState
@@ -123,80 +122,26 @@ class Tilted:
 
 
 @dataclass(frozen=True)
-class Spent:
-    """What the inner runs of one kind have cost so far, and what they have gained."""
-
-    bill: float = 0.0  # in gradients of g
-    gain: float = 0.0  # ln of the residual's decrease
-    runs: int = 0
-
-    @property
-    def rate(self) -> float:
-        """Bill per gain; infinite without a gain."""
-        return self.bill / self.gain if self.gain > 0.0 else math.inf
-
-
-@dataclass
-class Scratch:
-    """What inner runs leave for the next ones; a copy of it is part of the state."""
-
-    nested: Spent = field(default_factory=Spent)
-    plain: Spent = field(default_factory=Spent)
-    open: tuple[bool, float, float, float] | None = None  # nested?, bill, first, last residual
-
-    @property
-    def plain_is_next(self) -> bool:
-        """Whether L-BFGS makes the next run: each of the two is tried, then the cheaper one."""
-        if not self.nested.runs or not self.plain.runs:
-            return self.nested.runs > 0
-        return self.plain.rate < self.nested.rate
-
-    def close(self) -> None:
-        """Enter the run that has ended."""
-        if self.open is None or self.open[1] == 0.0:  # met its rule at the start
-            return
-        is_nested, bill, first, last = self.open
-        gain = math.log(first / last) if 0.0 < last < first else 0.0
-        old = self.nested if is_nested else self.plain
-        # Old runs fade: the terms may look otherwise near the solution.
-        new = Spent(0.7 * old.bill + bill, 0.7 * old.gain + gain, old.runs + 1)
-        if is_nested:
-            self.nested = new
-        else:
-            self.plain = new
-        self.open = None
-
-
-@dataclass(frozen=True)
 class LearnedGearState:
     """State of `LearnedGear`."""
 
     v: Vector
     grad_g: Vector  # of the sum that the level splits, and of the low-rank part
-    level: Any  # state of the method that runs
-    problem: Sum | None  # of the second level; None where L-BFGS runs on the sum
-    start: float  # bill when the run began
+    level: SAEQNState
+    problem: Sum  # of the second level
 
 
 @dataclass(frozen=True)
 class LearnedGear:
-    """SAEQN as an inner method for the model of another one, with a guard.
-
-    The guard compares what a unit of progress costs with this method and with L-BFGS on h_2 + g,
-    which asks both terms equally often. The first inner run is made by the former, the second one
-    by the latter, and then the cheaper one goes on. So a level whose models mislead costs a few
-    inner runs.
+    """SAEQN as an inner method for the model of another one, whose g is a sum of two levels.
 
     Parameters
     ----------
     method : SAEQN
         For the second level.
-    rho : float
-        Price of a gradient of h_2 over that of one of g.
     """
 
     method: SAEQN = field(default_factory=SAEQN)
-    rho: float = 10.0
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
@@ -204,75 +149,68 @@ class LearnedGear:
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: Any = None
     ) -> LearnedGearState:
-        """Start at v0 with the cheaper of the two methods."""
-        rest = _rest(phi)
-        scratch: Scratch = rest.kept["scratch"]
-        scratch.close()
-        split, start = rest.problem, self._bill(rest.problem)
+        """Start at v0, where the gradients of both terms are recalled."""
+        split = (phi.g if isinstance(phi.g, Rest) else phi.g.oracle).problem
         for oracle in (split.h, split.g):
             oracle.pin(v0, as_start=True)
-        if scratch.plain_is_next:
-            level: Any = LBFGS().init(phi, v0, grad_g0)
-            state = LearnedGearState(level.v, level.grad_g, level, None, start)
-        else:
-            unknown = Constant(None, "unknown")
-            mu = Constant(0.0, "unknown")
-            tilted = Tilted(split.g, phi)
-            problem = Sum(split.h, tilted, unknown, unknown, mu, 0, split.geometry)
-            state = self._nested(phi, self.method.init(problem, v0), problem, start)
-        size = phi.geometry.norm(phi.grad(state.v, state.grad_g))
-        scratch.open = (state.problem is not None, 0.0, size, size)
-        return state
+        unknown, mu = Constant(None, "unknown"), Constant(0.0, "unknown")
+        tilted = Tilted(split.g, phi)
+        problem = Sum(split.h, tilted, unknown, unknown, mu, 0, split.geometry)
+        return self._after(phi, self.method.init(problem, v0), problem)
 
     def step(self, phi: Model, state: LearnedGearState) -> LearnedGearState:
-        """One iteration of either method."""
-        if state.problem is None:
-            plain = LBFGS().step(phi, state.level)
-            if plain is state.level:
-                return state
-            after = LearnedGearState(plain.v, plain.grad_g, plain, None, state.start)
-        elif state.level.stalled:
-            after = state
-        else:
-            level = self.method.step(state.problem, state.level)
-            after = self._nested(phi, level, state.problem, state.start)
-        rest = _rest(phi)
-        scratch: Scratch = rest.kept["scratch"]
-        is_nested, _, first, _ = scratch.open or (after.problem is not None, 0.0, 1.0, 1.0)
-        size = phi.geometry.norm(phi.grad(after.v, after.grad_g))
-        # A run that makes no step is not free: the start has cost calls.
-        scratch.open = (is_nested, max(self._bill(rest.problem) - state.start, 1.0), first, size)
-        return after
+        """One iteration of the second level."""
+        if state.level.stalled:
+            return state
+        return self._after(phi, self.method.step(state.problem, state.level), state.problem)
 
     def limit(self, phi: Model) -> int:
         """The number of steps after which a run is given up."""
-        scratch: Scratch = _rest(phi).kept["scratch"]
-        is_nested = scratch.open is not None and scratch.open[0]
-        return _MOST if is_nested else LBFGS().limit(phi)
-
-    def _bill(self, split: Sum) -> float:
-        return self.rho * gradients(split.h)[0] + gradients(split.g)[0]
+        return _MOST
 
     @staticmethod
-    def _nested(phi: Model, level: SAEQNState, problem: Sum, start: float) -> LearnedGearState:
+    def _after(phi: Model, level: SAEQNState, problem: Sum) -> LearnedGearState:
         v = level.at.v
         for oracle in (problem.h, problem.g.g):
             oracle.pin(v, as_start=False)
-        return LearnedGearState(v, level.at.grad - phi.beta - phi.alpha * v, level, problem, start)
+        return LearnedGearState(v, level.at.grad - phi.beta - phi.alpha * v, level, problem)
 
 
-def _rest(phi: Model) -> Rest:
-    return phi.g if isinstance(phi.g, Rest) else phi.g.oracle
+@dataclass(frozen=True)
+class Spent:
+    """What iterations of one kind have cost, and what they have gained; older ones fade."""
+
+    bill: float = 0.0  # in gradients of g
+    gain: float = 0.0  # ln of the decrease of |grad f|
+    runs: int = 0
+
+    def after(self, bill: float, gain: float) -> Spent:
+        """With one more iteration."""
+        return Spent(0.7 * self.bill + bill, 0.7 * self.gain + gain, self.runs + 1)
+
+    @property
+    def rate(self) -> float:
+        """Bill per gain; infinite without a gain."""
+        return self.bill / self.gain if self.gain > 0.0 else math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedTrainState(SAEQNState):
-    """State of `LearnedTrain`: that of SAEQN on the first level, and what inner runs have left."""
+    """State of `LearnedTrain`: that of SAEQN on the first level, and what the next step needs."""
 
     recalled: tuple[tuple[Entry, ...], ...] = ((), (), (), ())  # of h_2 and of g
-    nested: Spent = Spent()
-    plain: Spent = Spent()
-    open: tuple[bool, float, float, float] | None = None
+    nested: Spent = Spent()  # iterations with a model of h_2
+    plain: Spent = Spent()  # iterations without
+
+    @property
+    def is_plain_next(self) -> bool:
+        """Whether the next iteration does without a model of h_2.
+
+        Both kinds are tried, then the cheaper one goes on.
+        """
+        if not self.nested.runs or not self.plain.runs:
+            return self.nested.runs > 0
+        return self.plain.rate < self.nested.rate
 
 
 @dataclass(frozen=True)
@@ -283,7 +221,10 @@ class LearnedTrain:
 
     1. `SAEQN` on h_1 + (h_2 + g): one gradient of h_1 per trial point
     2. its models phi are minimised by `LearnedGear`, which is `SAEQN` on h_2 + (g + the rest of
-       phi), or L-BFGS on h_2 + g where that is cheaper
+       phi)
+    3. a guard compares what a decrease of \|grad f\| costs with line 2 and with `SAEQN` on
+       h_1 + (h_2 + g) alone, which asks h_2 and g equally often: the first iteration is made with
+       line 2, the second one without, and then the cheaper kind goes on
 
     Guarantee: that of `SAEQN` on the first level, whatever the models of both levels are worth.
     Nothing is asked twice: the gradients of h_2 and g at the start of an inner run are recalled.
@@ -309,33 +250,45 @@ class LearnedTrain:
         if len(self.levels) != 3:
             raise ValueError(f"LearnedTrain has three levels, got {told(self.levels)}")
 
-    @property
-    def first(self) -> SAEQN:
-        """The method of the first level."""
-        rho, below = self.rho
-        return SAEQN(rho=rho, inner=LearnedGear(SAEQN(rho=below), below))
-
     def init(self, problem: Sum, x0: Vector) -> LearnedTrainState:
         """All terms at x0."""
-        f, scratch = self._split(problem), Scratch()
-        f.g.kept["scratch"] = scratch
-        return self._kept(self.first.init(f, x0), f)
+        f = self._split(problem)
+        return _kept(SAEQN(rho=self.rho[0]).init(f, x0), f, Spent(), Spent())
 
     def step(self, problem: Sum, state: LearnedTrainState) -> LearnedTrainState:
         """One iteration of the first level."""
-        f = self._split(problem)
-        level = f.g.problem
-        level.h.pinned, level.h.recent, level.g.pinned, level.g.recent = state.recalled
-        f.g.kept["scratch"] = Scratch(state.nested, state.plain, state.open)
-        return self._kept(self.first.step(f, state), f)
+        f, (rho, below) = self._split(problem), self.rho
+        h_2, g = f.g.problem.h, f.g.problem.g
+        h_2.pinned, h_2.recent, g.pinned, g.recent = state.recalled
+        inner = None if state.is_plain_next else LearnedGear(SAEQN(rho=below))
+        before, norm = self._bill(f), f.geometry.norm
+        after = SAEQN(rho=rho, inner=inner).step(f, state)
+        size, new = norm(state.at.grad), norm(after.at.grad)
+        gain = math.log(size / new) if 0.0 < new < size else 0.0
+        nested, plain = state.nested, state.plain
+        if inner is None:
+            plain = plain.after(self._bill(f) - before, gain)
+        else:
+            nested = nested.after(self._bill(f) - before, gain)
+        return _kept(after, f, nested, plain)
 
     def describe(self, problem: Sum, state: LearnedTrainState | None) -> str:
         """The levels, why, and how the second one was treated."""
-        lines = f"{told(self.levels)}: sae-qn on every level, {self.reason or 'as given'}"
+        words = f"{told(self.levels)}: sae-qn on every level, {self.reason or 'as given'}"
         if state is None or not state.plain.runs:
-            return lines
-        runs = f"{state.nested.runs} inner runs by sae-qn, {state.plain.runs} by L-BFGS"
-        return f"{lines}; {runs}, whichever costs less"
+            return words
+        return (
+            f"{words}; {state.nested.runs} iterations with a model of the second level, "
+            f"{state.plain.runs} without, whichever costs less"
+        )
+
+    def _bill(self, f: Sum) -> float:
+        """Calls so far, in gradients of the last level."""
+        rho, below = self.rho
+        asked = [gradients(o)[0] for o in (f.h, f.g.problem.h, f.g.problem.g)]
+        # An infinite price counts as 100 times that of the level below.
+        rho, below = min(rho, 100.0), min(below, 100.0)
+        return rho * below * asked[0] + below * asked[1] + asked[2]
 
     def _split(self, problem: Sum) -> Sum:
         """The three levels, the last two with memory; made once per problem."""
@@ -343,26 +296,17 @@ class LearnedTrain:
         if key not in problem.h.kept:
             f = arranged(problem, self.levels)
             level = f.g.problem
-            recalling = Sum(
-                Recalling(level.h),
-                Recalling(level.g),
-                level.L_h,
-                level.L_g,
-                level.mu,
-                level.seed,
-                level.geometry,
-            )
-            problem.h.kept[key] = Sum(f.h, Rest(recalling), f.L_h, f.L_g, f.mu, f.seed, f.geometry)
+            h, g = Recalling(level.h), Recalling(level.g)
+            rest = Rest(replace(level, h=h, g=g))
+            problem.h.kept[key] = replace(f, g=rest)
         return problem.h.kept[key]
 
-    @staticmethod
-    def _kept(state: SAEQNState, f: Sum) -> LearnedTrainState:
-        level, scratch = f.g.problem, f.g.kept["scratch"]
-        own = {part.name: getattr(state, part.name) for part in fields(SAEQNState)}
-        return LearnedTrainState(
-            **own,
-            recalled=(level.h.pinned, level.h.recent, level.g.pinned, level.g.recent),
-            nested=scratch.nested,
-            plain=scratch.plain,
-            open=scratch.open,
-        )
+
+def _kept(state: SAEQNState, f: Sum, nested: Spent, plain: Spent) -> LearnedTrainState:
+    h_2, g = f.g.problem.h, f.g.problem.g
+    return LearnedTrainState(
+        **{part.name: getattr(state, part.name) for part in fields(SAEQNState)},
+        recalled=(h_2.pinned, h_2.recent, g.pinned, g.recent),
+        nested=nested,
+        plain=plain,
+    )

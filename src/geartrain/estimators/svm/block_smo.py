@@ -39,8 +39,8 @@ def block_smo(problem: DualProblem) -> Solution:
     2. W: the free points of the last block (at most half), and of the others those with the
        largest F that can grow and the smallest F that can shrink. If half the block is free, q
        doubles. A small problem is one block. If there are more free points than the blocks can
-       hold, W are all free points and those nearest to the margin, or all points if that is half
-       of them.
+       hold, W are all free points and those nearest to the margin, or all points if these are
+       most of them.
     3. Inside the block: two-variable SMO, the first variable of largest F, the second of largest
        second-order gain [1]_, until the violation of the block is a tenth of the whole violation.
     4. F -= K[:, W] (change of beta): float32 rows, float64 sums.
@@ -132,7 +132,7 @@ def descend(problem: DualProblem, dual: Dual, limit: int) -> int:
         goal = max(tuning.block_factor * violation, 0.5 * aim)
         many = crowded == tuning.crowded and m <= kernel.capacity
         size = int(tuning.active * np.count_nonzero(dual.free)) if many else 0
-        if kernel.small or size > tuning.active_most * m:
+        if kernel.small or size > min(tuning.active_most * m, kernel.block_capacity):
             more = _solve_whole(kernel, dual, aim, limit - steps)
         elif many:
             W = active_set(dual, size)

@@ -59,6 +59,7 @@ class TrainingKernel:
         self.memory_limit = memory_limit
         self.m = int(X.shape[0])
         self.capacity = int(min(self.m, ROWS_SHARE * memory_limit // (4 * self.m)))
+        self.block_capacity = int(np.sqrt((1.0 - ROWS_SHARE) * memory_limit / 4))  # of K[W, W]
         if self.capacity < min(self.m, 2 * BLOCK):
             need = 4 * self.m * min(self.m, 2 * BLOCK) / (1e6 * ROWS_SHARE)
             raise ValueError(

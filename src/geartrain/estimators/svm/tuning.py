@@ -21,8 +21,8 @@ class BlockTuning:
     crowded: int = 16  # rounds with a largest block half full of free points before all free points
     # are taken into one block: then blocks are too small for the coupling between them
     active: float = 1.25  # points in that block, in multiples of the free points
-    active_most: float = 0.5  # share of all points beyond which all are taken: the copy of K[W, W]
-    # would be larger than a quarter of K, and little time per step would be saved
+    active_most: float = 0.5  # share of all points beyond which all are taken: little time per step
+    # would be saved
     safety: float = 0.5  # share of tol that float32 rounds aim at, so that the float64 gradient
     # rarely sends them back
     patience: int = 3  # float64 gradients in a row without a smaller violation: rounding is reached

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -41,9 +42,14 @@ class Small:
     M: Vector
     geometry: Geometry
 
+    @cached_property
+    def used(self) -> Any:
+        """Rows that C combines."""
+        return np.flatnonzero(self.C.any(axis=0))
+
     def dots(self, v: Vector) -> Vector:
         """C V v."""
-        return self.C @ self.rows.dots(v, self.geometry)
+        return self.C @ self.rows.dots(v, self.geometry, self.used)
 
     def combine(self, c: Vector) -> Vector:
         """V'C' c."""

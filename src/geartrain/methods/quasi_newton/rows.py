@@ -40,12 +40,15 @@ class Rows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def dots(self, v: Vector, geometry: Geometry) -> Vector:
-        """Inner products of all rows with v."""
+    def dots(self, v: Vector, geometry: Geometry, used: Any = None) -> Vector:
+        """Inner products of all rows with v; of long rows, only of those that are `used`."""
         w = geometry.dual(v)
         if self._block is not None:
             return geometry.primal(self._block) @ w
-        return np.array([geometry.primal(row) @ w for row in self.rows])
+        out = np.zeros(len(self.rows))
+        for i in range(len(self.rows)) if used is None else used:
+            out[i] = geometry.primal(self.rows[i]) @ w
+        return out
 
     def combine(self, c: Vector) -> Vector:
         """The vector sum_i c_i rows_i."""

@@ -1,0 +1,73 @@
+"""What each part of the learned method is worth, on development problems of the profile.
+
+Gradients of h over those of SciPy's L-BFGS with its better memory (geometric mean, 95th percentile,
+worst), problems that were not solved, and gradients and proximal steps of g per gradient of h. The
+problems with n <= 300 among the first ones are used; the report's problems are others.
+
+    python benchmarks/ablation.py [problems]
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+
+import numpy as np
+
+import geartrain as gt
+from geartrain.lab.profile.families import problems
+from geartrain.methods.quasi_newton.tuning import DEFAULT, Tuning
+
+
+def without(kind: str) -> Tuning:
+    """The tuning without the models of one kind."""
+    return replace(
+        DEFAULT,
+        convex_models=tuple(c for c in DEFAULT.convex_models if c[0] != kind),
+        other_models=tuple(c for c in DEFAULT.other_models if c[0] != kind),
+    )
+
+
+VARIANTS = {
+    "all parts": DEFAULT,
+    "without the block model": replace(DEFAULT, convex_models=DEFAULT.convex_models[1:]),
+    "without the sequential model": without("sequential"),
+    "without the short correction": replace(DEFAULT, other_models=DEFAULT.other_models[1:]),
+    "without the plain model": without("plain"),
+    "mean curvature, not that at the end": replace(DEFAULT, local=1.0),
+    "without the trust radius": replace(DEFAULT, far=math.inf),
+    "coarse inner runs": replace(DEFAULT, eta=0.3, eta_other=0.3),
+}
+
+
+def ends(problem, method):
+    """Gradients of h and calls of g until 1e-6; infinity where that is not reached."""
+    limit = gt.stop.Calls({"h.grad": 3000, "g.grad": 50_000})
+    stop = gt.stop.any_of(gt.stop.Gradient(rel=1e-6), limit)
+    res = gt.minimize(problem.h, problem.g, problem.x0, method=method, stop=stop)
+    of_g = sum(res.calls[f"g.{kind}"] for kind in ("grad", "value", "prox"))
+    return (res.calls["h.grad"] if res.success else math.inf), of_g
+
+
+def main(count=44):
+    chosen = [p for p in problems("development", count) if p.n <= 300]
+    best = [min(ends(p, gt.ScipyLBFGS(m))[0] for m in (10, 50)) for p in chosen]
+    known = [(p, b) for p, b in zip(chosen, best, strict=True) if math.isfinite(b)]
+    print(f"{len(known)} development problems")
+    print(f"{'':38}{'mean':>8}{'95 %':>8}{'worst':>8}{'unsolved':>10}{'g per h':>9}")
+    for name, tuning in VARIANTS.items():
+        runs = [ends(p, gt.methods.SAEQN(tuning=tuning)) for p, _ in known]
+        ratios = np.array([h / b for (h, _), (_, b) in zip(runs, known, strict=True)])
+        solved = np.isfinite(ratios)
+        per_h = np.median([g / h for h, g in runs if math.isfinite(h)])
+        mean = math.exp(np.mean(np.log(ratios[solved])))
+        high = np.quantile(ratios, 0.95, method="inverted_cdf")
+        print(
+            f"{name:38}{mean:8.3f}{high:8.2f}{ratios.max():8.2f}{(~solved).sum():10}{per_h:9.1f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main(*(int(count) for count in sys.argv[1:]))
