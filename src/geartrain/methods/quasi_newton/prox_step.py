@@ -22,7 +22,7 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,23 +83,36 @@ def minimised(
     C: LowRank, mu: float, d: Vector, psi: Psi, v: Vector, enough: float, most: int
 ) -> ProxStep:
     """The model with C + mu I, until the residual is at most `enough` or after `most` steps."""
-    L = (largest(C) + mu) / _SAFE
+    L, product = (largest(C) + mu) / _SAFE, _product(C, mu)
     w = y = v
     t = 1.0
     k = 0
     while True:
-        slope = d + C(y - v, mu)
+        slope = d + product(y - v)
         new = psi.prox(y - slope / L, L)
         k += 1
         u = L * (y - new) - slope
         if k % _LOOK == 0 or k == most or C.small is None:
-            r = norm(psi.residual(new, d + C(new - v, mu), u))
+            r = norm(psi.residual(new, d + product(new - v), u))
             if r <= enough or k == most:
                 return ProxStep(new, u, r)
         if float((y - new) @ (new - w)) > 0.0:
             t = 1.0
         after = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * t * t))
         y, w, t = new + ((t - 1.0) / after) * (new - w), new, after
+
+
+def _product(C: LowRank, mu: float) -> Callable[[Vector], Vector]:
+    """The function s -> (C + mu I) s, prepared for many products."""
+    lam = C.lam + mu
+    if C.small is None or C.small.spectrum[0].size == 0:
+        return lambda s: lam * s
+    w, E = C.small.spectrum
+    U = np.array([C.small.combine(e) for e in E])  # orthonormal rows
+    if U.shape[1] <= 2 * len(U):  # a full matrix is smaller
+        dense = (U.T * w) @ U
+        return lambda s: dense @ s + lam * s
+    return lambda s: (w * (U @ s)) @ U + lam * s
 
 
 def change_of(psi: Psi, v: Vector, d: Vector, step: ProxStep) -> float:
