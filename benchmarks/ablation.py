@@ -17,10 +17,10 @@ import numpy as np
 
 import geartrain as gt
 from geartrain.lab.profile.families import problems
-from geartrain.methods.quasi_newton.tuning import DEFAULT, Tuning
+from geartrain.methods.quasi_newton.tuning import DEFAULT, LearnedTuning
 
 
-def without(kind: str) -> Tuning:
+def without(kind: str) -> LearnedTuning:
     """The tuning without the models of one kind."""
     return replace(
         DEFAULT,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.methods.quasi_newton.certificate import Certificate
+from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.guard import FREE, Guard
 from geartrain.methods.quasi_newton.low_rank import LowRank
 from geartrain.methods.quasi_newton.models import Shelf
@@ -155,7 +155,7 @@ def test_honest_models_need_no_guard():
 
 PLANTED = {
     "the certificate is wrong": lambda m: m.setattr(
-        Certificate, "lowered", lambda self, drop, geometry: replace(self, A=2.0 * self.A)
+        CutCertificate, "lowered", lambda self, drop, geometry: replace(self, A=2.0 * self.A)
     ),
     "the certificate grows too slowly": lambda m: m.setattr(
         Guard, "is_behind", lambda self, A: False
@@ -199,5 +199,5 @@ def test_a_proven_step_passes_where_L_is_large_enough(case):
 
 def test_a_wrong_sign_in_the_proven_step_is_found(monkeypatch):
     """z = x_0 + G instead of x_0 - G."""
-    monkeypatch.setattr(Certificate, "z", property(lambda self: self.x0 + self.G))
+    monkeypatch.setattr(CutCertificate, "z", property(lambda self: self.x0 + self.G))
     assert proven(chain(), np.zeros(120), 20).failures > 0

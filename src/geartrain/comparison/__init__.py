@@ -1,6 +1,6 @@
 """Several methods on one problem: one call, one table, one figure."""
 
 from geartrain.comparison.comparing import compare
-from geartrain.comparison.table import Comparison, Trial
+from geartrain.comparison.table import ComparedRun, Comparison
 
-__all__ = ["Comparison", "Trial", "compare"]
+__all__ = ["ComparedRun", "Comparison", "compare"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from geartrain.comparison.table import CANNOT_RUN, Comparison, Trial
+from geartrain.comparison.table import CANNOT_RUN, ComparedRun, Comparison
 from geartrain.core.contracts import AnyMethod
 from geartrain.core.recording import as_record
 from geartrain.core.status import Status
@@ -116,12 +116,12 @@ def _labelled(methods: Any) -> dict[str, str | AnyMethod]:
     return named
 
 
-def _trial(label: str, number: int, *terms: Any, **options: Any) -> Trial:
+def _trial(label: str, number: int, *terms: Any, **options: Any) -> ComparedRun:
     try:
         res = minimize(*terms, **options)
     except (MissingConstant, MissingOracle) as error:
-        return Trial(label, number, CANNOT_RUN, str(error))
-    return Trial(
+        return ComparedRun(label, number, CANNOT_RUN, str(error))
+    return ComparedRun(
         method=label,
         seed=number,
         status=Status(res.status).name,

@@ -9,7 +9,7 @@ import numpy as np
 from geartrain.core.labels import label
 
 if TYPE_CHECKING:
-    from geartrain.comparison.table import Comparison, Trial
+    from geartrain.comparison.table import ComparedRun, Comparison
 
 # A kind of call that no run made more often than this has no panel: f is asked for once or twice at
 # the end of a run.
@@ -71,7 +71,7 @@ def draw(comparison: Comparison, x: str, ax: Any = None, legend: bool = True) ->
     return ax
 
 
-def _curve(trial: Trial, x: str, f_star: float) -> tuple[Any, Any]:
+def _curve(trial: ComparedRun, x: str, f_star: float) -> tuple[Any, Any]:
     """The smallest f - f* so far against `x`, where it is positive."""
     across, gap = trial.column(x), np.fmin.accumulate(trial.column("f")) - f_star
     known = gap > 0.0

@@ -18,7 +18,7 @@ _FORMAT = "geartrain comparison 1"
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class ComparedRun:
     """One run of a comparison."""
 
     method: str  # its name in the table
@@ -48,7 +48,7 @@ class Comparison:
 
     Parameters
     ----------
-    trials : list of Trial
+    trials : list of ComparedRun
         The runs.
     f_star : float, optional
         The minimum of f; if not given, the smallest value in the runs.
@@ -57,7 +57,7 @@ class Comparison:
 
     Attributes
     ----------
-    trials : tuple of Trial
+    trials : tuple of ComparedRun
         The runs with their histories and points.
     methods : tuple of str
         The methods in the order in which they were given.
@@ -69,7 +69,7 @@ class Comparison:
 
     def __init__(
         self,
-        trials: Sequence[Trial],
+        trials: Sequence[ComparedRun],
         f_star: float | None = None,
         prices: Mapping[str, float] | None = None,
     ) -> None:
@@ -259,7 +259,7 @@ class Comparison:
                 if header["format"] != _FORMAT:
                     raise ValueError(f"its format is {header['format']!r}")
                 trials = [
-                    Trial(
+                    ComparedRun(
                         **(told | {"columns": tuple(told["columns"])}),
                         rows=archive[f"rows_{i}"],
                         x=archive[f"x_{i}"],

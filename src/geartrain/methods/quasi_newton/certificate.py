@@ -31,7 +31,7 @@ _RATIOS = np.concatenate([[0.0], np.geomspace(1e-6, 1e6, 241)])
 
 
 @dataclass(frozen=True)
-class Certificate:
+class CutCertificate:
     """The weighted cuts; f(y) - f* <= R^2/(2A) with R = |x_0 - x*|."""
 
     x0: Vector
@@ -44,7 +44,7 @@ class Certificate:
         """x_0 - G."""
         return self.x0 - self.G
 
-    def lowered(self, drop: float, geometry: Geometry) -> Certificate:
+    def lowered(self, drop: float, geometry: Geometry) -> CutCertificate:
         """After y was replaced by a point that is lower by at least `drop`.
 
         Where `drop` is negative, which rounding may make it, the weights shrink such that E >= 0.
@@ -54,9 +54,9 @@ class Certificate:
         if c >= 0.5 * square:
             return replace(self, c=c)
         factor = max(2.0 * c / square, 0.0)
-        return Certificate(self.x0, factor * self.G, factor * self.A, factor * c)
+        return CutCertificate(self.x0, factor * self.G, factor * self.A, factor * c)
 
-    def with_cut(self, w: Vector, grad: Vector, above: float, geometry: Geometry) -> Certificate:
+    def with_cut(self, w: Vector, grad: Vector, above: float, geometry: Geometry) -> CutCertificate:
         """With the gradient at w, f(w) - f(y) >= `above`: the best weight for it.
 
         The old weights may be scaled by one factor. A never falls.
@@ -84,4 +84,4 @@ class Certificate:
         if a == 0.0 and factor_old == 1.0:
             return self
         G = factor_old * self.G + a * grad
-        return Certificate(self.x0, G, A, factor_old * self.c + a * new)
+        return CutCertificate(self.x0, G, A, factor_old * self.c + a * new)

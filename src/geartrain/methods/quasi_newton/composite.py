@@ -23,7 +23,7 @@ import numpy as np
 
 from geartrain.methods.base import State, solve_model
 from geartrain.methods.inner.proxqn import ProxQN, ProxQNState
-from geartrain.methods.quasi_newton.certificate import Certificate
+from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.composite_guard import Lowest, drop_between, proven_step
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
 from geartrain.methods.quasi_newton.guard import Guard
@@ -34,8 +34,8 @@ from geartrain.methods.quasi_newton.prox_step import ProxStep, change_of, minimi
 from geartrain.methods.quasi_newton.refreshing import refreshed
 from geartrain.methods.quasi_newton.state import SAEQNState
 from geartrain.methods.quasi_newton.step import Known, Step
-from geartrain.methods.quasi_newton.terms import Terms
-from geartrain.methods.quasi_newton.tuning import DEFAULT, Candidate, Tuning
+from geartrain.methods.quasi_newton.terms import CountedTerms
+from geartrain.methods.quasi_newton.tuning import DEFAULT, Candidate, LearnedTuning
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.splitting import Psi
@@ -80,7 +80,7 @@ class CompositeQNState(State):
     scale: float  # curvature of h + g at the start
     mu: float = 0.0
     rho: float
-    certificate: Certificate
+    certificate: CutCertificate
     guard: Guard
     top: float  # f(x_0), or nan
     contest: Contest
@@ -174,7 +174,7 @@ class CompositeQN:
         Price of a gradient of h over that of a gradient of g; inf: only calls of h count.
     memory : int
         Number of pairs kept.
-    tuning : Tuning
+    tuning : LearnedTuning
         Numbers that are shared with `geartrain.methods.SAEQN`.
 
     Notes
@@ -190,14 +190,14 @@ class CompositeQN:
 
     rho: float = math.inf
     memory: int = 60
-    tuning: Tuning = field(default=DEFAULT)
+    tuning: LearnedTuning = field(default=DEFAULT)
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     takes_psi: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> CompositeQNState:
         """Both terms at x0, and one more gradient of g for a first guess of lam."""
-        psi, terms = _psi(problem), Terms(problem)
+        psi, terms = _psi(problem), CountedTerms(problem)
         at, t, convex = terms.both(x0), self.tuning, problem.h_is_convex
         r = psi.residual(x0, at.grad)
         value = psi.value(x0) if psi.has_value else math.nan
@@ -211,7 +211,7 @@ class CompositeQN:
             lam=(t.first_lam if convex else t.first_lam_other) * scale,
             scale=scale,
             rho=self.rho,
-            certificate=Certificate(x0, np.zeros_like(x0)),
+            certificate=CutCertificate(x0, np.zeros_like(x0)),
             guard=Guard(convex, 1e-6 * norm(r) / max(norm(x0), 1.0)),
             top=at.f + value,
             contest=Contest.between(t.candidates(self.rho, convex, False)),
@@ -232,7 +232,7 @@ class CompositeQN:
         """One step of SAE with unknown L."""
         L_g = problem.L_g.value or 10.0 * state.scale
         to = proven_step(
-            Terms(problem),
+            CountedTerms(problem),
             _psi(problem),
             state.lowest,
             state.certificate,
@@ -259,7 +259,7 @@ class CompositeQN:
 
     def _attempt(self, problem: Sum, state: CompositeQNState) -> CompositeQNState:
         """Lines 1 to 4 for one trial point."""
-        p, psi, terms, t = state.at, _psi(problem), Terms(problem), self.tuning
+        p, psi, terms, t = state.at, _psi(problem), CountedTerms(problem), self.tuning
         size = norm(state.grad)
         if size <= 10.0 * EPS * (norm(p.grad_h) + norm(p.grad_g)):
             return replace(state, stalled=True)
@@ -409,7 +409,7 @@ def _psi(problem: Sum) -> Psi:
     return problem.psi
 
 
-def _curvature_of_g(terms: Terms, psi: Psi, at: Known, r: Vector) -> float:
+def _curvature_of_g(terms: CountedTerms, psi: Psi, at: Known, r: Vector) -> float:
     """The curvature of g along the subgradient of f; where g is flat, one over a length."""
     size = norm(r)
     if size == 0.0:

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 from geartrain.methods.base import solve_model
 from geartrain.methods.inner.proxqn import ProxQN, ProxQNState
-from geartrain.methods.quasi_newton.certificate import Certificate
+from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.guard import ZETA, Guard
 from geartrain.methods.quasi_newton.step import Known, Step
-from geartrain.methods.quasi_newton.terms import Terms
+from geartrain.methods.quasi_newton.terms import CountedTerms
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.splitting import Psi
 from geartrain.problem import Model, norm
@@ -55,17 +55,17 @@ class Proven:
     """The end of a proven step."""
 
     best: Lowest  # the lower one of y and v
-    certificate: Certificate
+    certificate: CutCertificate
     guard: Guard
     step: Step  # from x to v, for a pair
     inner: ProxQNState
 
 
 def proven_step(
-    terms: Terms,
+    terms: CountedTerms,
     psi: Psi,
     y: Lowest,
-    certificate: Certificate,
+    certificate: CutCertificate,
     guard: Guard,
     L_g: float,
     warm: ProxQNState | None,

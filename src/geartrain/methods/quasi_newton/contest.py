@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from geartrain.methods.quasi_newton.tuning import Candidate, Tuning
+from geartrain.methods.quasi_newton.tuning import Candidate, LearnedTuning
 
 _TINY = 1e-300
 
@@ -44,7 +44,7 @@ class Contest:
         """Before the first trial point."""
         return Contest(candidates, (0.0,) * len(candidates))
 
-    def favourite(self, rho: float, tuning: Tuning, start_plain: bool) -> int:
+    def favourite(self, rho: float, tuning: LearnedTuning, start_plain: bool) -> int:
         """The candidate with the lowest score, those that keep g handicapped by their bill."""
         handicap = 0.0
         if self.weight == 0.0:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from geartrain.methods.quasi_newton.certificate import Certificate
+from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.oracles.protocols import Vector
 
 ZETA = 0.1
@@ -69,7 +69,7 @@ class Guard:
         """After calls of h, with |change of grad h|/|step| of a step inside the level set."""
         return replace(self, calls=self.calls + calls, L_seen=max(self.L_seen, secant))
 
-    def start(self, certificate: Certificate, y: Vector) -> tuple[float, float, Vector]:
+    def start(self, certificate: CutCertificate, y: Vector) -> tuple[float, float, Vector]:
         """L, a and x of the proven step."""
         A = certificate.A
         L = max(self.L, self.sharp * max(self.L_seen, self.least))

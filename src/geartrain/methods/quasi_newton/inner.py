@@ -75,7 +75,7 @@ class Phi:
 
 
 @dataclass(frozen=True)
-class InnerRun:
+class InnerDescent:
     """Outcome of an inner run."""
 
     end: Point
@@ -94,7 +94,7 @@ def descend(
     *,
     most: int,
     memory: int,
-) -> InnerRun:
+) -> InnerDescent:
     """L-BFGS until |grad phi| <= `enough`, `leave`, or `most` gradients of g."""
     dot, norm = phi.geometry.dot, phi.geometry.norm
     learned = Curvature(phi, memory, at.v.size)
@@ -125,7 +125,7 @@ def descend(
         residual = norm(grad)
         if stuck or leave(at, residual):
             break
-    return InnerRun(at, residual, calls, pairs, bent)
+    return InnerDescent(at, residual, calls, pairs, bent)
 
 
 class Curvature:

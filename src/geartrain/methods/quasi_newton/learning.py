@@ -14,9 +14,9 @@ from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.state import SAEQNState
 from geartrain.methods.quasi_newton.step import Step
-from geartrain.methods.quasi_newton.terms import Terms
+from geartrain.methods.quasi_newton.terms import CountedTerms
 from geartrain.methods.quasi_newton.trial import Trial
-from geartrain.methods.quasi_newton.tuning import Tuning
+from geartrain.methods.quasi_newton.tuning import LearnedTuning
 from geartrain.oracles.protocols import Vector
 
 _TINY = 1e-300
@@ -33,8 +33,8 @@ def judged(
     step: Step,
     shelf: Shelf,
     trial: Trial,
-    tuning: Tuning,
-    terms: Terms,
+    tuning: LearnedTuning,
+    terms: CountedTerms,
 ) -> SAEQNState:
     """Which model would have known; for a non-convex h, how large lam should have been."""
     contest, norm, chosen = state.contest, terms.geometry.norm, trial.candidate
@@ -69,7 +69,12 @@ def judged(
 
 
 def accepted(
-    state: SAEQNState, step: Step, ratio: float, tuning: Tuning, memory: int, geometry: Geometry
+    state: SAEQNState,
+    step: Step,
+    ratio: float,
+    tuning: LearnedTuning,
+    memory: int,
+    geometry: Geometry,
 ) -> SAEQNState:
     """p_+ = v, with the pair learned; `ratio` is the actual over the predicted change of f."""
     norm, lam, learned = geometry.norm, state.lam, state.memory
@@ -101,7 +106,12 @@ def accepted(
 
 
 def rejected(
-    state: SAEQNState, step: Step, ratio: float, tuning: Tuning, memory: int, geometry: Geometry
+    state: SAEQNState,
+    step: Step,
+    ratio: float,
+    tuning: LearnedTuning,
+    memory: int,
+    geometry: Geometry,
 ) -> SAEQNState:
     """The radius shrinks to where f would have been lowest; the pair helps to get there."""
     norm, lam, learned, extra = geometry.norm, state.lam, state.memory, state.extra
@@ -133,7 +143,9 @@ def rejected(
     )
 
 
-def without_convexity(state: SAEQNState, step: Step, tuning: Tuning, terms: Terms) -> SAEQNState:
+def without_convexity(
+    state: SAEQNState, step: Step, tuning: LearnedTuning, terms: CountedTerms
+) -> SAEQNState:
     """The same state; if the step shows that h is not convex, with the models for such an h."""
     unsure = state.doubt.idle > 0 and math.isnan(step.v.f)  # near the floor of noise, perhaps
     if not state.convex or unsure:

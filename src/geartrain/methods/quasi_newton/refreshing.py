@@ -6,8 +6,8 @@ import math
 
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.state import SAEQNState
-from geartrain.methods.quasi_newton.terms import Terms
-from geartrain.methods.quasi_newton.tuning import Candidate, Tuning
+from geartrain.methods.quasi_newton.terms import CountedTerms
+from geartrain.methods.quasi_newton.tuning import Candidate, LearnedTuning
 
 # Without prices so many pairs are measured again.
 _MOST = 20
@@ -18,7 +18,7 @@ _CALM = 2
 
 
 def refreshed(
-    terms: Terms, state: SAEQNState, candidate: Candidate, tuning: Tuning
+    terms: CountedTerms, state: SAEQNState, candidate: Candidate, tuning: LearnedTuning
 ) -> tuple[Memory, int]:
     """The pairs as they would be at p, newest first, and the gradients of g that it took.
 

@@ -26,7 +26,7 @@ import numpy as np
 from geartrain.geometry import Geometry
 from geartrain.methods.base import InnerMethod
 from geartrain.methods.quasi_newton import learning
-from geartrain.methods.quasi_newton.certificate import Certificate
+from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
 from geartrain.methods.quasi_newton.doubt import Doubt
 from geartrain.methods.quasi_newton.guard import ZETA, Guard
@@ -35,9 +35,9 @@ from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.refreshing import refreshed
 from geartrain.methods.quasi_newton.state import SAEQNState
 from geartrain.methods.quasi_newton.step import Known, Step
-from geartrain.methods.quasi_newton.terms import Terms
+from geartrain.methods.quasi_newton.terms import CountedTerms
 from geartrain.methods.quasi_newton.trial import Proposer, Trial
-from geartrain.methods.quasi_newton.tuning import DEFAULT, Tuning
+from geartrain.methods.quasi_newton.tuning import DEFAULT, LearnedTuning
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.together import gradients
@@ -94,7 +94,7 @@ class SAEQN:
         For the model; it may ask g for gradients alone (`geartrain.inner.AGM`). By
         default L-BFGS with the model as its base matrix, and for a quadratic g with a proximal step
         conjugate gradients with its factorisation, which ask g for no gradient.
-    tuning : Tuning
+    tuning : LearnedTuning
         The numbers that steer the method.
 
     Notes
@@ -117,7 +117,7 @@ class SAEQN:
     rho: float | None = math.inf
     memory: int | None = None
     inner: InnerMethod | None = None
-    tuning: Tuning = DEFAULT
+    tuning: LearnedTuning = DEFAULT
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
@@ -141,7 +141,7 @@ class SAEQN:
 
     def init(self, problem: Sum, x0: Vector) -> SAEQNState:
         """Both terms at x0, and one more gradient of g for a first guess of lam."""
-        terms, t, convex = Terms(problem), self.tuning, problem.h_is_convex
+        terms, t, convex = CountedTerms(problem), self.tuning, problem.h_is_convex
         norm, at = problem.geometry.norm, terms.both(x0)
         size = norm(at.grad)
         rho = math.inf if self.rho is None else self.rho
@@ -156,14 +156,14 @@ class SAEQN:
             lam=(t.first_lam if convex else t.first_lam_other) * scale,
             scale=scale,
             contest=Contest.between(t.candidates(rho, convex, terms.exact)),
-            certificate=Certificate(x0, np.zeros_like(x0)),
+            certificate=CutCertificate(x0, np.zeros_like(x0)),
             guard=Guard(convex, 1e-6 * size / max(norm(x0), 1.0)),
             doubt=Doubt(size),
         )
 
     def step(self, problem: Sum, state: SAEQNState) -> SAEQNState:
         """One iteration: trial points until one is accepted, or one proven step."""
-        terms = Terms(problem)
+        terms = CountedTerms(problem)
         rho = _measured(problem, state) if self.rho is None else self.rho
         state = replace(state, rho=rho, note="", accepted=False, trials=0)
         while not (state.accepted or state.stalled or state.trials >= self.tuning.trials):
@@ -173,7 +173,7 @@ class SAEQN:
                 state = self._attempt(terms, state)
         return replace(state, k=state.k + 1)
 
-    def _attempt(self, terms: Terms, state: SAEQNState) -> SAEQNState:
+    def _attempt(self, terms: CountedTerms, state: SAEQNState) -> SAEQNState:
         """Lines 1 to 5 for one trial point."""
         geometry, t, p = terms.geometry, self.tuning, state.at
         norm, pairs = geometry.norm, self._pairs(p.v.size)
@@ -226,7 +226,7 @@ class SAEQN:
         a, b = state.spent
         return replace(state, doubt=doubt, spent=(a + inside, b + watch.own()))
 
-    def _propose(self, terms: Terms, state: SAEQNState) -> tuple[SAEQNState, Shelf, Trial]:
+    def _propose(self, terms: CountedTerms, state: SAEQNState) -> tuple[SAEQNState, Shelf, Trial]:
         """Lines 1 and 2: the models, with pairs refreshed where it pays, and a trial point."""
         geometry, t, p, contest = terms.geometry, self.tuning, state.at, state.contest
         norm, candidates, rho = geometry.norm, contest.candidates, state.rho
@@ -270,7 +270,7 @@ class SAEQN:
             trial = proposer.plain(candidates[-1], shelf[candidates[-1]])
         return state, shelf, trial
 
-    def _proven_step(self, terms: Terms, state: SAEQNState) -> SAEQNState:
+    def _proven_step(self, terms: CountedTerms, state: SAEQNState) -> SAEQNState:
         """One step of SAE with unknown L: two calls of h, at x and at v."""
         geometry, y, t = terms.geometry, state.at, self.tuning
         norm = geometry.norm
@@ -324,7 +324,7 @@ class SAEQN:
         )
 
 
-def _curvature_of_g(terms: Terms, at: Known, size: float) -> float:
+def _curvature_of_g(terms: CountedTerms, at: Known, size: float) -> float:
     """|change of grad g|/|step| along the gradient of f; where g is flat, one over a length."""
     norm = terms.geometry.norm
     if size == 0.0:

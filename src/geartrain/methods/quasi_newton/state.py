@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from geartrain.methods.base import State
-from geartrain.methods.quasi_newton.certificate import Certificate
+from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.contest import Contest
 from geartrain.methods.quasi_newton.doubt import Doubt
 from geartrain.methods.quasi_newton.guard import Guard
@@ -36,7 +36,7 @@ class SAEQNState(State):
     inner_pairs: InnerPairs = ()  # of g
     factor: Factor | None = None  # of a quadratic g
     # What is proven.
-    certificate: Certificate
+    certificate: CutCertificate
     guard: Guard
     doubt: Doubt
     # The last iteration.

@@ -10,7 +10,7 @@ from geartrain.oracles.protocols import Vector, answers, can
 from geartrain.problem import Sum
 
 
-class Terms:
+class CountedTerms:
     """Gradients of both terms, with values where they come with the gradients of h.
 
     Parameters

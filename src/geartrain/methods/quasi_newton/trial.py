@@ -26,8 +26,8 @@ from geartrain.methods.quasi_newton.inner import InnerPairs, Phi, Point, descend
 from geartrain.methods.quasi_newton.low_rank import LowRank, Raised
 from geartrain.methods.quasi_newton.rows import SHORT
 from geartrain.methods.quasi_newton.step import Known
-from geartrain.methods.quasi_newton.terms import Terms
-from geartrain.methods.quasi_newton.tuning import Candidate, Tuning
+from geartrain.methods.quasi_newton.terms import CountedTerms
+from geartrain.methods.quasi_newton.tuning import Candidate, LearnedTuning
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.together import gradients
 from geartrain.problem import EPS, Model
@@ -80,7 +80,7 @@ class _Run:
 class Proposer:
     """Makes trial points from p; what inner runs learn about g is kept in `pairs` and `factor`."""
 
-    terms: Terms
+    terms: CountedTerms
     p: Known
     radius: float
     pairs: InnerPairs
@@ -88,7 +88,7 @@ class Proposer:
     convex: bool  # h is
     budget: float  # gradients of g
     inner: InnerMethod | None
-    tuning: Tuning
+    tuning: LearnedTuning
 
     def keeping_g(self, candidate: Candidate, B: LowRank) -> Trial:
         """Minimise <grad h(p), v> + 1/2 <v - p, B (v - p)> + g(v) near p."""

@@ -8,7 +8,7 @@ Candidate = tuple[str, int]  # kind of model, and the number of pairs it uses
 
 
 @dataclass(frozen=True)
-class Tuning:
+class LearnedTuning:
     """Numbers of `geartrain.methods.SAEQN`.
 
     They were chosen on the development problems of ``geartrain bench profile``, which share no seed
@@ -80,4 +80,4 @@ class Tuning:
         return not exact and rho <= (self.alone if convex else self.start_plain)
 
 
-DEFAULT = Tuning()
+DEFAULT = LearnedTuning()
