@@ -49,8 +49,9 @@ from geartrain.problem import EPS, Sum
 _SMALLEST, _UNDECIDED = 10.0 * EPS, 1e3 * EPS
 # Answers that are not finite, one after the other, before the run ends with them.
 _LOST = 10
-# The trust radius may so often shrink to nothing before f falls again.
-_COLLAPSES = 3
+# The trust radius may so often shrink to nothing before f falls again: with answers that contradict
+# each other, and without.
+_COLLAPSES, _MOST_COLLAPSES = 3, 100
 # Rows of length n that the pairs may take by default, beyond which fewer are kept; see `memory`.
 _ROOM = 3_600_000
 
@@ -187,10 +188,12 @@ class SAEQN:
         if length <= 2.0 * EPS * norm(p.v):
             if state.tries == 0:
                 return replace(state, stalled=True, rounding=True)
-            # It is not rounding that led here. The proven step may help.
+            # It is not rounding that led here. The proven step may help, unless the answers
+            # contradict each other; where they do not, it is the models that mislead.
             collapses = state.collapses + 1
-            over = collapses >= _COLLAPSES
-            return replace(state, tries=t.trials, collapses=collapses, stalled=over, noisy=over)
+            noisy = collapses >= _COLLAPSES and state.doubt.contradictions > 0
+            over = noisy or collapses >= _MOST_COLLAPSES
+            return replace(state, tries=t.trials, collapses=collapses, stalled=over, noisy=noisy)
         # 3.
         state = replace(
             state,
