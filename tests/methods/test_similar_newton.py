@@ -139,6 +139,7 @@ def test_calls():
     absolute = gt.stop.Gradient(abs=res.grad_norm)
     same = gt.minimize(h, g, method=SimilarNewton(columns=5), stop=absolute)
     assert same.calls["h.grad"] == res.calls["h.grad"] - 1  # which needs no gradient at x0
+    assert same.calls["g.grad"] == res.calls["g.grad"]  # known at x0 already
     assert res.calls["h.product"] == 5 * same.calls["h.grad"]
     assert res.calls["h.value"] == 0
     assert gt.minimize(*shards(), method="sae-qn", tol=1e-11).calls["h.product"] == 0

@@ -144,12 +144,14 @@ class Run:
             else:  # the method started elsewhere
                 assert self.x0 is not None
                 self._start_clock()
-                self._grad0 = self.problem.geometry.norm(self.problem.grad(self.x0))
+                known = self._heard
+                grad = self.problem.grad(self.x0) if known is None else known.total()
+                self._grad0 = self.problem.geometry.norm(grad)
                 self._stop_clock()
         return self._grad0
 
     def gradient_scale(self) -> float:
-        """The larger one of |grad f(x0)| and min(|grad h(x0)|, |grad g(x0)|)."""
+        """The larger one of |grad f(x0)| and the second largest gradient of a term at x0."""
         heard = 0.0 if self._heard is None else self._heard.second
         self._scale = max(self._scale, self.initial_grad_norm(), heard)
         return self._scale

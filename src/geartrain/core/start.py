@@ -19,7 +19,7 @@ _GRADIENTS: dict[str, int | None] = {"grad": None, "value_and_grad": 1, "second_
 
 
 class StartGradients:
-    """Hears the norms of the gradients of the terms at x0.
+    """Hears the gradients of the terms at x0.
 
     Parameters
     ----------
@@ -31,7 +31,8 @@ class StartGradients:
 
     def __init__(self, problem: Sum, x0: Vector) -> None:
         self._x0, self._norm = x0, problem.geometry.norm
-        self._norms: dict[str, float] = {}
+        self._oracles = problem.oracles
+        self._gradients: dict[str, Vector] = {}
         self._before: list[tuple[Any, str, Callable[..., Any]]] = []
         for oracle in problem.oracles:
             for question, place in _GRADIENTS.items():
@@ -45,8 +46,8 @@ class StartGradients:
     ) -> Callable[..., Any]:
         def asked(x: Vector, *more: Any) -> Any:
             answer = ask(x, *more)
-            if name not in self._norms and np.array_equal(x, self._x0):
-                self._norms[name] = self._norm(answer if place is None else answer[place])
+            if name not in self._gradients and np.array_equal(x, self._x0):
+                self._gradients[name] = answer if place is None else answer[place]
             return answer
 
         return asked
@@ -57,6 +58,13 @@ class StartGradients:
             setattr(oracle, question, ask)
         self._before = []
 
+    def total(self) -> Vector:
+        """The gradient of the sum at x0; terms that were not asked there are asked now."""
+        for oracle in self._oracles:
+            if oracle.name not in self._gradients:
+                oracle.grad(self._x0)  # heard
+        return np.sum(list(self._gradients.values()), axis=0)
+
     @property
     def second(self) -> float:
         """The second largest of the norms; 0 if fewer gradients were asked for.
@@ -64,4 +72,4 @@ class StartGradients:
         At a solution the gradients cancel, so that the largest one is no larger than the sum of the
         others. Of two terms, this is the smaller norm.
         """
-        return sorted([0.0, 0.0, *self._norms.values()])[-2]
+        return sorted([0.0, 0.0, *map(self._norm, self._gradients.values())])[-2]

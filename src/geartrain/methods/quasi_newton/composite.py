@@ -124,14 +124,6 @@ class CompositeQNState(State):
         """Whether the subgradient is rounding error."""
         return norm(self.grad) <= 10.0 * EPS * (norm(self.at.grad_h) + norm(self.at.grad_g))
 
-    @property
-    def bend_ratio(self) -> float:
-        """|y_h|/|y_g| of the newest pair; 0 without one."""
-        if not self.memory.pairs:
-            return 0.0
-        _, y_h, y_g = np.diag(self.memory.gram)[-3:]
-        return math.sqrt(y_h / max(y_g, _TINY))
-
 
 @dataclass(frozen=True)
 class Proposal:
