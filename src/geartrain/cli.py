@@ -152,9 +152,23 @@ def _parser() -> argparse.ArgumentParser:
     debug.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(required=True, metavar="command")
+    for name, about, run, add_arguments in (
+        ("plan", "calls that the theory predicts, method by method", _plan, _add_plan),
+        ("bench", "measure the library against others", _bench, _add_bench),
+        (
+            "reproduce",
+            "the paper's experiments (Section 5): tables, figures and a report",
+            _reproduce,
+            _add_reproduce,
+        ),
+    ):
+        command = commands.add_parser(name, help=about, description=about, parents=[debug])
+        add_arguments(command)
+        command.set_defaults(run=run)
+    return parser
 
-    about = "calls that the theory predicts, method by method"
-    plan = commands.add_parser("plan", help=about, description=about, parents=[debug])
+
+def _add_plan(plan: argparse.ArgumentParser) -> None:
     plan.add_argument(
         "--L-h",
         dest="L_h",
@@ -183,18 +197,15 @@ def _parser() -> argparse.ArgumentParser:
         help="price of a gradient of h, or of every one of its terms",
     )
     plan.add_argument("--price-g", type=float, default=1.0, help="price of a gradient of g")
-    plan.set_defaults(run=_plan)
 
-    about = "measure the library against others"
-    bench = commands.add_parser("bench", help=about, description=about, parents=[debug])
-    names = sorted(_BENCHES)
-    bench.add_argument("name", choices=names, help="what to measure")
+
+def _add_bench(bench: argparse.ArgumentParser) -> None:
+    bench.add_argument("name", choices=sorted(_BENCHES), help="what to measure")
     bench.add_argument("--json", metavar="FILE", help="write the figures to FILE as well")
     bench.add_argument("--quick", action="store_true", help="a small part, in a minute or two")
-    bench.set_defaults(run=_bench)
 
-    about = "the paper's experiments (Section 5): tables, figures and a report"
-    again = commands.add_parser("reproduce", help=about, description=about, parents=[debug])
+
+def _add_reproduce(again: argparse.ArgumentParser) -> None:
     again.add_argument(
         "what",
         nargs="?",
@@ -210,8 +221,6 @@ def _parser() -> argparse.ArgumentParser:
         help="folder with data (default: GEARTRAIN_DATA; without the files, data that scikit-learn "
         "ships)",
     )
-    again.set_defaults(run=_reproduce)
-    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:

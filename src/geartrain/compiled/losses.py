@@ -34,18 +34,19 @@ def encode(loss: Loss) -> LossCode:
 def slope(loss: LossCode, y: float, z: float) -> float:
     """Derivative of the loss in the prediction z."""
     if loss.kind == LOGISTIC:
-        return -y * _sigmoid(-y * z)
+        return -y * sigmoid(-y * z)
     if loss.kind == SQUARED:
         return z - y
     if loss.kind == SMOOTHED_HINGE:
-        return -y * _sigmoid((1.0 - y * z) / loss.param)
+        return -y * sigmoid((1.0 - y * z) / loss.param)
     if loss.kind == HUBER:
         return min(max(z - y, -loss.param), loss.param)
     return -2.0 * y * max(0.0, 1.0 - y * z)
 
 
 @njit(cache=True)
-def _sigmoid(t: float) -> float:
+def sigmoid(t: float) -> float:
+    """1/(1 + exp(-t))."""
     # If exp overflows, the inverse of infinity is the right answer. A branch on the sign of t
     # would be mispredicted half of the time.
     return 1.0 / (1.0 + math.exp(-t))

@@ -22,12 +22,23 @@ APCG is the recursion of `geartrain.compiled.coordinate` on the dual variables, 
 
 from __future__ import annotations
 
-import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-LOSS_IDS = {"logistic": 0, "squared": 1, "smoothed_hinge": 2, "huber": 3, "squared_hinge": 4}
+from geartrain.compiled.losses import (
+    HUBER,
+    LOGISTIC,
+    SMOOTHED_HINGE,
+    SQUARED,
+    LossCode,
+    sigmoid,
+    slope,
+)
+from geartrain.oracles.protocols import Vector
+
 RPDG, SPDC = 0, 1
 # u^ is folded into z^ when its scale has fallen so far.
 _FOLD = 1e-3
@@ -35,23 +46,38 @@ _FOLD = 1e-3
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
 
 
-@njit(cache=True)
-def _sigmoid(t):  # type: ignore[no-untyped-def]
-    return 1.0 / (1.0 + math.exp(-t))
+class SparseRows(NamedTuple):
+    """The data of a linear model in CSR form."""
+
+    data: Vector
+    indices: NDArray[np.int32]
+    indptr: NDArray[np.int32]
+    n: int  # number of features
 
 
-@njit(cache=True)
-def slope(loss, param, y, p):  # type: ignore[no-untyped-def]
-    """Derivative of the loss in the prediction p; `loss` as in LOSS_IDS."""
-    if loss == 0:
-        return -y * _sigmoid(-y * p)
-    if loss == 1:
-        return p - y
-    if loss == 2:
-        return -y * _sigmoid((1.0 - y * p) / param)
-    if loss == 3:
-        return min(max(p - y, -param), param)
-    return -2.0 * y * max(0.0, 1.0 - y * p)
+class Summands(NamedTuple):
+    """The summands of g and their dual variables, which the kernels overwrite."""
+
+    loss: LossCode
+    y: Vector  # labels or targets
+    weight: Vector  # 1/(m p_k)
+    slopes: Vector  # s_k, NaN where not yet known
+    margins: Vector  # q_k of RPDG, NaN where that is <a_k, start>
+    start: Vector  # the point to which unknown slopes and margins belong
+
+
+class Steps(NamedTuple):
+    """The steps to make and the primal points, which the kernels overwrite."""
+
+    method: int  # RPDG or SPDC
+    order: NDArray[np.int64]  # the sampled summands
+    x: Vector
+    before: Vector
+    total: Vector
+    D: Vector
+    eta: float  # weight of the primal proximal term
+    dual: float  # of the dual step: tau of RPDG, 1/sigma of SPDC
+    extrapolate: float
 
 
 @njit(cache=True)
@@ -61,7 +87,7 @@ def _logistic_root(kappa, r):  # type: ignore[no-untyped-def]
     t = 0.5 * (low + high)
     step = high - low
     for _ in range(200):
-        share = _sigmoid(-t)
+        share = sigmoid(-t)
         value = t - kappa * share - r
         if value > 0.0:
             high = t
@@ -79,80 +105,72 @@ def _logistic_root(kappa, r):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def dual_step(loss, param, y, kappa, rho):  # type: ignore[no-untyped-def]
+def dual_step(loss: LossCode, y: float, kappa: float, rho: float) -> float:
     """s = loss'(zeta) for the zeta with zeta + kappa loss'(zeta) = rho: a proximal step.
 
     `kappa` is more than -1 over the largest curvature of the loss.
     """
-    if loss == 0:
-        return -y * _sigmoid(-_logistic_root(kappa, y * rho))
-    if loss == 1:
+    if loss.kind == LOGISTIC:
+        return -y * sigmoid(-_logistic_root(kappa, y * rho))
+    if loss.kind == SQUARED:
         return (rho - y) / (1.0 + kappa)
-    if loss == 2:
-        t = _logistic_root(kappa / param, (y * rho - 1.0) / param)
-        return -y * _sigmoid(-t)
-    if loss == 3:
-        return min(max((rho - y) / (1.0 + kappa), -param), param)
+    if loss.kind == SMOOTHED_HINGE:
+        t = _logistic_root(kappa / loss.param, (y * rho - 1.0) / loss.param)
+        return -y * sigmoid(-t)
+    if loss.kind == HUBER:
+        return min(max((rho - y) / (1.0 + kappa), -loss.param), loss.param)
     return -2.0 * y * max(0.0, 1.0 - y * rho) / (1.0 + 2.0 * kappa)
 
 
 @njit(cache=True)
-def _new_slope(kind, loss, param, y, k, p, at_start, slopes, margins, number):  # type: ignore[no-untyped-def]
-    """The dual step at the extrapolated prediction p; `number` is tau or 1/sigma."""
-    if kind == SPDC:
-        return dual_step(loss, param, y[k], number, p + number * slopes[k])
-    if np.isnan(margins[k]):
-        margins[k] = at_start
-    margins[k] = (p + number * margins[k]) / (1.0 + number)
-    return slope(loss, param, y[k], margins[k])
+def _unknown(s: Summands, method: int, k: int) -> bool:
+    """Whether the prediction of summand k at the start is needed."""
+    return np.isnan(s.slopes[k]) or (method == RPDG and np.isnan(s.margins[k]))
+
+
+@njit(cache=True)
+def _change(  # type: ignore[no-untyped-def]
+    tally: NDArray[np.int64], s: Summands, steps: Steps, k: int, p: float, at_start: float
+):
+    """Make the dual step of summand k at the extrapolated prediction p; how far s_k went."""
+    if np.isnan(s.slopes[k]):
+        s.slopes[k] = slope(s.loss, s.y[k], at_start)
+        tally[0] += 1
+    if steps.method == SPDC:
+        new = dual_step(s.loss, s.y[k], steps.dual, p + steps.dual * s.slopes[k])
+    else:
+        if np.isnan(s.margins[k]):
+            s.margins[k] = at_start
+        s.margins[k] = (p + steps.dual * s.margins[k]) / (1.0 + steps.dual)
+        new = slope(s.loss, s.y[k], s.margins[k])
+    tally[0] += 1
+    change = new - s.slopes[k]
+    s.slopes[k] = new
+    return change
 
 
 @njit(cache=True, fastmath=_FAST)
-def walk_dense(  # type: ignore[no-untyped-def]
-    tally,
-    kind,
-    A,
-    y,
-    loss,
-    param,
-    order,
-    weight,
-    slopes,
-    margins,
-    start,
-    x,
-    before,
-    total,
-    D,
-    eta,
-    number,
-    extrapolate,
-):
-    """Steps of `order`; slopes, margins, x, before and total are changed in place."""
+def walk_dense(tally: NDArray[np.int64], A: Vector, s: Summands, steps: Steps) -> None:
+    """Make the steps with dense rows."""
     m, n = A.shape
+    x, before, total, D, eta = steps.x, steps.before, steps.total, steps.D, steps.eta
     bias = x.size > n
-    for j in range(order.size):
-        k = order[j]
+    for j in range(steps.order.size):
+        k = steps.order[j]
         row = A[k]
-        p, at_start = 0.0, 0.0
-        unknown = np.isnan(slopes[k]) or (kind == RPDG and np.isnan(margins[k]))
+        p: Any = 0.0
+        at_start: Any = 0.0
         for i in range(n):
-            p += row[i] * (x[i] + extrapolate * (x[i] - before[i]))
+            p += row[i] * (x[i] + steps.extrapolate * (x[i] - before[i]))
         if bias:
-            p += x[n] + extrapolate * (x[n] - before[n])
-        if unknown:
+            p += x[n] + steps.extrapolate * (x[n] - before[n])
+        if _unknown(s, steps.method, k):
             for i in range(n):
-                at_start += row[i] * start[i]
+                at_start += row[i] * s.start[i]
             if bias:
-                at_start += start[n]
-        if np.isnan(slopes[k]):
-            slopes[k] = slope(loss, param, y[k], at_start)
-            tally[0] += 1
-        new = _new_slope(kind, loss, param, y, k, p, at_start, slopes, margins, number)
-        tally[0] += 1
-        change = new - slopes[k]
-        slopes[k] = new
-        push, share = change * weight[k], change / m
+                at_start += s.start[n]
+        change = _change(tally, s, steps, k, p, at_start)
+        push, share = change * s.weight[k], change / m
         for i in range(x.size):
             a = row[i] if i < n else 1.0
             old = x[i]
@@ -162,35 +180,14 @@ def walk_dense(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=_FAST)
-def walk_csr(  # type: ignore[no-untyped-def]
-    tally,
-    kind,
-    data,
-    indices,
-    indptr,
-    y,
-    loss,
-    param,
-    order,
-    weight,
-    slopes,
-    margins,
-    start,
-    x,
-    before,
-    total,
-    D,
-    eta,
-    number,
-    extrapolate,
-    n,
-):
+def walk_csr(tally: NDArray[np.int64], A: SparseRows, s: Summands, steps: Steps) -> None:
     """As `walk_dense` with O(nonzeros of the row) per step.
 
     An untouched coordinate moves by x_+ = r x - e total, r = eta/(D + eta), e = 1/(D + eta), so
     after j steps x_j = R_j x - E_j total, with tables of R and E: no division by 1 - r.
     """
-    m, l = y.size, order.size
+    m, n, l = s.y.size, A.n, steps.order.size
+    x, before, total, D, eta = steps.x, steps.before, steps.total, steps.D, steps.eta
     bias = x.size > n
     r, e = eta / (D[0] + eta), 1.0 / (D[0] + eta)
     R, E = np.empty(l + 1), np.empty(l + 1)
@@ -198,48 +195,41 @@ def walk_csr(  # type: ignore[no-untyped-def]
     for j in range(l):
         R[j + 1] = r * R[j]
         E[j + 1] = r * E[j] + e
-    last = np.zeros(n, dtype=np.int64)
+    done = np.zeros(n, dtype=np.int64)  # steps up to which a coordinate is written out
     for t in range(l):
-        k = order[t]
-        first, stop = indptr[k], indptr[k + 1]
+        k = steps.order[t]
+        row = range(A.indptr[k], A.indptr[k + 1])
         p, at_start = 0.0, 0.0
-        unknown = np.isnan(slopes[k]) or (kind == RPDG and np.isnan(margins[k]))
-        for w in range(first, stop):
-            i = indices[w]
-            j = t - last[i]
+        unknown = _unknown(s, steps.method, k)
+        for w in row:
+            i = A.indices[w]
+            j = t - done[i]
             if j > 0:
                 old = x[i]
                 x[i] = R[j] * old - E[j] * total[i]
                 before[i] = R[j - 1] * old - E[j - 1] * total[i]
-                last[i] = t
-            p += data[w] * (x[i] + extrapolate * (x[i] - before[i]))
+            p += A.data[w] * (x[i] + steps.extrapolate * (x[i] - before[i]))
             if unknown:
-                at_start += data[w] * start[i]
+                at_start += A.data[w] * s.start[i]
         if bias:
-            p += x[n] + extrapolate * (x[n] - before[n])
-            at_start += start[n]
-        if np.isnan(slopes[k]):
-            slopes[k] = slope(loss, param, y[k], at_start)
-            tally[0] += 1
-        new = _new_slope(kind, loss, param, y, k, p, at_start, slopes, margins, number)
-        tally[0] += 1
-        change = new - slopes[k]
-        slopes[k] = new
-        push, share = change * weight[k], change / m
-        for w in range(first, stop):
-            i = indices[w]
+            p += x[n] + steps.extrapolate * (x[n] - before[n])
+            at_start += s.start[n]
+        change = _change(tally, s, steps, k, p, at_start)
+        push, share = change * s.weight[k], change / m
+        for w in row:
+            i = A.indices[w]
             old = x[i]
-            x[i] = r * old - e * (total[i] + push * data[w])
+            x[i] = r * old - e * (total[i] + push * A.data[w])
             before[i] = old
-            total[i] += share * data[w]
-            last[i] = t + 1
+            total[i] += share * A.data[w]
+            done[i] = t + 1
         if bias:
             old = x[n]
             x[n] = (eta * old - total[n] - push) / (D[n] + eta)
             before[n] = old
             total[n] += share
     for i in range(n):
-        j = l - last[i]
+        j = l - done[i]
         if j > 0:
             old = x[i]
             x[i] = R[j] * old - E[j] * total[i]
@@ -254,17 +244,17 @@ def _fold(z, u, s, r):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _dual_move(loss, param, y, gamma, m, alpha, L, z_i, y_i, prediction):  # type: ignore[no-untyped-def]
+def _dual_move(loss, y, gamma, m, alpha, L, z_i, y_i, prediction):  # type: ignore[no-untyped-def]
     """dz of APCG: the minimiser of its line 3 in one coordinate, less (1 - alpha) z + alpha y."""
     stiff = m * m * alpha * L
     centre = (1.0 - alpha) * z_i + alpha * y_i
     rho = stiff * centre + prediction - gamma * y_i
-    return dual_step(loss, param, y, stiff - gamma, rho) - centre
+    return dual_step(loss, y, stiff - gamma, rho) - centre
 
 
 @njit(cache=True, fastmath=_FAST)
 def apcg_dense(  # type: ignore[no-untyped-def]
-    tally, A, y, loss, param, order, L, gamma, alpha, beta, over_D, z, u, Pz, Pu
+    tally, A, y, loss, order, L, gamma, alpha, beta, over_D, z, u, Pz, Pu
 ):
     """Steps of `order` on the dual; z, u and their images Pz, Pu are changed in place."""
     m, n = A.shape
@@ -280,7 +270,7 @@ def apcg_dense(  # type: ignore[no-untyped-def]
             a = row[j] if j < n else 1.0
             prediction -= a * over_D[j] * (beta[j] + Pz[j] + c * Pu[j])
         z_i, y_i = z[i] + s * u[i], z[i] + c * u[i]
-        dz = _dual_move(loss, param, y[i], gamma, m, alpha, L[i], z_i, y_i, prediction)
+        dz = _dual_move(loss, y[i], gamma, m, alpha, L[i], z_i, y_i, prediction)
         tally[0] += 1
         s += alpha * k_u * r
         r *= (1.0 - alpha) * k_u
@@ -310,7 +300,6 @@ def apcg_csr(  # type: ignore[no-untyped-def]
     indptr,
     y,
     loss,
-    param,
     order,
     L,
     gamma,
@@ -339,7 +328,7 @@ def apcg_csr(  # type: ignore[no-untyped-def]
         if bias:
             prediction -= over_D[n] * (beta[n] + Pz[n] + c * Pu[n])
         z_i, y_i = z[i] + s * u[i], z[i] + c * u[i]
-        dz = _dual_move(loss, param, y[i], gamma, m, alpha, L[i], z_i, y_i, prediction)
+        dz = _dual_move(loss, y[i], gamma, m, alpha, L[i], z_i, y_i, prediction)
         tally[0] += 1
         s += alpha * k_u * r
         r *= (1.0 - alpha) * k_u

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,12 @@ from geartrain.methods.base import State
 from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum, norm
+
+if TYPE_CHECKING:
+    from scipy.optimize import Bounds
+
+# SciPy's own stopping tests switched off; only its line search may fail.
+_NEVER = {"ftol": 0.0, "gtol": 0.0, "maxiter": 10**9, "maxfun": 10**9, "maxls": 50}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,72 +75,84 @@ class ScipyLBFGS:
 
     def solve(self, problem: Sum, x0: Vector, report: Callable[[ScipyLBFGSState], bool]) -> None:
         """Run from x0, reporting every iterate, until the report says stop."""
-        from scipy.optimize import Bounds, minimize
+        from scipy.optimize import minimize
 
-        def evaluate(x: Vector) -> ScipyLBFGSState:
-            value_h, grad_h = problem.h.value_and_grad(x)
-            value_g, grad_g = problem.g.value_and_grad(x)
-            grad = grad_h + grad_g
-            return ScipyLBFGSState(
-                x=np.array(x),
-                value=value_h + value_g,
-                grad_f=grad,
-                grad_psi=problem.grad_psi(x, grad),
-            )
+        bounds = _bounds(problem, x0)
+        memory = _Evaluations(problem, x0)
+        ended, best = report(memory.current), math.inf
 
-        bounds = None
-        if problem.psi is not None:
-            box = problem.psi.term
-            if not isinstance(box, Box):
-                raise TypeError(
-                    f"SciPy's L-BFGS-B has bounds only, but the non-smooth term is {box!r}; choose "
-                    "method='lbfgs' or method='sae-qn'"
-                )
-            bounds = Bounds(*np.broadcast_arrays(box.lower, box.upper, x0)[:2])
+        def each(intermediate_result: object) -> None:
+            nonlocal ended
+            memory.accept(intermediate_result.x)  # type: ignore[attr-defined]
+            ended = report(memory.current)
+            if ended:
+                raise StopIteration
 
-        # The iterate reported last, and the newest evaluation: neither is asked for again.
-        current = newest = evaluate(x0)
-
-        def known(x: Vector) -> ScipyLBFGSState:
-            nonlocal newest
-            if np.array_equal(x, current.x):
-                return current
-            if not np.array_equal(x, newest.x):
-                newest = evaluate(x)
-            return newest
-
-        def answer(x: Vector) -> tuple[float, Vector]:
-            return known(x).value, known(x).grad_f.copy()  # SciPy writes into what it is given
-
-        ended, best = report(current), math.inf
         while not ended:
-
-            def each(intermediate_result: object) -> None:
-                nonlocal ended, current, newest
-                current = newest = known(intermediate_result.x)  # type: ignore[attr-defined]
-                ended = report(current)
-                if ended:
-                    raise StopIteration
-
-            start = norm(current.grad)
+            start = norm(memory.current.grad)
             minimize(
-                answer,
-                current.x,
+                memory.answer,
+                memory.current.x,
                 jac=True,
                 method="L-BFGS-B",
                 callback=each,
                 bounds=bounds,
-                options={
-                    "maxcor": self.memory,
-                    "ftol": 0.0,
-                    "gtol": 0.0,
-                    "maxiter": 10**9,
-                    "maxfun": 10**9,
-                    "maxls": 50,
-                },
+                options={"maxcor": self.memory, **_NEVER},
             )
-            if not ended and norm(current.grad) >= min(start, best):
-                if newest is not current:  # a last row holds the calls of the last line search
-                    report(current)
+            reached = norm(memory.current.grad)
+            if not ended and reached >= min(start, best):
+                if memory.newest is not memory.current:
+                    report(memory.current)  # a last row holds the calls of the last line search
                 return
-            best = norm(current.grad)
+            best = reached
+
+
+class _Evaluations:
+    """Evaluations of f by which nothing is asked twice."""
+
+    def __init__(self, problem: Sum, x0: Vector) -> None:
+        self._problem = problem
+        self.current = self.newest = self._evaluate(x0)  # last iterate, last evaluation
+
+    def _evaluate(self, x: Vector) -> ScipyLBFGSState:
+        problem = self._problem
+        value_h, grad_h = problem.h.value_and_grad(x)
+        value_g, grad_g = problem.g.value_and_grad(x)
+        grad = grad_h + grad_g
+        return ScipyLBFGSState(
+            x=np.array(x),
+            value=value_h + value_g,
+            grad_f=grad,
+            grad_psi=problem.grad_psi(x, grad),
+        )
+
+    def _known(self, x: Vector) -> ScipyLBFGSState:
+        if np.array_equal(x, self.current.x):
+            return self.current
+        if not np.array_equal(x, self.newest.x):
+            self.newest = self._evaluate(x)
+        return self.newest
+
+    def answer(self, x: Vector) -> tuple[float, Vector]:
+        """Value and gradient for SciPy, which writes into what it is given."""
+        state = self._known(x)
+        return state.value, state.grad_f.copy()
+
+    def accept(self, x: Vector) -> None:
+        """Make x the current iterate."""
+        self.current = self.newest = self._known(x)
+
+
+def _bounds(problem: Sum, x0: Vector) -> Bounds | None:
+    """SciPy's form of a box; None for a smooth problem."""
+    from scipy.optimize import Bounds
+
+    if problem.psi is None:
+        return None
+    box = problem.psi.term
+    if not isinstance(box, Box):
+        raise TypeError(
+            f"SciPy's L-BFGS-B has bounds only, but the non-smooth term is {box!r}; choose "
+            "method='lbfgs' or method='sae-qn'"
+        )
+    return Bounds(*np.broadcast_arrays(box.lower, box.upper, x0)[:2])

@@ -25,7 +25,6 @@ from scipy import sparse
 
 from geartrain.methods.inner.finite_sum import LinearSum, _check_finite
 from geartrain.methods.inner.primal_dual import (
-    linear_arguments,
     need_linear,
     weights_of_quadratic,
 )
@@ -89,6 +88,7 @@ class APCG:
     def step(self, phi: Model, state: APCGState) -> APCGState:
         """One chunk of steps, then the gradient of g."""
         from geartrain.compiled import primal_dual as kernels
+        from geartrain.compiled.losses import encode
 
         terms = need_linear(phi, "APCG")
         m, D = terms.m, weights_of_quadratic(phi, terms)
@@ -97,7 +97,7 @@ class APCG:
         order = np.random.default_rng((*phi.key, state.s)).integers(m, size=math.ceil(1.0 / a))
         z, u = state.z.copy(), state.u.copy()
         Pz, Pu = (terms.term.pull_back(w / m) for w in (z, u))
-        A, ask, labels = terms._A, phi.g.bulk, linear_arguments(terms)
+        A, ask, labels = terms._A, phi.g.bulk, (terms.term.y, encode(terms.term.loss))
         for part in pieces(phi.g, "component", order.size):
             shared = (*labels, order[part], L, gamma, a, phi.beta, 1.0 / D, z, u, Pz, Pu)
             if sparse.issparse(A):

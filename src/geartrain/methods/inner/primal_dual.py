@@ -82,15 +82,6 @@ def weights_of_quadratic(phi: Model, terms: FiniteSum) -> Vector:
     return D
 
 
-def linear_arguments(terms: LinearSum) -> tuple[Any, ...]:
-    """Labels, number of the loss and its parameter, for the compiled loops."""
-    from geartrain.compiled.primal_dual import LOSS_IDS
-
-    term = terms.term
-    param = float(getattr(term.loss, "mu", getattr(term.loss, "delta", 1.0)))
-    return term.y, LOSS_IDS[term.loss.name], param
-
-
 def need_linear(phi: Model, method: str) -> LinearSum:
     """The finite sum of a linear model; an error that names `method` for any other."""
     terms = finite_sum(phi.g)
@@ -113,16 +104,19 @@ def walk(
     for part in pieces(phi.g, "component", order.size, calls=2):
         if isinstance(terms, LinearSum):
             from geartrain.compiled import primal_dual as kernels
+            from geartrain.compiled.losses import encode
 
+            term, A = terms.term, terms._A
+            summands = kernels.Summands(
+                encode(term.loss), term.y, weight, slopes, points, state.start
+            )
             D = weights_of_quadratic(phi, terms)
-            shared = (*linear_arguments(terms), order[part], weight, slopes, points, state.start)
-            shared += (x, before, total, D, eta, dual, extrapolate)
-            A, ask = terms._A, phi.g.bulk
+            steps = kernels.Steps(kind, order[part], x, before, total, D, eta, dual, extrapolate)
             if sparse.issparse(A):
-                rows = (A.data, A.indices, A.indptr)
-                ask("component", kernels.walk_csr, kind, *rows, *shared, terms.term.n_features)
+                rows = kernels.SparseRows(A.data, A.indices, A.indptr, term.n_features)
+                phi.g.bulk("component", kernels.walk_csr, rows, summands, steps)
             else:
-                ask("component", kernels.walk_dense, kind, A, *shared)
+                phi.g.bulk("component", kernels.walk_dense, A, summands, steps)
         else:
             assert isinstance(terms, ComponentSum)
             kept = (order[part], weight, slopes, points, state.start, x, before, total)
