@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-elsewhere test-oldest test-pythons bench tables docs lint clean
+.PHONY: demo test test-outside test-elsewhere test-oldest test-pythons bench tables docs lint clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "geartrain needs Python 3.11 or newer; set PYTHON=")'
@@ -21,10 +21,15 @@ demo: $(VENV)/.all
 
 # Two processes with one thread of BLAS each: more threads than cores wait for each other.
 PYTEST_OPTIONS := -n 2 --dist loadfile
-test test-oldest: export OPENBLAS_NUM_THREADS ?= 1
+test test-outside test-oldest: export OPENBLAS_NUM_THREADS ?= 1
 
+# The library in this process.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest $(PYTEST_OPTIONS) -m 'not long and not outside'
+
+# The rest: browsers, clusters and other programs; examples and benches in a small form.
+test-outside: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_OPTIONS) -m 'not long and outside' tests
 
 # The tests whose outcome may depend on rounding, with the kernels of other processors.
 test-elsewhere: $(VENV)/.test

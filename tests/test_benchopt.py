@@ -10,7 +10,10 @@ from pathlib import Path
 import pandas
 import pytest
 
-pytestmark = pytest.mark.same_everywhere  # solvers agree to 1e-3, far above rounding
+pytestmark = [
+    pytest.mark.outside,  # the command of benchopt
+    pytest.mark.same_everywhere,  # solvers agree to 1e-3, far above rounding
+]
 
 HERE = Path(__file__).parent.parent / "benchmarks" / "benchopt"
 PROBLEMS = ("Kernel SVM[m=40,lam=0.1]", "Sharded logistic[shards=4,rows=60,n=10,l2=1e-3]")

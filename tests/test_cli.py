@@ -207,6 +207,7 @@ def test_bench_shows_the_traceback_with_debug(monkeypatch, capsys):
         main(["bench", "frontier", "--debug"])
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("module", ["geartrain", "geartrain.cli"])
 def test_as_a_process(module):
     command = [sys.executable, "-m", module]

@@ -16,6 +16,8 @@ from geartrain.lab.composite import measure
 from geartrain.lab.composite.rivals import OWLQN, PANOC
 from geartrain.lab.composite.suite import CompositeProblem, smooth_curve, suite, text_like
 
+pytestmark = pytest.mark.outside  # a bench in a small form
+
 
 @pytest.mark.parametrize("kind", PSIS)
 def test_rivals_end_at_the_solution(kind):

@@ -73,6 +73,7 @@ files = ["part0.libsvm", "part1.libsvm", "part2.libsvm"]
 """
 
 
+@pytest.mark.outside
 def test_the_page_of_clusters_runs(tmp_path):
     """In a process of its own, with three files and four nodes."""
     from sklearn.datasets import dump_svmlight_file

@@ -24,6 +24,8 @@ from geartrain.lab.problems import (
 )
 from geartrain.methods.registry import INNER, METHODS
 
+pytestmark = pytest.mark.outside  # a bench in a small form
+
 GRID = SuiteProblem("grid", lambda: graph_laplacian(side=6, rows=20))
 SHARDS = SuiteProblem(
     "shards", lambda: random_shards(m=120, n=6, shards=4), constants=similarity_constants

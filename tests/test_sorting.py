@@ -12,6 +12,8 @@ import report_browser
 sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
 import benchmark_pages
 
+pytestmark = pytest.mark.outside  # a browser
+
 DOCS = Path(benchmark_pages.__file__).parent
 
 READ = """

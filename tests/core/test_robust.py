@@ -34,8 +34,8 @@ def quadratics(draw):
 
 
 def limited(term, L, mu):
-    """`term` with those constants; the user loses patience after 2000 calls."""
-    left = iter(range(2000))
+    """`term` with those constants; the user loses patience after 1000 calls."""
+    left = iter(range(1000))
 
     def ask(x):
         if next(left, None) is None:
@@ -53,7 +53,7 @@ OTHERS = {"katyusha", "catalyst", "acd", "aeg", "similar-newton"}
 @pytest.mark.parametrize("method", sorted(set(METHODS) - OTHERS))
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
 @given(problem=quadratics())
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_no_wrong_success(method, problem):
     ((h, L_h, mu_h), (g, L_g, mu_g)), x0 = problem
     told = [limited(h, L_h, mu_h), limited(g, L_g, mu_g)]

@@ -13,6 +13,8 @@ from geartrain.distributed.gossip_demo import local_term
 from geartrain.distributed.graphs import NAMES, Graph, make_graph
 from geartrain.distributed.networks import Block, OneProcess
 
+pytestmark = pytest.mark.outside  # processes that talk by MPI
+
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("N", [2, 6, 12])

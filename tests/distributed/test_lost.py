@@ -18,6 +18,8 @@ from geartrain.distributed.workers import Answer, add
 from geartrain.oracles.losses import make_loss
 from shards import N, loaders, make_rows, whole
 
+pytestmark = pytest.mark.outside  # clusters
+
 X = np.cos(np.arange(N))
 
 

@@ -11,6 +11,8 @@ import geartrain as gt
 from geartrain.oracles.losses import make_loss
 from shards import SIZES, N, loaders, make_rows, whole
 
+pytestmark = pytest.mark.outside  # clusters
+
 LOSSES = {
     "logistic": {},
     "squared": {},

@@ -7,6 +7,8 @@ import pytest
 
 import geartrain as gt
 
+pytestmark = pytest.mark.outside  # clusters
+
 da = pytest.importorskip("dask.array")
 N, M = 12, 240
 

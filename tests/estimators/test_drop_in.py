@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import sklearn
 
+pytestmark = pytest.mark.outside  # the tests of scikit-learn
+
 TESTS = Path(sklearn.__file__).parent / "svm" / "tests" / "test_svm.py"
 
 # Tests that fail by intention, with the reason.

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+pytestmark = pytest.mark.outside  # whole scripts
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -1,8 +1,11 @@
 """The law of the gears in a reduced form."""
 
 import numpy as np
+import pytest
 
 from geartrain.lab.laws import gears
+
+pytestmark = pytest.mark.outside  # a bench in a small form
 
 
 def test_every_term_follows_its_own_constant():

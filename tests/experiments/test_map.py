@@ -9,6 +9,8 @@ import geartrain as gt
 from geartrain.core.status import Status
 from geartrain.lab.experiments import map as who
 
+pytestmark = pytest.mark.outside  # a bench in a small form
+
 
 @pytest.mark.parametrize(("L_h", "L_g", "mu", "m"), [(1.0, 1.0, 0.1, 50), (0.1, 30.0, 1e-3, 200)])
 def test_the_problem_has_the_stated_constants(L_h, L_g, mu, m):

@@ -13,7 +13,10 @@ import pytest
 
 from geartrain.core.checkpoint import read
 
-pytestmark = pytest.mark.same_everywhere  # a run is compared with itself
+pytestmark = [
+    pytest.mark.outside,  # processes that are killed
+    pytest.mark.same_everywhere,  # a run is compared with itself
+]
 
 # A gradient of h is asked when the test has answered, so that a number of gradients says when to
 # kill the job, on slow machines and on quick ones.

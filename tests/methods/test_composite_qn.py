@@ -126,7 +126,7 @@ def test_methods_without_L_g_take_it():
 
 @pytest.mark.parametrize("kind", PSIS)
 @pytest.mark.parametrize("residuals", [True, False])
-@pytest.mark.parametrize("rho", [math.inf, 10.0, 1.0])
+@pytest.mark.parametrize("rho", [math.inf, 3.0])
 def test_every_accepted_point_is_lower(kind, residuals, rho):
     p = case(kind, residuals)
     problem = p.sum()
@@ -313,12 +313,12 @@ def test_proven_steps_alone(kind, monkeypatch):
     monkeypatch.setattr(composite.Guard, "is_behind", lambda self, A: True)
     p = case(kind)
     R2 = float(np.sum((p.x0 - p.x_star) ** 2))
-    run = states(QN(), p.sum(), p.x0, 30)
+    run = states(QN(), p.sum(), p.x0, 20)
     for old, new in itertools.pairwise(run):
         assert p.f(new.point) <= p.f(old.point) + 1e-12
         assert 2 * new.A * (p.f(new.point) - p.f_star) <= R2 * (1 + 1e-9) + 1e-10
     guard = run[-1].guard
-    assert guard.failures <= 5 and guard.steps >= 25
+    assert guard.failures <= 5 and guard.steps >= 15
     assert 1.5 * guard.sharp * p.h.L >= guard.L
     assert guard.steps**2 / (4 * guard.L) * (1 - 1e-6) <= run[-1].A
 

@@ -38,8 +38,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("values", [True, False])
-@pytest.mark.parametrize("level", [1e-4, 1e-2])
+@pytest.mark.parametrize(("level", "values"), [(1e-4, True), (1e-2, False)])
 @pytest.mark.parametrize("case", CASES)
 def test_noise_ends_near_its_floor_with_its_own_status(case, level, values):
     h, g = CASES[case]()

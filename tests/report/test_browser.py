@@ -12,7 +12,10 @@ from matplotlib import image
 
 from report_browser import show
 
-pytestmark = pytest.mark.same_everywhere  # what a browser draws
+pytestmark = [
+    pytest.mark.outside,  # a browser
+    pytest.mark.same_everywhere,  # what a browser draws
+]
 
 SPACE = """
 return [...document.querySelectorAll('.plot')].find(f => f._fullLayout.scene);

@@ -11,6 +11,8 @@ import pytest
 
 from report_browser import resize, show
 
+pytestmark = pytest.mark.outside  # a browser
+
 WIDTHS = (390, 1280, 1920)
 
 MEASURE = """

@@ -19,7 +19,10 @@ from geartrain.lab.report.interactive import spread_out
 from geartrain.lab.report.page import prose
 from report_run import reproduce, small
 
-pytestmark = pytest.mark.same_everywhere  # what a page contains
+pytestmark = [
+    pytest.mark.outside,  # all experiments in a small form
+    pytest.mark.same_everywhere,  # what a page contains
+]
 
 FIGURES = ("kernel_svm", "kernel_svm_gamma", "log_density_time", "log_density_calls", "densities")
 

@@ -46,7 +46,7 @@ _FOLD = 1e-3
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
 
 
-class SparseRows(NamedTuple):
+class CSRRows(NamedTuple):
     """The data of a linear model in CSR form."""
 
     data: Vector
@@ -180,7 +180,7 @@ def walk_dense(tally: NDArray[np.int64], A: Vector, s: Summands, steps: Steps) -
 
 
 @njit(cache=True, fastmath=_FAST)
-def walk_csr(tally: NDArray[np.int64], A: SparseRows, s: Summands, steps: Steps) -> None:
+def walk_csr(tally: NDArray[np.int64], A: CSRRows, s: Summands, steps: Steps) -> None:
     """As `walk_dense` with O(nonzeros of the row) per step.
 
     An untouched coordinate moves by x_+ = r x - e total, r = eta/(D + eta), e = 1/(D + eta), so

@@ -113,7 +113,7 @@ def walk(
             D = weights_of_quadratic(phi, terms)
             steps = kernels.Steps(kind, order[part], x, before, total, D, eta, dual, extrapolate)
             if sparse.issparse(A):
-                rows = kernels.SparseRows(A.data, A.indices, A.indptr, term.n_features)
+                rows = kernels.CSRRows(A.data, A.indices, A.indptr, term.n_features)
                 phi.g.bulk("component", kernels.walk_csr, rows, summands, steps)
             else:
                 phi.g.bulk("component", kernels.walk_dense, A, summands, steps)
