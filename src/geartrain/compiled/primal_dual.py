@@ -27,6 +27,8 @@ import math
 import numpy as np
 from numba import njit
 
+from geartrain.compiled.separable import prox_of
+
 LOSS_IDS = {"logistic": 0, "squared": 1, "smoothed_hinge": 2, "huber": 3, "squared_hinge": 4}
 RPDG, SPDC = 0, 1
 # u^ is folded into z^ when its scale has fallen so far.
@@ -264,7 +266,7 @@ def _dual_move(loss, param, y, gamma, m, alpha, L, z_i, y_i, prediction):  # typ
 
 @njit(cache=True, fastmath=_FAST)
 def apcg_dense(  # type: ignore[no-untyped-def]
-    tally, A, y, loss, param, order, L, gamma, alpha, beta, over_D, z, u, Pz, Pu
+    tally, A, y, loss, param, order, L, gamma, alpha, beta, over_D, psi, z, u, Pz, Pu
 ):
     """Steps of `order` on the dual; z, u and their images Pz, Pu are changed in place."""
     m, n = A.shape
@@ -278,7 +280,8 @@ def apcg_dense(  # type: ignore[no-untyped-def]
         prediction = 0.0
         for j in range(beta.size):
             a = row[j] if j < n else 1.0
-            prediction -= a * over_D[j] * (beta[j] + Pz[j] + c * Pu[j])
+            v_j = -over_D[j] * (beta[j] + Pz[j] + c * Pu[j])
+            prediction += a * prox_of(psi, j, v_j, over_D[j])
         z_i, y_i = z[i] + s * u[i], z[i] + c * u[i]
         dz = _dual_move(loss, param, y[i], gamma, m, alpha, L[i], z_i, y_i, prediction)
         tally[0] += 1
@@ -317,6 +320,7 @@ def apcg_csr(  # type: ignore[no-untyped-def]
     alpha,
     beta,
     over_D,
+    psi,
     z,
     u,
     Pz,
@@ -335,9 +339,11 @@ def apcg_csr(  # type: ignore[no-untyped-def]
         prediction = 0.0
         for w in range(first, stop):
             j = indices[w]
-            prediction -= data[w] * over_D[j] * (beta[j] + Pz[j] + c * Pu[j])
+            v_j = -over_D[j] * (beta[j] + Pz[j] + c * Pu[j])
+            prediction += data[w] * prox_of(psi, j, v_j, over_D[j])
         if bias:
-            prediction -= over_D[n] * (beta[n] + Pz[n] + c * Pu[n])
+            v_j = -over_D[n] * (beta[n] + Pz[n] + c * Pu[n])
+            prediction += prox_of(psi, n, v_j, over_D[n])
         z_i, y_i = z[i] + s * u[i], z[i] + c * u[i]
         dz = _dual_move(loss, param, y[i], gamma, m, alpha, L[i], z_i, y_i, prediction)
         tally[0] += 1
