@@ -301,7 +301,7 @@ def test_methods_without_a_proof_say_what_to_take():
             gt.minimize(p.h, p.g + p.psi, method=method, max_iter=1)
         assert {m for m in METHODS if f"'{m}'" in str(caught.value)} == known
     assert set(TAKES_PSI) <= known
-    for inner in ("lbfgs", "acd", "nesterov-stich", "rpdg", "spdc", "varag"):
+    for inner in ("lbfgs", "acd", "nesterov-stich", "rpdg", "spdc"):
         with pytest.raises(TypeError, match=r"is not made for a non-smooth .*choose inner='agm'"):
             gt.minimize(p.h, p.g + p.psi, method="sae", inner=inner)
     assert set(INNER) >= {"agm", "exact"}

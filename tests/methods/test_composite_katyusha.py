@@ -1,4 +1,4 @@
-"""Katyusha and loopless Katyusha on models with a non-smooth psi."""
+"""Katyusha, loopless Katyusha and Varag on models with a non-smooth psi."""
 
 from __future__ import annotations
 
@@ -141,9 +141,100 @@ def test_steps_of_the_loopless_method_against_its_box(kind):
         assert ledger.calls["g.grad"] - calls["g.grad"] == 1
 
 
+def varag_numbers(s, L, alpha):
+    """T_s, alpha_s, gamma_s and the weights theta_t of epoch s, as printed."""
+    s_0 = int(math.log2(M)) + 1
+    T = 2 ** (min(s, s_0) - 1)
+    a = 0.5
+    if s > s_0:
+        a = max(2 / (s - s_0 + 4), min(math.sqrt(M * alpha / (3 * L)), 0.5))
+    gamma = 1 / (3 * L * a)
+    late = s_0 + math.sqrt(12 * L / (M * alpha)) - 4
+    if s <= s_0 or (3 * L / (4 * alpha) > M and s <= late):
+        theta = [gamma / a * (a + 0.5)] * (T - 1) + [gamma / a]
+    else:
+        Gamma = [(1 + alpha * gamma) ** t for t in range(T + 1)]
+        theta = [Gamma[t - 1] - (0.5 - a) * Gamma[t] for t in range(1, T)] + [Gamma[T - 1]]
+    return T, a, gamma, theta
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.05])
+@pytest.mark.parametrize("kind", PSIS)
+@pytest.mark.parametrize("form", ["linear", "components"])
+def test_epochs_of_varag_against_its_box(kind, form, l2):
+    """A literal transcription with the same draws: the same points, and exact counts."""
+    term, psi = data(l2), PSIS[kind]
+    phi, ledger = model(term if form == "linear" else component_only(term), psi, key=(7,))
+    varag = gt.inner.Varag(sampling="uniform")
+    state = varag.init(phi, np.zeros(N), None)
+    draw = finite_sum(phi.g).sampling("uniform", max(finite_sum(phi.g).ridges))
+    L = float(term.L_components.max())
+    xt = x = np.zeros(N)
+    for s in range(1, 10):
+        T, a, gamma, theta = varag_numbers(s, L, ALPHA)
+        before, bar, points = term.grad(xt), xt, []
+        for k in draw.order(np.random.default_rng((7, s - 1)), T):
+            under = (1 - a - 0.5) * bar + a * x + 0.5 * xt
+            G = before + term.component(under, k) - term.component(xt, k) + phi.beta
+            x = psi.prox((x / gamma - G) / (1 / gamma + ALPHA), 1 / gamma + ALPHA)
+            bar = (1 - a - 0.5) * bar + a * x + 0.5 * xt
+            points.append(bar)
+        xt = np.average(points, axis=0, weights=theta)
+        calls = dict(ledger.calls)
+        state = varag.step(phi, state)
+        np.testing.assert_allclose(state.z, x, atol=1e-10)
+        np.testing.assert_allclose(state.xt, xt, atol=1e-10)
+        made = {key: ledger.calls[key] - calls[key] for key in calls}
+        assert made["g.prox"] == T + 1
+        if form == "linear":
+            assert made["g.component"] == T and made["g.grad"] == 1
+        # the output is a proximal gradient step from the snapshot, with a subgradient of psi
+        big = term.L + ALPHA
+        v = psi.prox(xt - (phi.beta + ALPHA * xt + term.grad(xt)) / big, big)
+        np.testing.assert_allclose(state.v, v, atol=1e-10)
+        assert np.linalg.norm(psi.prox(v + state.grad_psi, 1.0) - v) <= 1e-8
+
+
+def varag_gaps(kind, epochs, seeds):
+    """The mean of phi(xt_s) - phi*, and D_0 and s_0 of the theorem."""
+    term, psi = data(), PSIS[kind]
+    phi, _ = model(term, psi)
+    v_star = minimum(phi, term, psi)
+    best, L = value(phi, term, psi, v_star), float(term.L_components.mean())
+    gap = value(phi, term, psi, np.zeros(N)) - best
+    runs = []
+    for seed in range(seeds):
+        phi, _ = model(term, psi, key=(seed,))
+        state, run = gt.inner.Varag().init(phi, np.zeros(N), None), []
+        for _ in range(epochs):
+            state = gt.inner.Varag().step(phi, state)
+            run.append(value(phi, term, psi, state.xt) - best)
+        runs.append(run)
+    return np.mean(runs, axis=0), 2 * gap + 1.5 * L * v_star @ v_star
+
+
+@pytest.mark.parametrize("kind", PSIS)
+def test_the_theorem_of_varag(kind):
+    """D_0/2^{s+1} up to s_0, then 16 D_0/(m (s - s_0 + 4)^2), where alpha is not used."""
+    means, D_0 = varag_gaps(kind, epochs=14, seeds=8)
+    s_0 = int(math.log2(M)) + 1
+    for s, mean in enumerate(means, 1):
+        bound = D_0 / 2 ** (s + 1) if s <= s_0 else 16 * D_0 / (M * (s - s_0 + 4) ** 2)
+        assert mean <= bound
+
+
+def test_planted_errors_of_varag_are_caught(monkeypatch):
+    """psi left out of the steps, and twice its weight: the gap does not fall below them."""
+    prox = Psi.prox
+    right = varag_gaps("l1", epochs=60, seeds=1)[0][-1]
+    for wrong in (lambda self, u, alpha: u, lambda self, u, alpha: prox(self, u, 0.5 * alpha)):
+        monkeypatch.setattr(Psi, "prox", wrong)
+        assert varag_gaps("l1", epochs=60, seeds=1)[0][-1] > 1e-4 > 100 * right
+
+
 @pytest.mark.parametrize("kind", PSIS)
 @pytest.mark.parametrize("method", ["sae", "afb"])
-@pytest.mark.parametrize("inner", ["katyusha", "l-katyusha"])
+@pytest.mark.parametrize("inner", ["katyusha", "l-katyusha", "varag"])
 def test_inside_of_outer_methods(kind, method, inner):
     term, psi = data(), PSIS[kind]
     h = gt.Quadratic(0.1 * np.eye(N), 0.05 * np.ones(N))

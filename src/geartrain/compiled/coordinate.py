@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from geartrain.compiled.losses import LOGISTIC, SMOOTHED_HINGE, LossCode, slope
 from geartrain.compiled.records import Schedule, Sequences, StepLengths
+from geartrain.compiled.separable import prox_of
 from geartrain.compiled.vector_exp import exp_of_nonpositive
 from geartrain.oracles.protocols import Vector
 
@@ -238,19 +239,22 @@ def fold(v: Sequences, s: float, r: float) -> None:
 
 @njit(cache=True)
 def moves(
-    d: float, z_i: float, q_i: float, a: float, step_x: float, step_z: float, alpha: float,
-    composite: bool,
-) -> tuple[float, float]:  # fmt: skip
+    d: float, z_i: float, q_i: float, a: float, steps: StepLengths, i: int, alpha: float
+) -> tuple[float, float]:
     """The moves dx and dz of coordinate i, where d is the derivative of <beta, .> + term.
 
     Plain: dx = -step_x_i d', dz = -a_t step_z_i d' with d' = d + alpha q_i, the derivative of phi.
-    Composite (APPROX): dz = -(d + alpha z_i)/(a_t/step_x_i + alpha), dx = a_t dz.
+    Composite (APPROX): z_i + dz = prox_i(z_i - (d + alpha z_i)/M, M), M = a_t/step_x_i + alpha, and
+    dx = a_t dz.
     """
-    if composite:
-        dz = -(d + alpha * z_i) / (a / step_x + alpha)
+    if steps.composite:
+        M = a / steps.x[i] + alpha
+        dz = -(d + alpha * z_i) / M
+        if steps.psi.lam.size > 0:
+            dz = prox_of(steps.psi, i, z_i + dz, 1.0 / M) - z_i
         return a * dz, dz
     d += alpha * q_i
-    return -step_x * d, -a * step_z * d
+    return -steps.x[i] * d, -a * steps.z[i] * d
 
 
 @njit(cache=True)
@@ -275,7 +279,7 @@ def advance(
         tally[0] += 1
         d = partial(T, P, v, c, i) + beta[i]
         z_i, q_i = z[i] + s * u[i], z[i] + c * u[i]
-        dx, dz = moves(d, z_i, q_i, a, steps.x[i], steps.z[i], alpha, steps.composite)
+        dx, dz = moves(d, z_i, q_i, a, steps, i, alpha)
         s += be * kappa * r
         r *= (1.0 - be) * kappa
         if r < FOLD:
@@ -315,7 +319,7 @@ def advance_sum(
         d = partial(H, Ph, v, c, i)
         tally_g[0] += 1
         d += partial(G, Pg, v, c, i)
-        dx, dz = moves(d, 0.0, 0.0, a, steps.x[i], steps.z[i], 0.0, False)
+        dx, dz = moves(d, 0.0, 0.0, a, steps, i, 0.0)
         s += be * kappa * r
         r *= (1.0 - be) * kappa
         if r < FOLD:
@@ -358,7 +362,7 @@ def advance_user(
         tally[0] += 1
         d = coord(q, i) + beta[i]
         z_i, q_i = z[i] + s * u[i], z[i] + c * u[i]
-        dx, dz = moves(d, z_i, q_i, a, steps.x[i], steps.z[i], alpha, steps.composite)
+        dx, dz = moves(d, z_i, q_i, a, steps, i, alpha)
         s += be * kappa * r
         r *= (1.0 - be) * kappa
         if r < FOLD:

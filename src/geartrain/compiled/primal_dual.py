@@ -15,9 +15,6 @@ s_k a_k
 1/(m p_k)             ``weight``
 D                     ``D``            weights of the quadratic by coordinate
 ====================  ===============  ====================================================
-
-APCG is the recursion of `geartrain.compiled.coordinate` on the dual variables, whose images
-(1/m) A' z and (1/m) A' u are carried along.
 """
 
 from __future__ import annotations
@@ -40,8 +37,6 @@ from geartrain.compiled.losses import (
 from geartrain.oracles.protocols import Vector
 
 RPDG, SPDC = 0, 1
-# u^ is folded into z^ when its scale has fallen so far.
-_FOLD = 1e-3
 # No nnan, ninf: NaN marks an unknown slope, and exp may overflow.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
 
@@ -66,7 +61,7 @@ class Summands(NamedTuple):
     start: Vector  # the point to which unknown slopes and margins belong
 
 
-class Steps(NamedTuple):
+class PrimalDualSteps(NamedTuple):
     """The steps to make and the primal points, which the kernels overwrite."""
 
     method: int  # RPDG or SPDC
@@ -130,7 +125,7 @@ def _unknown(s: Summands, method: int, k: int) -> bool:
 
 @njit(cache=True)
 def _change(  # type: ignore[no-untyped-def]
-    tally: NDArray[np.int64], s: Summands, steps: Steps, k: int, p: float, at_start: float
+    tally: NDArray[np.int64], s: Summands, steps: PrimalDualSteps, k: int, p: float, at_start: float
 ):
     """Make the dual step of summand k at the extrapolated prediction p; how far s_k went."""
     if np.isnan(s.slopes[k]):
@@ -150,7 +145,7 @@ def _change(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=_FAST)
-def walk_dense(tally: NDArray[np.int64], A: Vector, s: Summands, steps: Steps) -> None:
+def walk_dense(tally: NDArray[np.int64], A: Vector, s: Summands, steps: PrimalDualSteps) -> None:
     """Make the steps with dense rows."""
     m, n = A.shape
     x, before, total, D, eta = steps.x, steps.before, steps.total, steps.D, steps.eta
@@ -180,7 +175,7 @@ def walk_dense(tally: NDArray[np.int64], A: Vector, s: Summands, steps: Steps) -
 
 
 @njit(cache=True, fastmath=_FAST)
-def walk_csr(tally: NDArray[np.int64], A: CSRRows, s: Summands, steps: Steps) -> None:
+def walk_csr(tally: NDArray[np.int64], A: CSRRows, s: Summands, steps: PrimalDualSteps) -> None:
     """As `walk_dense` with O(nonzeros of the row) per step.
 
     An untouched coordinate moves by x_+ = r x - e total, r = eta/(D + eta), e = 1/(D + eta), so
@@ -234,118 +229,3 @@ def walk_csr(tally: NDArray[np.int64], A: CSRRows, s: Summands, steps: Steps) ->
             old = x[i]
             x[i] = R[j] * old - E[j] * total[i]
             before[i] = R[j - 1] * old - E[j - 1] * total[i]
-
-
-@njit(cache=True)
-def _fold(z, u, s, r):  # type: ignore[no-untyped-def]
-    for j in range(z.size):
-        z[j] += s * u[j]
-        u[j] *= r
-
-
-@njit(cache=True)
-def _dual_move(loss, y, gamma, m, alpha, L, z_i, y_i, prediction):  # type: ignore[no-untyped-def]
-    """dz of APCG: the minimiser of its line 3 in one coordinate, less (1 - alpha) z + alpha y."""
-    stiff = m * m * alpha * L
-    centre = (1.0 - alpha) * z_i + alpha * y_i
-    rho = stiff * centre + prediction - gamma * y_i
-    return dual_step(loss, y, stiff - gamma, rho) - centre
-
-
-@njit(cache=True, fastmath=_FAST)
-def apcg_dense(  # type: ignore[no-untyped-def]
-    tally, A, y, loss, order, L, gamma, alpha, beta, over_D, z, u, Pz, Pu
-):
-    """Steps of `order` on the dual; z, u and their images Pz, Pu are changed in place."""
-    m, n = A.shape
-    bias = beta.size > n
-    k_u = 1.0 / (1.0 + alpha)
-    s, r = 0.0, 1.0
-    for t in range(order.size):
-        i = order[t]
-        row = A[i]
-        c = s + k_u * r
-        prediction = 0.0
-        for j in range(beta.size):
-            a = row[j] if j < n else 1.0
-            prediction -= a * over_D[j] * (beta[j] + Pz[j] + c * Pu[j])
-        z_i, y_i = z[i] + s * u[i], z[i] + c * u[i]
-        dz = _dual_move(loss, y[i], gamma, m, alpha, L[i], z_i, y_i, prediction)
-        tally[0] += 1
-        s += alpha * k_u * r
-        r *= (1.0 - alpha) * k_u
-        if r < _FOLD:
-            _fold(z, u, s, r)
-            _fold(Pz, Pu, s, r)
-            s, r = 0.0, 1.0
-        du = (m * alpha - 1.0) * dz / r
-        dz -= s * du
-        z[i] += dz
-        u[i] += du
-        for j in range(n):
-            Pz[j] += dz / m * row[j]
-            Pu[j] += du / m * row[j]
-        if bias:
-            Pz[n] += dz / m
-            Pu[n] += du / m
-    _fold(z, u, s, r)
-    _fold(Pz, Pu, s, r)
-
-
-@njit(cache=True, fastmath=_FAST)
-def apcg_csr(  # type: ignore[no-untyped-def]
-    tally,
-    data,
-    indices,
-    indptr,
-    y,
-    loss,
-    order,
-    L,
-    gamma,
-    alpha,
-    beta,
-    over_D,
-    z,
-    u,
-    Pz,
-    Pu,
-    n,
-):
-    """As `apcg_dense` with O(nonzeros of the row) per step."""
-    m = y.size
-    bias = beta.size > n
-    k_u = 1.0 / (1.0 + alpha)
-    s, r = 0.0, 1.0
-    for t in range(order.size):
-        i = order[t]
-        first, stop = indptr[i], indptr[i + 1]
-        c = s + k_u * r
-        prediction = 0.0
-        for w in range(first, stop):
-            j = indices[w]
-            prediction -= data[w] * over_D[j] * (beta[j] + Pz[j] + c * Pu[j])
-        if bias:
-            prediction -= over_D[n] * (beta[n] + Pz[n] + c * Pu[n])
-        z_i, y_i = z[i] + s * u[i], z[i] + c * u[i]
-        dz = _dual_move(loss, y[i], gamma, m, alpha, L[i], z_i, y_i, prediction)
-        tally[0] += 1
-        s += alpha * k_u * r
-        r *= (1.0 - alpha) * k_u
-        if r < _FOLD:
-            _fold(z, u, s, r)
-            _fold(Pz, Pu, s, r)
-            s, r = 0.0, 1.0
-        du = (m * alpha - 1.0) * dz / r
-        dz -= s * du
-        z[i] += dz
-        u[i] += du
-        for w in range(first, stop):
-            j = indices[w]
-            Pz[j] += dz / m * data[w]
-            Pu[j] += du / m * data[w]
-        if bias:
-            Pz[n] += dz / m
-            Pu[n] += du / m
-    _fold(z, u, s, r)
-    _fold(Pz, Pu, s, r)

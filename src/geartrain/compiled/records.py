@@ -30,12 +30,24 @@ class Schedule(NamedTuple):
     a: Vector  # weight of the step of z
 
 
+class Separable(NamedTuple):
+    """psi(v) = sum_i lam_i |v_i| with lower_i <= v_i <= upper_i; empty arrays for psi = 0."""
+
+    lam: Vector
+    lower: Vector
+    upper: Vector
+
+
+NOTHING = Separable(np.zeros(0), np.zeros(0), np.zeros(0))
+
+
 class StepLengths(NamedTuple):
     """Step lengths of a coordinate method by coordinate, and how the quadratic of phi enters."""
 
     x: Vector  # 1/L_i
     z: Vector  # of z, before the weight a_t
     composite: bool = False  # the quadratic is a composite term (APPROX)
+    psi: Separable = NOTHING  # a further composite term (APPROX)
 
 
 class Dual(NamedTuple):

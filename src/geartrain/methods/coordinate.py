@@ -20,12 +20,14 @@ from scipy import sparse
 from geartrain.compiled.records import Schedule, Sequences, StepLengths
 from geartrain.methods.base import ceiling
 from geartrain.methods.pieces import pieces
+from geartrain.methods.separable import by_numbers
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.log_sum_exp import LogSumExp
 from geartrain.oracles.losses import LOSSES
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.quadratic import Quadratic
+from geartrain.oracles.splitting import Psi
 from geartrain.problem import MissingConstant, Model
 
 if TYPE_CHECKING:
@@ -79,9 +81,11 @@ def walk_model(
 
     new = walk.copy()
     v = Sequences(new.z, new.u)
-    if not walk.products and not _is_jitted(phi.g.term.coord):
-        walk_slowly(phi.g.coord, v, index, schedule, steps, phi.beta, phi.alpha)
+    numbers = by_numbers(phi.psi, phi.n)
+    if numbers is None or (not walk.products and not _is_jitted(phi.g.term.coord)):
+        walk_slowly(phi.g.coord, v, index, schedule, steps, phi.beta, phi.alpha, phi.psi)
         return new
+    steps = steps._replace(psi=numbers)
     for part in pieces(phi.g, "coord", index.size):
         rest = (v, index[part], _part(schedule, part), steps, phi.beta, phi.alpha)
         if walk.products:
@@ -89,6 +93,8 @@ def walk_model(
             phi.g.bulk("coord", kernels.advance, by_columns(phi.g.term), products, *rest)
         else:
             phi.g.bulk("coord", kernels.advance_user, phi.g.term.coord, *rest)
+        if phi.psi is not None:  # one coordinate each, within the seconds of the loop
+            phi.g.ledger.add(f"{phi.psi.name}.prox", part.stop - part.start, 0.0)
     return new
 
 
@@ -130,8 +136,13 @@ def walk_slowly(
     steps: StepLengths,
     beta: Vector,
     alpha: float,
+    psi: Psi | None = None,
 ) -> None:
-    """`geartrain.compiled.coordinate.advance_user` for any callable, in place."""
+    """`geartrain.compiled.coordinate.advance_user` for any callable, in place.
+
+    A separable psi is asked for the proximal step of the whole vector, of which one coordinate is
+    used.
+    """
     from geartrain.compiled.coordinate import FOLD, moves
 
     z, u = v
@@ -142,8 +153,12 @@ def walk_slowly(
         q = z + c * u
         z_i, q_i = float(z[i] + s * u[i]), float(q[i])
         d = coord(q, i) + beta[i]
-        lengths = float(steps.x[i]), float(steps.z[i])
-        dx, dz = moves.py_func(d, z_i, q_i, a, *lengths, alpha, steps.composite)
+        dx, dz = moves.py_func(d, z_i, q_i, a, steps, i, alpha)
+        if psi is not None:
+            whole = z.copy()
+            whole[i] = z_i + dz
+            dz = float(psi.prox(whole, a / steps.x[i] + alpha)[i]) - z_i
+            dx = a * dz
         s += be * kappa * r
         r *= (1.0 - be) * kappa
         if r < FOLD:

@@ -5,7 +5,8 @@ symbol         name          meaning
 =============  ============  ==============================================================
 x, z           ``z + u``,    main and second sequence of dual variables, one per loss
                ``z``
-v(x)           ``v``         -D^{-1} (beta + (1/m) A' x), the primal point of x
+v(x)           ``v``         -D^{-1} (beta + (1/m) A' x), the primal point of x; with a non-smooth
+                             psi the proximal step prox(-D^{-1} (beta + (1/m) A' x), D)
 D              --            weights of the quadratic: alpha, and the ridge of the model
 1/gamma        --            largest curvature of the loss
 L_k            ``L``         \|a_k\|^2_{D^{-1}}/m^2 + gamma/m, constants of the smooth part
@@ -23,13 +24,15 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from geartrain.compiled.records import Separable
 from geartrain.methods.inner.finite_sum import LinearSum, _check_finite
 from geartrain.methods.inner.primal_dual import (
     need_linear,
     weights_of_quadratic,
 )
 from geartrain.methods.pieces import pieces
-from geartrain.oracles.protocols import Vector
+from geartrain.methods.separable import by_numbers, prox_by_coordinates
+from geartrain.oracles.protocols import MissingOracle, Vector
 from geartrain.problem import Model
 
 
@@ -42,6 +45,8 @@ class APCGState:
     z: Vector  # second sequence of dual variables
     u: Vector  # main sequence less z
     s: int = 0
+    grad_psi: Vector | None = None  # in a model with a non-smooth psi: an element of dpsi(v)
+    guessed: bool = False
 
 
 # Paper: APCG
@@ -71,6 +76,11 @@ class APCG:
     touched as a whole: a step costs O(nonzeros of the row). The first gradient of g is asked for
     even where it is handed in, because the derivatives of the single losses are needed.
 
+    With a non-smooth psi, the first part of f is the conjugate of psi + 1/2 \|.\|_D^2 at
+    -(beta + (1/m) A' s), whose gradient is -(1/m) A v(s): its constants, and with them the theorem,
+    do not change. A step needs v(y) on the nonzeros of its row, counted as one call of ``prox``,
+    and is made for `geartrain.L1` and `geartrain.Box`.
+
     References
     ----------
     .. [1] Q. Lin, Z. Lu, L. Xiao, An accelerated randomized proximal coordinate gradient method
@@ -78,40 +88,64 @@ class APCG:
     """
 
     needs: ClassVar[tuple[str, ...]] = ("component",)
+    takes_psi: ClassVar[bool] = True
 
     def init(self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: Any = None) -> APCGState:
         """Both sequences at the derivatives of the losses at v0."""
         terms = need_linear(phi, "APCG")
+        _numbers_of_psi(phi)
         grad_g, slopes = terms.snapshot(v0)
-        return APCGState(v0, grad_g, slopes, np.zeros_like(slopes))
+        grad_psi = None
+        if phi.psi is not None:
+            grad = phi.grad(v0, grad_g)
+            grad_psi = phi.psi.residual(v0, grad) - grad
+        return APCGState(v0, grad_g, slopes, np.zeros_like(slopes), grad_psi=grad_psi)
 
     def step(self, phi: Model, state: APCGState) -> APCGState:
         """One chunk of steps, then the gradient of g."""
-        from geartrain.compiled import primal_dual as kernels
+        from geartrain.compiled import apcg as kernels
         from geartrain.compiled.losses import encode
+        from geartrain.compiled.primal_dual import CSRRows
 
         terms = need_linear(phi, "APCG")
         m, D = terms.m, weights_of_quadratic(phi, terms)
         gamma = 1.0 / terms.term.loss.curvature
+        psi, over_D = _numbers_of_psi(phi), 1.0 / D
         L, a = apcg_numbers(terms, D, gamma)
         order = np.random.default_rng((*phi.key, state.s)).integers(m, size=math.ceil(1.0 / a))
         z, u = state.z.copy(), state.u.copy()
         Pz, Pu = (terms.term.pull_back(w / m) for w in (z, u))
-        A, ask, labels = terms._A, phi.g.bulk, (terms.term.y, encode(terms.term.loss))
+        A, given = terms._A, (L, gamma, a, phi.beta, over_D, psi, z, u, Pz, Pu)
         for part in pieces(phi.g, "component", order.size):
-            shared = (*labels, order[part], L, gamma, a, phi.beta, 1.0 / D, z, u, Pz, Pu)
+            steps = kernels.DualSteps(encode(terms.term.loss), terms.term.y, order[part], *given)
             if sparse.issparse(A):
-                rows = (A.data, A.indices, A.indptr)
-                ask("component", kernels.apcg_csr, *rows, *shared, terms.term.n_features)
+                rows = CSRRows(A.data, A.indices, A.indptr, terms.term.n_features)
+                phi.g.bulk("component", kernels.apcg_csr, rows, steps)
             else:
-                ask("component", kernels.apcg_dense, A, *shared)
-        v = -(phi.beta + Pz + Pu) / D
+                phi.g.bulk("component", kernels.apcg_dense, A, steps)
+        image = phi.beta + Pz + Pu
+        v, grad_psi = -image / D, None
+        if phi.psi is not None:
+            phi.g.ledger.add(f"{phi.psi.name}.prox", order.size + 1, 0.0)
+            v = prox_by_coordinates(psi, v, over_D)
+            grad_psi = -image - D * v
         _check_finite(v, phi.g, "component")
-        return APCGState(v, terms.snapshot(v)[0], z, u, state.s + 1)
+        return APCGState(v, terms.snapshot(v)[0], z, u, state.s + 1, grad_psi)
 
     def limit(self, phi: Model) -> int:
         """Chunks after which rounding has won: each contracts the error by e."""
         return 300
+
+
+def _numbers_of_psi(phi: Model) -> Separable:
+    """The non-smooth term, empty where there is none."""
+    numbers = by_numbers(phi.psi, phi.n)
+    if numbers is None:
+        raise MissingOracle(
+            "APCG takes proximal steps of single coordinates in a compiled loop and knows those of "
+            f"L1 and Box, not of {phi.psi!r}; choose inner='katyusha' or inner='proxqn'"
+        )
+    return numbers
 
 
 def apcg_numbers(terms: LinearSum, D: Vector, gamma: float) -> tuple[Vector, float]:

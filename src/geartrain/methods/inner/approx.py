@@ -14,7 +14,7 @@ U          ``unit``      n sqrt((max b_i + alpha)/(alpha + mu_g)), natural numbe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -32,6 +32,9 @@ from geartrain.methods.coordinate import (
     start_walk,
     walk_model,
 )
+from geartrain.methods.inner import composite_agm
+from geartrain.methods.inner.composite_agm import CompositeAGMState
+from geartrain.methods.separable import by_numbers, need_separable
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
 
@@ -40,12 +43,23 @@ from geartrain.problem import Model
 class APPROXState:
     """State of `APPROX` after `chunk` chunks."""
 
-    v: Vector  # main sequence
+    v: Vector  # main sequence, or a proximal gradient step from it
     grad_g: Vector  # gradient of g at v
     walk: Walk
     theta: float
     since: int = 0  # steps since the last restart
     chunk: int = 0
+    output: CompositeAGMState | None = None  # with a non-smooth psi: the proximal gradient step
+
+    @property
+    def grad_psi(self) -> Vector | None:
+        """In a model with a non-smooth psi: an element of its subdifferential at v."""
+        return None if self.output is None else self.output.grad_psi
+
+    @property
+    def guessed(self) -> bool:
+        """Whether `grad_g` is a guess."""
+        return self.output is not None and self.output.guessed
 
 
 # Paper: APPROX
@@ -78,6 +92,12 @@ class APPROX:
     their square roots. The terms that run compiled, and the price of the others, are those of
     `geartrain.inner.ACD`.
 
+    A separable non-smooth term of phi belongs to psi: then line 2 is a proximal step of one
+    coordinate, each counted as one call of ``prox``. x is a convex combination of the points z
+    ([1]_, Lemma 2) and comes with no subgradient, so that the output is one proximal gradient step
+    from it (`geartrain.methods.inner.composite_agm`). The steps run compiled with `geartrain.L1`
+    and `geartrain.Box`.
+
     References
     ----------
     .. [1] O. Fercoq, P. Richtarik, Accelerated, parallel, and proximal coordinate descent, SIAM J.
@@ -87,6 +107,7 @@ class APPROX:
     restart: int | None = None
 
     needs: ClassVar[tuple[str, ...]] = ("coord",)
+    takes_psi: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_period(self.restart)
@@ -95,8 +116,25 @@ class APPROX:
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: APPROXState | None = None
     ) -> APPROXState:
         """Both sequences at v0."""
+        need_separable(phi.psi, "APPROX")
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
-        return APPROXState(v0, grad_g, start_walk((phi.g.term,), v0), theta=1.0 / phi.n)
+        # A psi that has to be asked is asked step by step, without compiled products.
+        terms = () if by_numbers(phi.psi, phi.n) is None else (phi.g.term,)
+        state = APPROXState(v0, grad_g, start_walk(terms, v0), theta=1.0 / phi.n)
+        return self._with_output(phi, state)
+
+    def settle(self, phi: Model, state: APPROXState) -> APPROXState:
+        """The state of a model with psi, with the gradient of g in place of its guess."""
+        assert state.output is not None
+        output = composite_agm.settle(phi, state.output, _smoothness(phi))
+        return replace(state, grad_g=output.grad_g, output=output)
+
+    def _with_output(self, phi: Model, state: APPROXState) -> APPROXState:
+        """With a non-smooth psi, the proximal gradient step from x is the output."""
+        if phi.psi is None:
+            return state
+        output = composite_agm.start(phi, state.v, state.grad_g, _smoothness(phi))
+        return replace(state, v=output.v, grad_g=output.grad_g, output=output)
 
     def step(self, phi: Model, state: APPROXState) -> APPROXState:
         """One chunk of coordinate steps, then the gradient of g."""
@@ -116,11 +154,17 @@ class APPROX:
             walk = walk_model(phi, walk, index[done : done + some], weights, steps)
             done, since = done + some, since + some
         v = walk.x
-        return APPROXState(v, phi.g.grad(v), walk, theta, since, state.chunk + 1)
+        after = APPROXState(v, phi.g.grad(v), walk, theta, since, state.chunk + 1)
+        return self._with_output(phi, after)
 
     def limit(self, phi: Model) -> int:
         """Chunks after which rounding has won; more where restarts may be badly placed."""
         return MAX_CHUNKS if self.restart is None else 20 * MAX_CHUNKS
+
+
+def _smoothness(phi: Model) -> float:
+    """L_g, or the sum of the b_i, which is never less."""
+    return phi.L_g or float(np.sum(model_constants(phi, "APPROX") - phi.alpha))
 
 
 def approx_weights(theta: float, n: int, steps: int) -> tuple[Schedule, float]:

@@ -1,4 +1,4 @@
-r"""Katyusha and loopless Katyusha on models with a non-smooth psi.
+r"""Katyusha, loopless Katyusha and Varag on models with a non-smooth psi.
 
 ======  ============  ======================================================================
 symbol  name          meaning
@@ -34,7 +34,7 @@ from geartrain.problem import Model
 
 @dataclass(frozen=True)
 class CompositeKatyushaState:
-    """State of `geartrain.inner.Katyusha` and `LKatyusha` on a model with psi, after s epochs."""
+    """State of Katyusha, loopless Katyusha and Varag on a model with psi, after s epochs."""
 
     step: composite_agm.CompositeAGMState  # the proximal gradient step from the snapshot
     memory: Any  # of the components at the snapshot
@@ -82,14 +82,25 @@ def epoch(
     phi: Model, terms: FiniteSum, draw: Sampling, numbers: Steps, l: int, L: float, state: Any
 ) -> CompositeKatyushaState:
     """l component steps, and the gradient at the new snapshot."""
+    order = draw.order(np.random.default_rng((*phi.key, state.s)), l)
+    mean, y, z = steps_of_epoch(phi, terms, draw, numbers, order, state)
+    return new_snapshot(phi, terms, L, mean, y, z, state.s + 1)
+
+
+def steps_of_epoch(
+    phi: Model,
+    terms: FiniteSum,
+    draw: Sampling,
+    numbers: Steps,
+    order: Any,
+    state: CompositeKatyushaState,
+) -> tuple[Vector, Vector, Vector]:
+    """The component steps of `order`: sum_j rho^{l-j} y_j, normalised, and the last y and z."""
     y, z = state.y, state.z
     total, count = np.zeros_like(y), 0.0
-    order = draw.order(np.random.default_rng((*phi.key, state.s)), l)
-    for pair in component_steps(phi, terms, draw, numbers, order, state):
-        y, z = pair
-        # 4., with weights (1 + a alpha)^j relative to the last one
+    for y, z in component_steps(phi, terms, draw, numbers, order, state):  # noqa: B007
         total, count = numbers.rho * total + y, numbers.rho * count + 1.0
-    return new_snapshot(phi, terms, L, total / count, y, z, state.s + 1)
+    return total / count, y, z
 
 
 def component_steps(
@@ -100,7 +111,7 @@ def component_steps(
     order: Any,
     state: CompositeKatyushaState,
 ) -> Iterator[tuple[Vector, Vector]]:
-    """y and z after each component step of `order`; lines 1 to 3 of both methods."""
+    """y and z after each component step of `order`; lines 1 to 3 of all three methods."""
     assert phi.psi is not None
     tau_1, tau_2, a = numbers.tau_1, numbers.tau_2, numbers.a
     weight = 1.0 / a + phi.alpha

@@ -111,7 +111,9 @@ def walk(
                 encode(term.loss), term.y, weight, slopes, points, state.start
             )
             D = weights_of_quadratic(phi, terms)
-            steps = kernels.Steps(kind, order[part], x, before, total, D, eta, dual, extrapolate)
+            steps = kernels.PrimalDualSteps(
+                kind, order[part], x, before, total, D, eta, dual, extrapolate
+            )
             if sparse.issparse(A):
                 rows = kernels.CSRRows(A.data, A.indices, A.indptr, term.n_features)
                 phi.g.bulk("component", kernels.walk_csr, rows, summands, steps)

@@ -15,14 +15,16 @@ gamma_s          ``gamma``        1/(3 L alpha_s)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from geartrain.methods.base import ceiling
+from geartrain.methods.inner import composite_katyusha
+from geartrain.methods.inner.composite_katyusha import CompositeKatyushaState
 from geartrain.methods.inner.finite_sum import finite_sum
-from geartrain.methods.inner.katyusha import KatyushaState, check_options
+from geartrain.methods.inner.katyusha import AnyState, KatyushaState, check_options
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
@@ -58,7 +60,9 @@ class Varag:
     -----
     The strong convexity is that of the quadratic, treated exactly; then the recursion of [1]_ is
     Katyusha's. The doubling epochs pay from a cold start; inside SAE, where runs are short and
-    start warm, `geartrain.Katyusha` needs fewer calls.
+    start warm, `geartrain.Katyusha` needs fewer calls. With a non-smooth psi in phi, which is part
+    of the composite term of [1]_, the epochs are those of
+    `geartrain.methods.inner.composite_katyusha`.
 
     References
     ----------
@@ -69,41 +73,43 @@ class Varag:
     sampling: str = "importance"
 
     needs: ClassVar[tuple[str, ...]] = ("component",)
+    takes_psi: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_options(None, self.sampling)
 
     def init(
-        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: KatyushaState | None = None
-    ) -> KatyushaState:
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AnyState | None = None
+    ) -> AnyState:
         """Xt = x = v0."""
+        if phi.psi is not None:
+            terms, draw = composite_katyusha.components(phi, self.sampling)
+            return composite_katyusha.start(phi, terms, draw.L, v0, grad_g0)
         grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
         return KatyushaState(v0, grad_g, memory, v0, v0, 0)
 
-    def step(self, phi: Model, state: KatyushaState) -> KatyushaState:
+    def settle(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
+        """The state of a model with psi, with the gradient of g in place of its guess."""
+        _, draw = composite_katyusha.components(phi, self.sampling)
+        return composite_katyusha.settled(phi, state, draw.L)
+
+    def step(self, phi: Model, state: AnyState) -> AnyState:
         """One epoch and the gradient at the new snapshot."""
+        if isinstance(state, CompositeKatyushaState):
+            return self._composite_step(phi, state)
         terms = finite_sum(phi.g)
         draw = terms.sampling(self.sampling)
-        m, strong = terms.m, phi.alpha + terms.strong
-        s, s_0 = state.s + 1, int(math.log2(m)) + 1
-        T = 2 ** (min(s, s_0) - 1)
-
-        def steps(L: float) -> Steps:
-            tau_1 = 0.5
-            if s > s_0:
-                tau_1 = max(2.0 / (s - s_0 + 4.0), min(math.sqrt(m * strong / (3.0 * L)), 0.5))
-            gamma = 1.0 / (3.0 * L * tau_1)
-            early = s <= s_0 or (
-                m < 0.75 * L / strong and s <= s_0 + math.sqrt(12.0 * L / (m * strong)) - 4.0
-            )
-            return Steps(tau_1, 0.5, gamma, 1.0 if early else 1.0 / (1.0 + gamma * strong))
-
-        numbers = separated(draw.L, tuple(phi.alpha + ridge for ridge in terms.ridges), steps)
+        s, strong = state.s + 1, phi.alpha + terms.strong
+        numbers = separated(
+            draw.L,
+            tuple(phi.alpha + ridge for ridge in terms.ridges),
+            lambda L: epoch_numbers(s, terms.m, L, strong),
+        )
         end = terms.epoch(
             numbers,
             phi.alpha,
             phi.beta,
-            draw.order(np.random.default_rng((*phi.key, state.s)), T),
+            draw.order(np.random.default_rng((*phi.key, state.s)), epoch_length(s, terms.m)),
             draw.scale,
             state.v,
             state.grad_g,
@@ -111,15 +117,52 @@ class Varag:
             state.v,
             state.z,
         )
-        # 2. in powers of rho: theta_t = (rho - t3) rho^{T-t} for t < T, and rho for t = T
-        t3 = 0.5 - numbers.tau_1
-        inside = (numbers.rho - t3) * numbers.weight(T)
-        v = (inside * end.mean + t3 * end.y) / (inside + t3)
+        v = new_snapshot(numbers, epoch_length(s, terms.m), end.mean, end.y)
         grad_g, memory = terms.snapshot(v)
         return KatyushaState(v, grad_g, memory, end.y, end.z, s)
+
+    def _composite_step(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
+        """One epoch with psi."""
+        terms, draw = composite_katyusha.components(phi, self.sampling)
+        s, T = state.s + 1, epoch_length(state.s + 1, terms.m)
+        numbers = epoch_numbers(s, terms.m, draw.L, phi.alpha)
+        order = draw.order(np.random.default_rng((*phi.key, state.s)), T)
+        fresh = replace(state, y=state.xt)
+        mean, y, z = composite_katyusha.steps_of_epoch(phi, terms, draw, numbers, order, fresh)
+        xt = new_snapshot(numbers, T, mean, y)
+        return composite_katyusha.new_snapshot(phi, terms, draw.L, xt, y, z, s)
 
     def limit(self, phi: Model) -> int:
         """A hundred times the natural number of epochs: rounding has won by then."""
         terms = finite_sum(phi.g)
         L = terms.sampling(self.sampling).L
         return 200 + ceiling(100.0 * math.sqrt(1.0 + 3.0 * L / (terms.m * phi.alpha)))
+
+
+def first_epochs(m: int) -> int:
+    """s_0, the number of epochs that double."""
+    return int(math.log2(m)) + 1
+
+
+def epoch_length(s: int, m: int) -> int:
+    """T_s."""
+    return 2 ** (min(s, first_epochs(m)) - 1)
+
+
+def epoch_numbers(s: int, m: int, L: float, strong: float) -> Steps:
+    """alpha_s, p_s, gamma_s, and the powers rho of the weights theta_t."""
+    s_0, tau_1 = first_epochs(m), 0.5
+    if s > s_0:
+        tau_1 = max(2.0 / (s - s_0 + 4.0), min(math.sqrt(m * strong / (3.0 * L)), 0.5))
+    gamma = 1.0 / (3.0 * L * tau_1)
+    early = s <= s_0 or (
+        m < 0.75 * L / strong and s <= s_0 + math.sqrt(12.0 * L / (m * strong)) - 4.0
+    )
+    return Steps(tau_1, 0.5, gamma, 1.0 if early else 1.0 / (1.0 + gamma * strong))
+
+
+def new_snapshot(numbers: Steps, T: int, mean: Vector, last: Vector) -> Vector:
+    """Line 2: theta_t = (rho - t3) rho^{T-t} for t < T, and rho for t = T."""
+    t3 = 0.5 - numbers.tau_1
+    inside = (numbers.rho - t3) * numbers.weight(T)
+    return (inside * mean + t3 * last) / (inside + t3)
