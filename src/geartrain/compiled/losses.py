@@ -1,8 +1,4 @@
-"""Slopes of the losses in compiled code.
-
-Numba's cache on disk looks only at the file of the function that is compiled. After a change to
-this file, touch the files of the loops that call it.
-"""
+"""Slopes of the losses in compiled code."""
 
 from __future__ import annotations
 
