@@ -68,6 +68,27 @@ def test_the_model_is_minimised_by_proximal_steps_alone(kind):
         assert model(other) >= model(to.w) - 1e-9
 
 
+@pytest.mark.parametrize("term", [gt.L1(0.3), gt.L1(np.linspace(0, 1, 40)), gt.Box(-0.1, 0.2)])
+@pytest.mark.parametrize("spread", [1e1, 1e6])
+def test_the_newton_method_solves_models_with_separable_terms(monkeypatch, term, spread):
+    """A few proximal steps, and the point of the many proximal gradient steps."""
+    n, rng = 40, np.random.default_rng(3)
+    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    H = (Q * np.geomspace(1.0, spread, n)) @ Q.T
+    C = prox_step.curvature([(s, H @ s) for s in rng.standard_normal((12, n))], 1.0)
+    dense = np.column_stack([C(e) for e in np.eye(n)])
+    v, d, ledger = term.prox(rng.standard_normal(n), 1.0), 3.0 * rng.standard_normal(n), Ledger()
+    psi = Psi(term, 2.0, "g", ledger, n)
+    to = prox_step.minimised(C, 0.1, d, psi, v, 1e-8, 1)
+    assert ledger.calls["g.prox"] <= 20 and to.residual <= 1e-8
+    slope = d + dense @ (to.w - v) + 0.1 * (to.w - v)
+    assert np.linalg.norm(psi.residual(to.w, slope)) <= 1e-7
+    assert np.linalg.norm(psi.prox(to.w + to.grad_psi, 1.0) - to.w) <= 1e-9 * spread
+    monkeypatch.setattr(prox_step, "root", lambda *args: None)
+    by_gradients = prox_step.minimised(C, 0.1, d, psi, v, 1e-8, 100_000)
+    np.testing.assert_allclose(to.w, by_gradients.w, atol=1e-6)
+
+
 def test_without_curved_pairs_the_matrix_is_a_multiple_of_the_identity():
     s = np.ones(3)
     assert prox_step.curvature([], 2.0) == LowRank(2.0)
@@ -329,3 +350,44 @@ def test_a_useless_model_is_overruled(monkeypatch):
     p = case("l1")
     res = gt.minimize(p.h, p.g + p.psi, p.x0, method="sae-qn", tol=1e-4, max_iter=2000)
     assert res.success and res.calls["h.grad"] < 1500
+
+
+# The trust radius --------------------------------------------------------------------------------
+
+
+def with_little_data(seed, own=25):
+    """h = f - f_1 with an f_1 of few rows: the models of h outweigh g, and bend down."""
+    rng = np.random.default_rng(seed)
+    m, n = 1600, 60
+    A = (rng.random((m, n)) < 0.2) * rng.exponential(1.0, (m, n))
+    A /= np.maximum(np.linalg.norm(A, axis=1), 1e-3)[:, None]
+    y = np.where(A @ rng.standard_normal(n) + 0.02 * rng.standard_normal(m) > 0, 1.0, -1.0)
+    f, f_1 = gt.LinearModel(A, y), gt.LinearModel(A[:own], y[:own])
+    return f - f_1, f_1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_models_that_bend_down_do_not_lead_away(seed):
+    h, g = with_little_data(seed)
+    res = gt.minimize(h, g + gt.L1(1e-5), method="sae-qn", tol=1e-7)
+    assert res.success, res.message
+    assert np.all(np.diff(res.history["f"]) <= 1e-12)
+    want = gt.minimize(h, g + gt.L1(1e-5), method=QN(rho=1.0), tol=1e-7)
+    assert res.fun == pytest.approx(want.fun, abs=1e-8)
+
+
+def test_trial_points_stay_within_the_trust_radius(monkeypatch):
+    """Every trial point is within 1.5 R, whatever the model."""
+    h, g = with_little_data(7)
+    seen, propose = [], composite.propose
+
+    def watched(problem, state, *rest):
+        trial = propose(problem, state, *rest)
+        seen.append(np.linalg.norm(trial.step.w - state.at.v) / state.radius)
+        return trial
+
+    monkeypatch.setattr(composite, "propose", watched)
+    for psi in (gt.L1(1e-6), gt.Box(-5.0, 5.0), gt.GroupL1(4, 1e-6)):
+        gt.minimize(h, g + psi, method="sae-qn", max_iter=25, tol=1e-12)
+    assert 0.0 in seen and max(seen) > 0.5  # the first has no radius, and others are at it
+    assert max(seen) <= 1.65

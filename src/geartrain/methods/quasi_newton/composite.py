@@ -8,7 +8,7 @@ u          ``grad_psi``    element of dpsi(p); r = grad h + grad g + u is the sh
 v          ``new``         a trial point, where h is asked next
 B          ``B``           matrix that stands for the curvature of h, or of h + g
 lam        ``lam``         curvature where the pairs tell nothing
-mu         ``mu``          added to B after a trial point that was rejected
+R          ``radius``      trust radius
 A          ``A``           of the certificate: f(p) - f* <= \|x_0 - x*\|^2/(2A)
 =========  ==============  ==================================================================
 """
@@ -21,16 +21,16 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from geartrain.methods.base import State, solve_model
-from geartrain.methods.inner.proxqn import ProxQN, ProxQNState
 from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.composite_guard import Lowest, drop_between, proven_step
+from geartrain.methods.quasi_newton.composite_state import CompositeQNState
+from geartrain.methods.quasi_newton.composite_trial import Proposal, propose, rejected_radius
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
 from geartrain.methods.quasi_newton.guard import Guard
-from geartrain.methods.quasi_newton.low_rank import LowRank, Small
-from geartrain.methods.quasi_newton.memory import Memory, Pair
+from geartrain.methods.quasi_newton.learning import accepted_radius, pair_of
+from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.models import Shelf
-from geartrain.methods.quasi_newton.prox_step import ProxStep, change_of, minimised
+from geartrain.methods.quasi_newton.prox_step import change_of
 from geartrain.methods.quasi_newton.refreshing import refreshed
 from geartrain.methods.quasi_newton.state import SAEQNState
 from geartrain.methods.quasi_newton.step import Known, Step
@@ -39,101 +39,12 @@ from geartrain.methods.quasi_newton.tuning import DEFAULT, Candidate, LearnedTun
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.splitting import Psi
-from geartrain.problem import EPS, Model, Sum, norm
+from geartrain.problem import EPS, Sum, norm
 
 _TINY = 1e-300
 # A pair shows curvature where <s, y> exceeds this part of |s| |y|.
 _CURVED = 1e-12
 _ARMIJO = 1e-4
-# Proximal steps per model that asks no g.
-_MOST = 1000
-
-
-@dataclass(frozen=True)
-class LearnedModel(Model):
-    """phi with the low-rank part of a model of h, centred at p, in place of h's curvature."""
-
-    small: Small | None = None
-    p: Vector = field(default_factory=lambda: np.zeros(0))
-
-    def grad(self, v: Vector, grad_g: Vector) -> Vector:
-        """Gradient of phi, without psi, at v, where that of g is known."""
-        plain = super().grad(v, grad_g)
-        return plain if self.small is None else plain + self.small(v - self.p)
-
-    def quadratic(self, s: Vector) -> Vector:
-        """The Hessian of the quadratic part times s."""
-        plain = super().quadratic(s)
-        return plain if self.small is None else plain + self.small(s)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompositeQNState(State):
-    """State of `CompositeQN` after k iterations."""
-
-    k: int
-    at: Known
-    psi: float  # its value at the iterate; nan where there is none
-    grad_psi: Vector
-    memory: Memory
-    lam: float
-    scale: float  # curvature of h + g at the start
-    mu: float = 0.0
-    rho: float
-    certificate: CutCertificate
-    guard: Guard
-    top: float  # f(x_0), or nan
-    contest: Contest
-    inner: ProxQNState | None = None  # where the last inner run ended
-    trials: int = 0
-    stalled: bool = False
-    note: str = ""
-
-    @property
-    def A(self) -> float:  # type: ignore[override]
-        """f(p) - f* <= |x_0 - x*|^2/(2A)."""
-        return self.certificate.A
-
-    @property
-    def gap_weight(self) -> float:  # type: ignore[override]
-        """A, which holds from x_0 on."""
-        return self.certificate.A
-
-    @property
-    def lowest(self) -> Lowest:
-        """The iterate for the certificate."""
-        return Lowest(self.at, self.psi, self.grad)
-
-    @property
-    def point(self) -> Vector:
-        """The iterate."""
-        return self.at.v
-
-    @property
-    def value(self) -> float:  # type: ignore[override]
-        """f at the iterate."""
-        return self.at.f + self.psi
-
-    @property
-    def grad(self) -> Vector:
-        """The shortest known subgradient of f at the iterate."""
-        return self.at.grad + self.grad_psi
-
-    @property
-    def rounding(self) -> bool:  # type: ignore[override]
-        """Whether the subgradient is rounding error."""
-        return norm(self.grad) <= 10.0 * EPS * (norm(self.at.grad_h) + norm(self.at.grad_g))
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A trial point, and how it was found."""
-
-    step: ProxStep
-    B: LowRank
-    candidate: Candidate
-    grad_g: Vector | None = None  # gradient of g at the trial point, where the inner run knows it
-    inner: ProxQNState | None = None
 
 
 @dataclass(frozen=True)
@@ -145,11 +56,11 @@ class CompositeQN:
     Algorithm, from p = x_0:
 
     1. choose the model that would have predicted the last changes of the gradients best
-    2. v ~ argmin <grad h(p), v> + 1/2 <v - p, (B + mu) (v - p)> + g(v) + psi(v) by
+    2. v ~ argmin <grad h(p), v> + 1/2 <v - p, B (v - p)> + g(v) + psi(v) within the trust radius by
        `geartrain.inner.ProxQN`; for the plain model, with B the curvature of h + g,
-       v ~ argmin <grad (h + g)(p), v> + 1/2 <v - p, (B + mu) (v - p)> + psi(v), which asks no g
+       v ~ argmin <grad (h + g)(p), v> + 1/2 <v - p, B (v - p)> + psi(v), which asks no g
     3. ask h at v: one call; the pair (v - p, change of gradients) is learned
-    4. if f has fallen enough, p_+ = v and mu falls; otherwise mu grows, and 1 is repeated
+    4. if f has fallen enough, p_+ = v; otherwise the radius shrinks, and 1 is repeated
 
     Whenever the certificate A lags behind its rate, a proven accelerated step takes the place of
     lines 1 to 4 (`geartrain.methods.quasi_newton.composite_guard`).
@@ -171,8 +82,8 @@ class CompositeQN:
 
     Notes
     -----
-    The models of h, and how they compete, are those of `geartrain.methods.SAEQN`. The trust region
-    is replaced by mu, because a proximal operator knows no radius.
+    The models of h, how they compete, and the trust radius are those of `geartrain.methods.SAEQN`;
+    `geartrain.methods.quasi_newton.composite_trial` has the trial points.
 
     References
     ----------
@@ -235,7 +146,7 @@ class CompositeQN:
         memory, step = state.memory, to.step
         convex = problem.h_is_convex
         if step.length > 0.0 and (step.h.rise if convex else step.f.rise) > 0.0:
-            memory = memory.add(_pair(step), problem.geometry, self.memory)
+            memory = memory.add(pair_of(step), problem.geometry, self.memory)
         return replace(
             state,
             at=to.best.at,
@@ -245,30 +156,20 @@ class CompositeQN:
             certificate=to.certificate,
             guard=to.guard,
             inner=to.inner,
-            mu=0.0,
+            radius=max(state.radius, norm(to.best.at.v - state.at.v)),
             trials=state.trials + 2,
         )
 
     def _attempt(self, problem: Sum, state: CompositeQNState) -> CompositeQNState:
         """Lines 1 to 4 for one trial point."""
-        p, psi, terms, t = state.at, _psi(problem), CountedTerms(problem), self.tuning
-        size = norm(state.grad)
-        if size <= 10.0 * EPS * (norm(p.grad_h) + norm(p.grad_g)):
+        p, terms, t = state.at, CountedTerms(problem), self.tuning
+        if norm(state.grad) <= 10.0 * EPS * (norm(p.grad_h) + norm(p.grad_g)):
             return replace(state, stalled=True)
         # 1.
-        convex = problem.h_is_convex
-        chosen = state.contest.favourite(self.rho, t, t.starts_plain(self.rho, convex, False))
-        candidate = state.contest.candidates[chosen]
-        if is_plain(candidate) and not state.memory.pairs:
-            candidate = state.contest.candidates[0]
-        known = fresh = state.memory
-        if not convex and known.pairs:
-            fresh, _ = refreshed(terms, cast(SAEQNState, state), candidate, t)
-        shelf = Shelf(known, fresh, state.lam, state.scale, problem.geometry)
+        candidate, shelf = self._choose(problem, state, terms)
         # 2.
-        trial = self._propose(problem, state, shelf[candidate], candidate, size)
-        s = trial.step.w - p.v
-        length = norm(s)
+        trial = propose(problem, state, shelf[candidate], candidate, t)
+        length = norm(trial.step.w - p.v)
         if length <= 2.0 * EPS * norm(p.v):
             return replace(state, stalled=True)
         # 3.
@@ -282,87 +183,67 @@ class CompositeQN:
         try:
             new = terms.both(trial.step.w, known_g)
         except NonFiniteAnswer:
-            if state.mu > 1e12 * (state.lam + state.scale):
+            if length <= 1e-12 * max(norm(p.v), 1.0):
                 raise
-            return replace(state, mu=max(10.0 * state.mu, state.lam + state.scale))
+            return replace(state, radius=0.1 * length)
         step = Step.between(p, new, problem.geometry)
-        state = self._learned(state, step, shelf, trial, convex)
         # 4.
+        return self._judged(problem, self._learned(problem, state, step, shelf, trial), step, trial)
+
+    def _choose(
+        self, problem: Sum, state: CompositeQNState, terms: CountedTerms
+    ) -> tuple[Candidate, Shelf]:
+        """Line 1: the best candidate, and all models."""
+        t, convex, contest = self.tuning, problem.h_is_convex, state.contest
+        chosen = contest.favourite(self.rho, t, t.starts_plain(self.rho, convex, False))
+        candidate = contest.candidates[chosen]
+        if is_plain(candidate) and not state.memory.pairs:
+            candidate = contest.candidates[0]
+        fresh = state.memory
+        if not convex and fresh.pairs:
+            fresh, _ = refreshed(terms, cast(SAEQNState, state), candidate, t)
+        return candidate, Shelf(state.memory, fresh, state.lam, state.scale, problem.geometry)
+
+    def _judged(
+        self, problem: Sum, state: CompositeQNState, step: Step, trial: Proposal
+    ) -> CompositeQNState:
+        """Line 4: the trial point is accepted, or the trust radius shrinks."""
+        p, new, psi, t, geometry = step.p, step.v, _psi(problem), self.tuning, problem.geometry
         rise = change_of(psi, p.v, p.grad, trial.step)
         slope, change = step.f.slope + rise, step.f.change + rise
-        bent = 0.5 * float(s @ trial.B(s))
-        own = step.f.slope if is_plain(candidate) else step.h.slope + step.g.change
-        ratio = change / min(own + bent + rise, -_TINY)
         u = psi.residual(new.v, new.grad, trial.step.grad_psi)
         value = psi.value(new.v) if psi.has_value else math.nan
         there, here = Lowest(new, value, u), state.lowest
-        inside = not there.f > state.top and length > 1e-7 * max(norm(p.v), norm(new.v))
-        guard = state.guard.called(0, norm(step.y_h) / length if inside else 0.0)
+        inside = not there.f > state.top and step.length > 1e-7 * max(norm(p.v), norm(new.v))
+        guard = state.guard.called(0, norm(step.y_h) / step.length if inside else 0.0)
         close = abs(change) <= t.rounding * (abs(p.h) + abs(p.g))
-        if change <= _ARMIJO * slope < 0.0 or (close and norm(u) < size):
-            mu = 0.1 * state.mu if ratio > 0.5 else state.mu
-            lowered = state.certificate.lowered(drop_between(here, there), problem.geometry)
+        if not (change <= _ARMIJO * slope < 0.0 or (close and norm(u) < norm(state.grad))):
+            above = drop_between(there, here)
             return replace(
                 state,
-                at=new,
-                psi=value,
-                grad_psi=u - new.grad,
-                certificate=lowered.with_cut(new.v, u, 0.0, problem.geometry),
+                certificate=state.certificate.with_cut(new.v, u, above, geometry),
                 guard=guard,
-                mu=mu if mu > 1e-3 * state.lam else 0.0,
+                radius=rejected_radius(slope, change, step.length, t.longest),
             )
-        # The pair corrects the curvature along s; mu shortens the step to where f was lowest.
-        part = min(max(slope / min(slope - (change - slope) * 2.0, -_TINY), 0.1), 0.7)
-        more = max(-slope, 0.0) / length / length * (1.0 / part - 1.0)
-        above = drop_between(there, here)
+        own = step.f.slope if is_plain(trial.candidate) else step.h.slope + step.g.change
+        predicted = own + 0.5 * float(step.s @ trial.B(step.s)) + rise
+        ratio = change / min(predicted, -_TINY)
+        lowered = state.certificate.lowered(drop_between(here, there), geometry)
         return replace(
             state,
-            certificate=state.certificate.with_cut(new.v, u, above, problem.geometry),
+            at=new,
+            psi=value,
+            grad_psi=u - new.grad,
+            certificate=lowered.with_cut(new.v, u, 0.0, geometry),
             guard=guard,
-            mu=max(2.0 * state.mu, more, 0.1 * state.lam),
-        )
-
-    def _propose(
-        self, problem: Sum, state: CompositeQNState, B: LowRank, candidate: Candidate, size: float
-    ) -> Proposal:
-        """Line 2."""
-        p, psi, mu, t = state.at, _psi(problem), state.mu, self.tuning
-        enough = (t.eta if problem.h_is_convex else t.eta_other) * size
-        spherical = getattr(problem.g.term, "spherical", None)
-        if is_plain(candidate):
-            return Proposal(minimised(B, mu, p.grad, psi, p.v, enough, _MOST), B, candidate)
-        if spherical is not None:  # g is c/2 |v|^2 - <b, v>, or nothing
-            step = minimised(B, mu + spherical[0], p.grad, psi, p.v, enough, _MOST)
-            grad_g = p.grad_g + spherical[0] * (step.w - p.v)
-            return Proposal(step, B, candidate, grad_g)
-        alpha = B.lam + mu
-        phi = LearnedModel(
-            problem.g,
-            beta=p.grad_h - alpha * p.v,
-            alpha=alpha,
-            L_g=problem.L_g.value or 10.0 * state.scale,
-            psi=psi,
-            small=B.small,
-            p=p.v,
-        )
-        run = solve_model(
-            ProxQN(max_steps=t.inner_limit),
-            phi,
-            p.v,
-            lambda v, grad_g, grad_phi: norm(grad_phi) <= enough,
-            grad_g0=p.grad_g,
-            warm=state.inner,
-        )
-        assert run.grad_psi is not None
-        return Proposal(
-            ProxStep(run.v, run.state.grad_psi, run.residual), B, candidate, run.grad_g, run.state
+            radius=accepted_radius(state.radius, problem.h_is_convex, step.length, ratio),
         )
 
     def _learned(
-        self, state: CompositeQNState, step: Step, shelf: Shelf, trial: Proposal, convex: bool
+        self, problem: Sum, state: CompositeQNState, step: Step, shelf: Shelf, trial: Proposal
     ) -> CompositeQNState:
         """The pair in the memory, lam, and the scores of the models."""
-        t, contest, lam = self.tuning, state.contest, state.lam
+        t, contest, lam, convex = self.tuning, state.contest, state.lam, problem.h_is_convex
         y_f = step.y_h + step.y_g
         if len(contest.candidates) > 1 and len(state.memory.pairs) > 1:
             errors = [
@@ -374,7 +255,7 @@ class CompositeQN:
             ]
             contest = contest.scored(errors, 1e-12 * norm(step.y_h), t.discount)
         memory = state.memory
-        pair = _pair(step)
+        pair = pair_of(step)
         if convex and step.h.rise > _CURVED * step.length * norm(step.y_h):
             bend = step.h.fit.curvature_at_end / step.h.rise
             bend = min(max(bend, 1.0 / t.local), t.local)
@@ -389,11 +270,6 @@ class CompositeQN:
             error = t.lam_error * norm(step.y_h - B(step.s)) / step.length
             lam = min(max(error, 0.03 * lam), 16.0 * lam) if state.memory.pairs else error
         return replace(state, memory=memory, lam=max(lam, _TINY), contest=contest)
-
-
-def _pair(step: Step) -> Pair:
-    """The pair of a step, divided by its length."""
-    return Pair(step.s / step.length, step.y_h / step.length, step.y_g / step.length)
 
 
 def _psi(problem: Sum) -> Psi:

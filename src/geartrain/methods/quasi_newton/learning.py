@@ -96,7 +96,7 @@ def accepted(
         memory=learned,
         extra=None,
         lam=max(lam, _TINY),
-        radius=_radius(state, step.length, ratio),
+        radius=accepted_radius(state.radius, state.convex, step.length, ratio),
         certificate=certificate.with_cut(step.v.v, step.v.grad, 0.0, geometry),
         guard=state.guard.called(0, secant(state, step, norm)),
         tries=0,
@@ -189,13 +189,12 @@ def _is_usable(state: SAEQNState, step: Step, norm: Callable[[Vector], float]) -
     return state.convex and step.h.rise > _CURVED * step.length * norm(step.y_h)
 
 
-def _radius(state: SAEQNState, length: float, ratio: float) -> float:
-    """The trust radius after an accepted step."""
-    R = state.radius
+def accepted_radius(R: float, convex: bool, length: float, ratio: float) -> float:
+    """The trust radius after an accepted step; `ratio` is the actual over the predicted change."""
     if ratio < 0.25:
         R = 0.5 * length
     elif ratio > 0.75:
         R = max(R, 4.0 * length)
     elif not math.isinf(R):
         R = max(R, length)
-    return 10.0 * length if math.isinf(R) and not state.convex else R
+    return 10.0 * length if math.isinf(R) and not convex else R

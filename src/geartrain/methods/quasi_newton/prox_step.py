@@ -10,8 +10,10 @@ u          ``grad_psi``    element of the subdifferential of psi at w, by the la
 r          ``residual``    element of least norm of the subdifferential of the model at w
 =========  ==============  ==================================================================
 
-The model is minimised by accelerated proximal gradient steps with restart [1]_: they ask for
-proximal steps of psi, and neither h nor g.
+With an l1 norm or a box the model is minimised by a semismooth Newton method
+(`geartrain.methods.quasi_newton.prox_newton`). With other terms, and where that does not end, it is
+minimised by accelerated proximal gradient steps with restart [1]_. Both ask for proximal steps of
+psi, and neither h nor g.
 
 References
 ----------
@@ -30,7 +32,9 @@ import numpy as np
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.models import sequential
+from geartrain.methods.quasi_newton.prox_newton import orthonormal, root
 from geartrain.methods.quasi_newton.rows import Rows
+from geartrain.methods.separable import by_numbers
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.splitting import Psi
 from geartrain.oracles.vectors import norm
@@ -83,7 +87,15 @@ def minimised(
     C: LowRank, mu: float, d: Vector, psi: Psi, v: Vector, enough: float, most: int
 ) -> ProxStep:
     """The model with C + mu I, until the residual is at most `enough` or after `most` steps."""
-    L, product = (largest(C) + mu) / _SAFE, _product(C, mu)
+    lam, (W, U) = C.lam + mu, orthonormal(C)
+    product = _product(lam, W, U)
+    numbers = by_numbers(psi, v.size)
+    if numbers is not None and W.size > 0:
+        found = root(lam, W, U, d, psi, numbers, v, enough)
+        if found is not None:
+            w, u = found
+            return ProxStep(w, u, norm(psi.residual(w, d + product(w - v), u)))
+    L = (largest(C) + mu) / _SAFE
     w = y = v
     t = 1.0
     k = 0
@@ -102,17 +114,14 @@ def minimised(
         y, w, t = new + ((t - 1.0) / after) * (new - w), new, after
 
 
-def _product(C: LowRank, mu: float) -> Callable[[Vector], Vector]:
-    """The function s -> (C + mu I) s, prepared for many products."""
-    lam = C.lam + mu
-    if C.small is None or C.small.spectrum[0].size == 0:
+def _product(lam: float, W: Vector, U: Vector) -> Callable[[Vector], Vector]:
+    """The function s -> (lam I + U'WU) s, prepared for many products."""
+    if W.size == 0:
         return lambda s: lam * s
-    w, E = C.small.spectrum
-    U = np.array([C.small.combine(e) for e in E])  # orthonormal rows
     if U.shape[1] <= 2 * len(U):  # a full matrix is smaller
-        dense = (U.T * w) @ U
+        dense = (U.T * W) @ U
         return lambda s: dense @ s + lam * s
-    return lambda s: (w * (U @ s)) @ U + lam * s
+    return lambda s: (W * (U @ s)) @ U + lam * s
 
 
 def change_of(psi: Psi, v: Vector, d: Vector, step: ProxStep) -> float:

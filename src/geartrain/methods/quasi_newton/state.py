@@ -18,11 +18,34 @@ from geartrain.oracles.protocols import Vector
 
 
 @dataclass(frozen=True, kw_only=True)
-class SAEQNState(State):
-    """State of `geartrain.methods.SAEQN` after k iterations."""
+class LearnedState(State):
+    """What the states of the learned methods share: the iterate, and what is proven."""
 
     k: int
     at: Known  # the iterate p
+    certificate: CutCertificate
+    guard: Guard
+
+    @property
+    def A(self) -> float:  # type: ignore[override]
+        """f(p) - f* <= |x_0 - x*|^2/(2A)."""
+        return self.certificate.A
+
+    @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """A, which no restart touches."""
+        return self.certificate.A
+
+    @property
+    def point(self) -> Vector:
+        """The iterate."""
+        return self.at.v
+
+
+@dataclass(frozen=True, kw_only=True)
+class SAEQNState(LearnedState):
+    """State of `geartrain.methods.SAEQN` after k iterations."""
+
     top: float  # f(x_0)
     rho: float  # price of a call of h over that of a gradient of g, as used
     # What was learned.
@@ -35,9 +58,6 @@ class SAEQNState(State):
     radius: float = math.inf  # trust radius
     inner_pairs: InnerPairs = ()  # of g
     factor: Factor | None = None  # of a quadratic g
-    # What is proven.
-    certificate: CutCertificate
-    guard: Guard
     doubt: Doubt
     # The last iteration.
     tries: int = 0  # rejected trial points since the last accepted one
@@ -52,16 +72,6 @@ class SAEQNState(State):
     spent: tuple[float, float] = (0.0, 0.0)  # own seconds in inner runs, and outside them
 
     @property
-    def A(self) -> float:  # type: ignore[override]
-        """f(p) - f* <= |x_0 - x*|^2/(2A)."""
-        return self.certificate.A
-
-    @property
-    def gap_weight(self) -> float:  # type: ignore[override]
-        """A, which no restart touches."""
-        return self.certificate.A
-
-    @property
     def convex(self) -> bool:
         """Whether h is taken to be convex."""
         return self.guard.convex
@@ -70,11 +80,6 @@ class SAEQNState(State):
     def pairs(self) -> tuple[Pair, ...]:
         """The pairs that are known, that of a rejected trial point included."""
         return self.memory.pairs + (() if self.extra is None else (self.extra,))
-
-    @property
-    def point(self) -> Vector:
-        """The iterate."""
-        return self.at.v
 
     @property
     def value(self) -> float:  # type: ignore[override]

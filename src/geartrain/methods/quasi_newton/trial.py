@@ -108,7 +108,7 @@ class Proposer:
             elif length <= t.far * R:
                 break
             else:
-                mu = _larger(mu, size, length, R)
+                mu = larger(mu, size, length, R)
         trial = Trial(
             run.v, candidate, B, self.pairs, self.factor, run.known_g, run.residual, calls
         )
@@ -123,7 +123,7 @@ class Proposer:
             length = norm(v - p.v)
             if length <= self.tuning.far * R:
                 break
-            mu = _larger(mu, norm(grad), length, R)
+            mu = larger(mu, norm(grad), length, R)
         return self._within(Trial(v, candidate, B, self.pairs, self.factor))
 
     def near_prox(self, alpha: float, relative: float) -> Trial:
@@ -225,7 +225,7 @@ class Proposer:
         return float(dot(s, along_h)) < -_BENT * along_g
 
 
-def _larger(mu: float, size: float, length: float, R: float) -> float:
+def larger(mu: float, size: float, length: float, R: float) -> float:
     """A larger mu: the secant on 1/|s(mu)|, at most |grad f|/R."""
     if mu > 0.0:
         larger = max((mu + size / length) * length / R - size / length, 2.0 * mu)
