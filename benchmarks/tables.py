@@ -28,6 +28,7 @@ COMMANDS = {
     "separation_law": "python benchmarks/separation_law.py --out out/tables",
     "composite_law": "python benchmarks/composite_law.py --out out/tables",
     "gear_law": "python benchmarks/gear_law.py --out out/tables",
+    "tiers": "python benchmarks/tiers.py --out out/tables",
     "frontier": "geartrain bench frontier --json out/tables/frontier.json",
     "profile": "geartrain bench profile --json out/tables/profile.json",
     "kernels": "geartrain bench kernels",

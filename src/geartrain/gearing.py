@@ -132,7 +132,7 @@ def _gives_gradients(oracle: Any) -> bool:
 
 
 def _auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> tuple[AnyMethod, str]:
-    """The learned method on two or three levels, and AFB where it cannot work."""
+    """The learned method on all levels, and AFB where it cannot work."""
     plain = all(map(_gives_gradients, problem.oracles))
     if not plain or inner != "auto":
         levels, why = _levels(problem, prices, inner)
@@ -148,25 +148,10 @@ def _auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> tuple[AnyMe
         return ScipyLBFGS(_MEMORY), f"lbfgs on the sum: {why}"
     if len(levels) < 2:
         levels = _two(problem, prices)
-    if len(levels) > 3:
-        full, levels = levels, _nearest_merged(levels, price)
-        why += f"; {told(full)} put together to three levels"
     cost = [sum(price[name] for name in level) for level in levels]
     if len(levels) == 2:
         return Train(levels, SAEQN(rho=cost[0] / cost[1]), f"sae-qn, {why}"), ""
-    rho = (cost[0] / cost[1], cost[1] / cost[2])
-    return LearnedTrain(levels, rho, why), ""
-
-
-def _nearest_merged(levels: Levels, price: dict[str, float]) -> Levels:
-    """Three levels: neighbours whose prices are nearest are merged."""
-    found = list(levels)
-    while len(found) > 3:
-        cost = [max(price[name] for name in level) for level in found]
-        ratios = [max(a / b, b / a) for a, b in pairwise(cost)]
-        i = ratios.index(min(ratios))
-        found[i : i + 2] = [found[i] + found[i + 1]]
-    return tuple(found)
+    return LearnedTrain(levels, tuple(a / b for a, b in pairwise(cost)), why), ""
 
 
 def _listed(problem: Sum) -> Levels:

@@ -171,6 +171,54 @@ def test_dask_collections(client):
     np.testing.assert_allclose(h.value_and_grad(x)[1] + g.grad(x), grad_f, atol=1e-13)
 
 
+@pytest.mark.parametrize("kinds", [{}, {"csr": True, "weighted": True}])
+def test_three_tiers(client, kinds):
+    """Cluster, other shards of this machine, own shard: their sum is f."""
+    tiers, g = gt.distributed.similarity(client, loaders(**kinds), l2=0.3, local=3)
+    A, y, weights = whole(**kinds)
+    first = sum(SIZES[:3])
+    x = np.cos(np.arange(N))
+    f, grad_f = mean_loss("logistic", {}, A, y, weights, x)
+    near = mean_loss("logistic", {}, A[:first], y[:first], weights[:first], x)
+    own = slice(0, SIZES[0])
+    f_1, grad_1 = mean_loss("logistic", {}, A[own], y[own], weights[own], x)
+    assert list(tiers) == ["cluster", "machine"]
+    value, grad = tiers["cluster"].value_and_grad(x)
+    assert value == pytest.approx(f - near[0], abs=1e-13)
+    np.testing.assert_allclose(grad, grad_f - near[1], atol=1e-13)
+    value, grad = tiers["machine"].value_and_grad(x)
+    assert value == pytest.approx(near[0] - f_1, abs=1e-13)
+    np.testing.assert_allclose(grad, near[1] - grad_1, atol=1e-13)
+    assert g.m == SIZES[0] and tiers["cluster"].m == y.size
+    assert len(tiers["cluster"].shards) == len(SIZES) - 3
+    assert tiers["cluster"].rounds_done == 1  # the machine's term asks for no round
+    products = tiers["cluster"].second_order(x, np.eye(N))[2]
+    H = hessian("logistic", {}, A, y, weights, x)
+    H_near = hessian("logistic", {}, A[:first], y[:first], weights[:first], x)
+    np.testing.assert_allclose(products, H - H_near, atol=1e-13)
+
+
+def test_minimising_three_tiers(client, tmp_path):
+    """The answer of one process, rounds counted apart, resumed on the same cluster."""
+    tiers, g = gt.distributed.similarity(client, loaders(), l2=0.1, local=3)
+    prices = {"cluster.grad": 1e4, "machine.grad": 100.0, "g.grad": 1.0}
+    before = tiers["cluster"].rounds_done
+    res = gt.minimize(tiers, g, prices=prices, tol=1e-9)
+    A, y, _ = whole()
+    f = gt.LinearModel(A, y, l2=0.1)
+    here = gt.minimize(f, 0.0 * f, method="lbfgs", tol=1e-10)
+    assert res.success and res.plan.startswith("cluster > machine > g: sae-qn on every level")
+    np.testing.assert_allclose(res.x, here.x, atol=1e-7)
+    assert res.calls["cluster.grad"] == tiers["cluster"].rounds_done - before
+    assert res.calls["cluster.grad"] < res.calls["machine.grad"]
+    path = tmp_path / "run.gtck"
+    gt.minimize(tiers, g, prices=prices, tol=1e-9, max_iter=2, checkpoint=path)
+    other, g_2 = gt.distributed.similarity(client, loaders(), l2=0.1, local=3)
+    again = gt.resume(path, other, g_2, max_iter=100)
+    assert again.success
+    np.testing.assert_allclose(again.x, res.x, atol=1e-9)
+
+
 def elsewhere(client_pid, j):
     """Rows of shard j for any process but the client's."""
     assert os.getpid() != client_pid
@@ -201,6 +249,8 @@ def test_bad_input(client):
     similarity = gt.distributed.similarity
     with pytest.raises(ValueError, match="at least two shards"):
         similarity(client, loaders()[:1])
+    with pytest.raises(ValueError, match="at least 4 shards are needed, 3 of them for the client"):
+        similarity(client, loaders()[:3], local=3)
     with pytest.raises(TypeError, match="a file or a function"):
         similarity(client, [make_rows(0), make_rows(1)])
     with pytest.raises(TypeError, match="shards must be"):

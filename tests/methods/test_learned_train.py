@@ -1,4 +1,4 @@
-"""The learned method on three levels: counts, memory, guard, resume."""
+"""The learned method on three levels and more: counts, memory, guard, resume."""
 
 import itertools
 import math
@@ -8,16 +8,26 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.methods.learned_train import Spent, Tilted
+from geartrain.geometry import EUCLIDEAN
+from geartrain.methods import learned_train
+from geartrain.methods.learned_train import Account, Spent
+from geartrain.methods.quasi_newton.low_rank import Bowl, LowRank, Raised
+from geartrain.methods.quasi_newton.memory import Memory, Pair
+from geartrain.methods.quasi_newton.state import Learned
 from many_terms import logistic_between, train_of_quadratics
 from problems import states
 from runs import NEVER, same
 
-LEVELS = (("h1",), ("h2",), ("g",))
 KNOWN = {
     "quadratic": lambda: train_of_quadratics((1.0, 10.0, 100.0), mu=0.05, n=18),
     "logistic": logistic_between,
+    "four terms": lambda: train_of_quadratics((1.0, 10.0, 50.0, 300.0), mu=0.05, n=24),
 }
+
+
+def learned(known):
+    """The method with one level per term."""
+    return gt.methods.LearnedTrain(tuple((oracle.name,) for oracle in known.sum().oracles))
 
 
 @pytest.fixture(params=KNOWN)
@@ -41,21 +51,21 @@ def asked_at(terms):
 
 def test_it_gets_there_and_asks_the_dear_terms_least(known):
     n = known.x_star.size
-    res = gt.minimize(known.h, known.g, method=gt.methods.LearnedTrain(LEVELS), tol=1e-7)
+    res = gt.minimize(known.h, known.g, method=learned(known), tol=1e-7)
     assert res.success
     size = np.linalg.norm(known.grad(np.zeros(n)))
     assert np.linalg.norm(known.grad(res.x)) <= 1.01e-7 * size
-    assert res.calls["h1.grad"] < res.calls["h2.grad"] < res.calls["g.grad"]
-    assert res.plan.startswith("h1 > h2 > g: sae-qn on every level")
+    names = [oracle.name for oracle in known.sum().oracles]
+    calls = [res.calls[f"{name}.grad"] for name in names]
+    assert all(a < b for a, b in itertools.pairwise(calls))
+    assert res.plan.startswith(f"{' > '.join(names)}: sae-qn on every level")
 
 
 def test_nothing_is_asked_twice(known):
     """No term is asked twice at one point, and every call is counted."""
     terms, points = asked_at(known.terms)
-    res = gt.minimize(
-        terms[:-1], terms[-1], method=gt.methods.LearnedTrain(LEVELS), max_iter=6, stop=NEVER
-    )
-    for name, seen in zip(("h1", "h2", "g"), points, strict=True):
+    res = gt.minimize(terms[:-1], terms[-1], method=learned(known), max_iter=6, stop=NEVER)
+    for name, seen in zip([o.name for o in known.sum().oracles], points, strict=True):
         assert res.calls[f"{name}.grad"] <= len(seen) <= res.calls[f"{name}.grad"] + 2  # res.fun
         runs = seen[: res.calls[f"{name}.grad"]]
         assert len({x.tobytes() for x in runs}) == len(runs)
@@ -64,7 +74,7 @@ def test_nothing_is_asked_twice(known):
 def test_the_guarantee_of_the_first_level_holds(known):
     """f falls, and R^2/(2 A) bounds the gap."""
     n = known.x_star.size
-    run = states(gt.methods.LearnedTrain(LEVELS), known.sum(), np.ones(n), 10)
+    run = states(learned(known), known.sum(), np.ones(n), 10)
     values = [known.f(state.point) for state in run]
     R = np.linalg.norm(np.ones(n) - known.x_star)
     for state, f in zip(run, values, strict=True):
@@ -77,7 +87,7 @@ def test_the_guarantee_of_the_first_level_holds(known):
 @pytest.mark.parametrize("iterations", [1, 3, 5])
 def test_a_resumed_run_is_the_uninterrupted_one(known, tmp_path, iterations):
     path = tmp_path / "run.gtck"
-    options = {"method": gt.methods.LearnedTrain(LEVELS), "stop": NEVER}
+    options = {"method": learned(known), "stop": NEVER}
     whole = gt.minimize(known.h, known.g, max_iter=8, **options)
     gt.minimize(known.h, known.g, max_iter=iterations, checkpoint=path, **options)
     again = gt.resume(path, known.h, known.g, max_iter=8 - iterations)
@@ -85,18 +95,18 @@ def test_a_resumed_run_is_the_uninterrupted_one(known, tmp_path, iterations):
     assert again.plan == whole.plan
 
 
-def test_the_guard_tries_both_and_keeps_the_cheaper_one(known):
-    state = gt.methods.LearnedTrain(LEVELS).init(known.sum(), np.ones(known.x_star.size))
-    assert not state.is_plain_next
-    state = replace(state, nested=Spent().after(100.0, 2.0))
-    assert state.is_plain_next  # it has not been tried
-    state = replace(state, plain=Spent().after(10.0, 2.0))
-    assert state.is_plain_next
-    spent = state.plain
+def test_the_guard_tries_both_in_doubt_and_keeps_the_cheaper_one():
+    account = Account(nested=Spent().after(100.0, 2.0))
+    assert not account.is_plain_next
+    account = replace(account, doubtful=True)
+    assert account.is_plain_next  # it has not been tried
+    account = replace(account, plain=Spent().after(10.0, 2.0))
+    assert account.is_plain_next
+    spent = account.plain
     for _ in range(5):
         spent = spent.after(500.0, 0.5)
-    state = replace(state, plain=spent)
-    assert not state.is_plain_next and spent.runs == 6
+    account = replace(account, plain=spent)
+    assert not account.is_plain_next and spent.runs == 6
     assert Spent().after(1.0, 0.0).rate == math.inf
 
 
@@ -106,33 +116,90 @@ def test_a_level_that_misleads_is_left(monkeypatch):
     step = gt.methods.SAEQN.step
 
     def stuck(self, problem, state):
-        if isinstance(problem.g, Tilted):
+        if isinstance(problem.g, Raised):
             return replace(state, stalled=True)
         return step(self, problem, state)
 
     monkeypatch.setattr(gt.methods.SAEQN, "step", stuck)
-    run = states(gt.methods.LearnedTrain(LEVELS), known.sum(), np.zeros(18), 12)
-    assert run[-1].nested.runs <= 2 < run[-1].plain.runs
+    run = states(learned(known), known.sum(), np.zeros(18), 12)
+    account = run[-1].accounts[0]
+    assert account.nested.runs <= 2 < account.plain.runs
     assert known.f(run[-1].point) - known.f_star < 1e-3 * (known.f(np.zeros(18)) - known.f_star)
 
 
-def test_the_model_of_the_second_level(known):
-    """Value and gradient of g with the rest of phi, against differences."""
-    problem = known.sum()
-    f = gt.methods.LearnedTrain(LEVELS)._split(problem)
-    n = known.x_star.size
-    rng = np.random.default_rng(0)
-    from geartrain.problem import Model
+def test_a_long_inner_run_raises_doubts(monkeypatch):
+    monkeypatch.setattr(learned_train, "_MANY", 0)
+    known = KNOWN["quadratic"]()
+    run = states(learned(known), known.sum(), np.zeros(18), 3)
+    assert [s.accounts[0].doubtful for s in run] == [False, True, True, True]
+    assert [s.accounts[0].plain.runs for s in run[:3]] == [0, 0, 1]
 
-    phi = Model(f.g, rng.standard_normal(n), 2.0)
-    tilted = Tilted(f.g.problem.g, phi)
+
+def quadratic_bowl(rng, n, geometry=EUCLIDEAN):
+    return Bowl(rng.standard_normal(n), LowRank(2.0), rng.standard_normal(n), geometry)
+
+
+def test_a_term_with_a_quadratic_added(known):
+    """Value and gradient against their formula, and the gradient against differences of values."""
+    rng, n = np.random.default_rng(0), known.x_star.size
+    g, bowl = known.sum().g, quadratic_bowl(rng, n)
+    raised = Raised(Raised(g, bowl), quadratic_bowl(rng, n))
     v, d = rng.standard_normal((2, n))
-    value, grad = tilted.value_and_grad(v)
-    expected = known.g.value(v) + phi.beta @ v + v @ v
-    assert value == pytest.approx(expected, rel=1e-12)
-    np.testing.assert_allclose(grad, known.g.grad(v) + phi.beta + 2.0 * v)
-    change = tilted.value_and_grad(v + 1e-6 * d)[0] - tilted.value_and_grad(v - 1e-6 * d)[0]
-    assert change / 2e-6 == pytest.approx(grad @ d, rel=1e-5, abs=1e-5)
+    expected = known.g.value(v) + bowl.c @ v + (v - bowl.p) @ (v - bowl.p)
+    assert Raised(g, bowl).value_and_grad(v)[0] == pytest.approx(expected, rel=1e-12)
+    assert Raised(g, bowl).value(v) == pytest.approx(expected, rel=1e-12)
+    grad = raised.grad(v)
+    np.testing.assert_array_equal(raised.value_and_grad(v)[1], grad)
+    change = raised.value_and_grad(v + 1e-6 * d)[0] - raised.value_and_grad(v - 1e-6 * d)[0]
+    assert change / 2e-6 == pytest.approx(grad @ d, rel=1e-5, abs=1e-4)
+
+
+def test_what_a_level_has_learned_is_carried_over(known):
+    """Later runs of the second level begin with pairs; the first one has none to begin with."""
+    begun = []
+    begin = gt.methods.SAEQN.begin
+
+    def recorded(self, problem, at, learned):
+        if isinstance(problem.g, Raised):
+            begun.append(learned)
+        return begin(self, problem, at, learned)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gt.methods.SAEQN, "begin", recorded)
+        run = states(learned(known), known.sum(), np.zeros(known.x_star.size), 3)
+    assert not begun[0].memory.pairs and begun[-1].memory.pairs
+    assert all(below is not None and below.memory.pairs for below in run[-1].learned_below)
+
+
+def test_pairs_are_kept_without_the_quadratic_part(known):
+    """y_g of a carried pair is the change of the gradient of the further levels alone."""
+    quadratic = KNOWN["quadratic"]()
+    run = states(learned(quadratic), quadratic.sum(), np.zeros(18), 3)
+    pairs = run[-1].learned_below[0].memory.pairs
+    Q_h, Q_g = quadratic.terms[1].Q, quadratic.terms[2].Q
+    for pair in pairs:
+        np.testing.assert_allclose(pair.y_g, Q_g @ pair.s, atol=1e-9)
+        np.testing.assert_allclose(pair.y_h, Q_h @ pair.s, atol=1e-9)
+    for s, y_g in run[-1].learned_below[0].inner_pairs:
+        np.testing.assert_allclose(y_g, Q_g @ s, atol=1e-9 * (1.0 + np.linalg.norm(s)))
+
+
+def test_shifting_there_and_back():
+    rng, n = np.random.default_rng(1), 7
+    bowls = [quadratic_bowl(rng, n), quadratic_bowl(rng, n)]
+    pairs = [Pair(*rng.standard_normal((3, n))) for _ in range(3)]
+    memory = Memory.of(pairs, EUCLIDEAN)
+    one_by_one = Memory()
+    for pair in pairs:
+        one_by_one = one_by_one.add(pair, EUCLIDEAN, 3)
+    np.testing.assert_allclose(memory.gram, one_by_one.gram, rtol=1e-13)
+    before = Learned(True, 1.0, 1.0, None, memory, ((pairs[0].s, pairs[0].y_g),))
+    there = learned_train._shifted(before, bowls, 1.0, EUCLIDEAN)
+    for old, new in zip(pairs, there.memory.pairs, strict=True):
+        np.testing.assert_allclose(new.y_g, old.y_g + 4.0 * old.s)
+    back = learned_train._shifted(there, bowls, -1.0, EUCLIDEAN)
+    np.testing.assert_allclose(back.memory.gram, memory.gram, rtol=1e-10)
+    np.testing.assert_allclose(back.inner_pairs[0][1], pairs[0].y_g, rtol=1e-12)
 
 
 def test_differences_of_tiers():
@@ -149,6 +216,19 @@ def test_differences_of_tiers():
     assert np.linalg.norm(f.grad(res.x)) <= 1.01e-6 * np.linalg.norm(f.grad(np.zeros(10)))
 
 
-def test_three_levels_and_no_other_number():
-    with pytest.raises(ValueError, match="three levels, got h1 > g"):
-        gt.methods.LearnedTrain((("h1",), ("g",)))
+def test_numbers_of_levels_and_prices_that_do_not_fit():
+    with pytest.raises(ValueError, match="two levels or more, got g"):
+        gt.methods.LearnedTrain((("g",),))
+    with pytest.raises(ValueError, match="rho has 1 entries, but h1 > h2 > g has 3 levels"):
+        gt.methods.LearnedTrain((("h1",), ("h2",), ("g",)), rho=(2.0,))
+
+
+def test_two_levels_are_the_learned_method_itself(known):
+    names = [oracle.name for oracle in known.sum().oracles]
+    levels = ((names[0],), tuple(names[1:]))
+    options = {"max_iter": 6, "stop": NEVER}
+    train = gt.minimize(known.h, known.g, method=gt.methods.LearnedTrain(levels), **options)
+    plain = gt.methods.Train(levels, gt.methods.SAEQN(rho=10.0))
+    np.testing.assert_allclose(
+        train.x, gt.minimize(known.h, known.g, method=plain, **options).x, rtol=1e-9, atol=1e-12
+    )

@@ -1,4 +1,4 @@
-r"""Data in shards: h = f - f_1 on a Dask cluster, g = f_1 on the client.
+r"""Data in shards: h = f - f_1 on a Dask cluster, g = f_1 on the client; or in three tiers.
 
 ======  ==================  =================================================================
 symbol  name                meaning
@@ -7,11 +7,16 @@ f       --                  mean loss over all rows of all shards (weighted, if 
 f_1     ``first``           mean loss over the rows of the first shard, held by the client
 g       ``g``               f_1 + l2/2 \|x\|^2
 h       ``h``               f - f_1; one call is one round of the cluster
+f_12    ``near``            mean loss over the rows of all shards that the client holds
 ======  ==================  =================================================================
+
+Where the client holds several shards, h is the sum of f - f_12, one round per call, and
+f_12 - f_1, which is computed on the client.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,14 +36,14 @@ from geartrain.distributed.shards import (
     weight_of,
 )
 from geartrain.distributed.softmax import Softmax
-from geartrain.oracles.algebra import Algebra
+from geartrain.oracles.algebra import Algebra, Combination
 from geartrain.oracles.losses import Loss, make_loss
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.validation import as_whole
 
 
 class ShardedDifference(Algebra):
-    """The term h = f - f_1 on a cluster; value and gradient come from one round.
+    """The term h = f - f_1, or f - f_12, on a cluster; value and gradient come from one round.
 
     In general h is not convex, and its L is not known: choose a method that needs no constants,
     such as "similar-newton" or "sae-qn". `similarity` makes these terms.
@@ -46,9 +51,9 @@ class ShardedDifference(Algebra):
     Parameters
     ----------
     rounds : Rounds
-        The workers' shards, all but the first.
-    first : LinearModel or SoftmaxModel
-        f_1.
+        The workers' shards.
+    held : list of LinearModel or SoftmaxModel
+        The mean losses of the shards that the client holds: f_1, or those whose mean is f_12.
     wire : dtype
         Precision in which x and the gradients are sent.
 
@@ -69,16 +74,16 @@ class ShardedDifference(Algebra):
     L = None
     mu = 0.0
 
-    def __init__(self, rounds: Rounds, first: ShardModel, wire: Any) -> None:
+    def __init__(self, rounds: Rounds, held: Sequence[ShardModel], wire: Any) -> None:
         # Private, because a new cluster may take over the same problem.
         self._rounds, self._rounds_done = rounds, 0
         self._last: tuple[Vector, float, Vector] | None = None
         self._wire = np.dtype(wire)
-        self.first, self.n = first, first.n
+        self.first, self.near, self.n = held[0], _mean(held), held[0].n
         self.shards = [shard.fingerprint for shard in rounds.shards]
-        self.weight_1 = weight_of(first)
+        self.weight_1 = sum(map(weight_of, held))
         self.weight = self.weight_1 + sum(shard.weight for shard in rounds.shards)
-        self.m = first.m + sum(shard.rows for shard in rounds.shards)
+        self.m = sum(model.m for model in held) + sum(shard.rows for shard in rounds.shards)
 
     @property
     def client(self) -> Client:
@@ -105,11 +110,12 @@ class ShardedDifference(Algebra):
     def _round(self, asked: Vector) -> tuple[float, Vector]:
         """The value, the gradient at the first row of `asked`, and the Hessian times the others."""
         pending = self._rounds.start(np.asarray(asked, dtype=self._wire))
-        # While the workers compute: h = sum_{j > 1} (W_j/W) f_j + (W_1/W - 1) f_1.
+        # While the workers compute: h = sum_j (W_j/W) f_j + (W_1/W - 1) f_1, the sum over the
+        # shards on the cluster, and f_1 and W_1 of all shards here.
         x, D = asked[0], asked[1:].T
-        f_1, grad_1 = self.first.value_and_grad(x)
+        f_1, grad_1 = self.near.value_and_grad(x)
         own = self.weight_1 / self.weight - 1.0
-        rows = own * np.vstack([grad_1, *([self.first.products(x, D).T] if D.size else [])])
+        rows = own * np.vstack([grad_1, *([self.near.products(x, D).T] if D.size else [])])
         total, sums, _ = self._rounds.finish(pending)
         value, rows = own * f_1 + total / self.weight, rows + sums / self.weight
         self._rounds_done += 1
@@ -133,17 +139,19 @@ def similarity(
     *,
     l2: float = 0.0,
     intercept: bool = False,
+    local: int = 1,
     n_features: int | None = None,
     label: str = "y",
     weight: str | None = None,
     wire: Any = np.float64,
     timeout: str = "60s",
     **loss_params: float,
-) -> tuple[ShardedDifference, ShardModel]:
+) -> tuple[Any, ShardModel]:
     r"""The terms h = f - f_1 on a cluster and g = f_1 + l2/2 \|x\|^2 on the client.
 
     f is the mean loss over the rows of all shards. If the shards are alike, h is much smoother than
-    f, and few rounds are needed. The client holds the first shard only.
+    f, and few rounds are needed. The client holds the first shard only, or the first `local` ones;
+    then h is in two tiers, by which machine has the rows.
 
     Parameters
     ----------
@@ -161,6 +169,8 @@ def similarity(
         Weight of ``1/2 |x|^2``, all of it in g.
     intercept : bool
         ``x[-1]`` is the intercept.
+    local : int
+        Number of shards that the client holds.
     n_features : int, optional
         Number of columns of LIBSVM files; by default that of the first shard.
     label, weight : str
@@ -177,20 +187,36 @@ def similarity(
     -------
     h, g : terms
         For ``gt.minimize(h, g, method="sae-qn")``; ``calls["h.grad"]`` is the number of rounds.
+        With `local` > 1, h is ``{"cluster": f - f_12, "machine": f_12 - f_1}`` with f_12 the mean
+        loss over the `local` shards, for ``gt.minimize(h, g, prices=...)``; then
+        ``calls["cluster.grad"]`` is the number of rounds.
     """
     features = None if n_features is None else as_whole(n_features, "n_features", 1)
     made = loss if isinstance(loss, Softmax) else make_loss(loss, **loss_params)
     how = Reading(made, intercept, features, label, weight)
     connected = connect(client)
     sources = _sources(shards, connected)
-    if len(sources) < 2:
-        raise ValueError(f"at least two shards are needed, got {len(sources)}")
+    local = as_whole(local, "local", 1)
+    if len(sources) < local + 1:
+        raise ValueError(
+            f"at least {'two' if local == 1 else local + 1} shards are needed, {local} of them "
+            f"for the client, got {len(sources)}"
+        )
     workers_of(connected)
-    rows = connected.submit(read, sources[0], how, pure=False).result()
-    g = make_model(rows, how, l2)
+    rows = [connected.submit(read, s, how, pure=False).result() for s in sources[:local]]
+    g = make_model(rows[0], how, l2)
     how = replace(how, n_features=g.n_features)
-    rounds = Rounds(connected, how, sources[1:], timeout)
-    return ShardedDifference(rounds, make_model(rows, how), wire), g
+    held = [make_model(shard, how) for shard in rows]
+    far = ShardedDifference(Rounds(connected, how, sources[local:], timeout), held, wire)
+    return (far if local == 1 else {"cluster": far, "machine": _mean(held) - held[0]}), g
+
+
+def _mean(models: Sequence[ShardModel]) -> Any:
+    """The mean loss over the rows of several shards."""
+    if len(models) == 1:
+        return models[0]
+    weights = [weight_of(model) for model in models]
+    return Combination([(w / sum(weights), m) for w, m in zip(weights, models, strict=True)])
 
 
 def connect(client: Any) -> Client:

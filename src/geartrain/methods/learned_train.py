@@ -1,186 +1,60 @@
-r"""The learned method on three levels.
+r"""The learned method on any number of levels.
 
-=========  ============  ==========================================================
-symbol     name          meaning
-=========  ============  ==========================================================
-h_1        ``f.h``       first level: modelled by `SAEQN`, asked once per trial point
-h_2        ``level.h``   second level: modelled by a second `SAEQN` inside
-g          ``level.g``   last level: asked in the inner runs of the second one
-=========  ============  ==========================================================
+=========  ==================  ============================================================
+symbol     name                meaning
+=========  ==================  ============================================================
+h_i        ``problem.h``       the terms of level i: modelled by `SAEQN`, asked once per
+                               trial point of that level
+phi_i      ``phi``             model of level i: <grad h_i(p), v> + 1/2 <v - p, B_i (v - p)>
+                               + all further levels
+g          ``problem.g``       last level: asked in the inner runs of the one before
+=========  ==================  ============================================================
 
-A trial point of the first level minimises phi(v) = <grad h_1(p), v> + 1/2 <v - p, B_1 (v - p)> +
-h_2(v) + g(v). This is again a sum of two terms, h_2 and the rest, and the same method minimises it.
+A trial point of level i minimises phi_i. This is again a sum of two terms, h_{i+1} and the rest,
+and the same method minimises it. What a level has learned about its terms is kept from one of its
+runs to the next: h_{i+1} and g are the same functions in all of them, and only the quadratic part
+of phi_i changes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import accumulate
+from operator import mul
 from typing import Any, ClassVar
 
 import numpy as np
 
+from geartrain.geometry import Geometry
 from geartrain.methods.levels import Levels, Rest, arranged, told
+from geartrain.methods.quasi_newton.low_rank import Bowl, LowRank, Raised
+from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
-from geartrain.methods.quasi_newton.state import SAEQNState
-from geartrain.oracles.protocols import Vector, answers
+from geartrain.methods.quasi_newton.state import Learned, SAEQNState
+from geartrain.methods.quasi_newton.terms import CountedTerms
+from geartrain.methods.recalling import Recalled, Recalling
+from geartrain.oracles.protocols import Vector
 from geartrain.oracles.together import gradients
 from geartrain.problem import Constant, Model, Sum
 
-# Points whose gradients are remembered, besides the start and the end of the last inner run.
-_RECENT = 3
-# Steps of the second level after which an inner run is given up.
+# Steps of a level after which an inner run is given up.
 _MOST = 40
+# Trial points of the level below, per trial point, beyond which the guard looks for a cheaper way:
+# twice the number of gradients that an inner run of SAEQN may always take.
+_MANY = 20
+# An infinite ratio of prices counts as this one.
+_DEAREST = 100.0
 
-Entry = tuple[Vector, float, Vector]  # a point, the value there or nan, the gradient
-
-
-class Recalling:
-    """A counted oracle that does not ask again for the gradient at its last points."""
-
-    def __init__(self, oracle: Any) -> None:
-        self.oracle = oracle
-        self.name, self.n, self.ledger = oracle.name, oracle.n, oracle.ledger
-        self.term, self.kept = oracle.term, oracle.kept
-        self.pinned: tuple[Entry, ...] = ()  # start and end of the last inner run
-        self.recent: tuple[Entry, ...] = ()  # newest first
-        if "value_and_grad" in answers(oracle.term):
-            self.value_and_grad = self._fused
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.oracle, name)
-
-    def grad(self, x: Vector) -> Vector:
-        """The gradient: recalled, or one call."""
-        return self._entry(x)[2]
-
-    def _fused(self, x: Vector) -> tuple[float, Vector]:
-        _, value, grad = self._entry(x)
-        return value, grad
-
-    def value(self, x: Vector) -> float:
-        """The value: recalled where it has come with a gradient, or one call."""
-        known = self._recalled(x)
-        return self.oracle.value(x) if known is None or math.isnan(known[1]) else known[1]
-
-    def pin(self, x: Vector, *, as_start: bool) -> None:
-        """Keep the answer at x, where an inner run starts or where it is now."""
-        entry = self._entry(x)
-        self.pinned = (entry,) if as_start else (*self.pinned[:1], entry)
-
-    def _recalled(self, x: Vector) -> Entry | None:
-        known = (*self.pinned, *self.recent)
-        return next((entry for entry in known if np.array_equal(entry[0], x)), None)
-
-    def _entry(self, x: Vector) -> Entry:
-        known = self._recalled(x)
-        if known is not None:
-            return known
-        if "value_and_grad" in answers(self.term):
-            value, grad = self.oracle.value_and_grad(x)
-        else:
-            value, grad = math.nan, self.oracle.grad(x)
-        entry = (x.copy(), value, grad)
-        self.recent = (entry, *self.recent[: _RECENT - 1])
-        return entry
-
-
-class Tilted:
-    """g with the quadratic part of a model phi, and with the low-rank part that phi adds to it."""
-
-    def __init__(self, g: Recalling, phi: Model) -> None:
-        self.g, self.phi = g, phi
-        self.name, self.n, self.ledger = g.name, g.n, g.ledger
-        self.kept: dict[str, Any] = {}
-        told: dict[str, Callable[..., Any]] = {"grad": self.grad}
-        if "value_and_grad" in answers(g.term):
-            self.value_and_grad = self._fused
-            self.value = lambda v: self._fused(v)[0]
-            told |= {"value_and_grad": self._fused, "value": self.value}
-        self.term = SimpleNamespace(**told, n=g.n, convex=True, mu=0.0)
-
-    def grad(self, v: Vector) -> Vector:
-        """Gradient of the sum: one gradient of g."""
-        return self.g.grad(v) + self._tilt(v)[1]
-
-    def _fused(self, v: Vector) -> tuple[float, Vector]:
-        value, grad = self.g.value_and_grad(v)
-        own, tilt = self._tilt(v)
-        return value + own, grad + tilt
-
-    def _tilt(self, v: Vector) -> tuple[float, Vector]:
-        phi, dot = self.phi, self.phi.geometry.dot
-        grad = phi.beta + phi.alpha * v
-        value = float(dot(phi.beta, v)) + 0.5 * phi.alpha * float(dot(v, v))
-        if not isinstance(phi.g, Rest):  # a model with a low-rank part around p
-            bent = phi.g.small(v - phi.g.p)
-            value += 0.5 * float(dot(bent, v - phi.g.p))
-            grad = grad + bent
-        return value, grad
-
-
-@dataclass(frozen=True)
-class LearnedGearState:
-    """State of `LearnedGear`."""
-
-    v: Vector
-    grad_g: Vector  # of the sum that the level splits, and of the low-rank part
-    level: SAEQNState
-    problem: Sum  # of the second level
-
-
-@dataclass(frozen=True)
-class LearnedGear:
-    """SAEQN as an inner method for the model of another one, whose g is a sum of two levels.
-
-    Parameters
-    ----------
-    method : SAEQN
-        For the second level.
-    """
-
-    method: SAEQN = field(default_factory=SAEQN)
-
-    needs: ClassVar[tuple[str, ...]] = ("grad",)
-    any_geometry: ClassVar[bool] = True
-
-    def init(
-        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: Any = None
-    ) -> LearnedGearState:
-        """Start at v0, where the gradients of both terms are recalled."""
-        split = (phi.g if isinstance(phi.g, Rest) else phi.g.oracle).problem
-        for oracle in (split.h, split.g):
-            oracle.pin(v0, as_start=True)
-        unknown, mu = Constant(None, "unknown"), Constant(0.0, "unknown")
-        tilted = Tilted(split.g, phi)
-        problem = Sum(split.h, tilted, unknown, unknown, mu, 0, split.geometry)
-        return self._after(phi, self.method.init(problem, v0), problem)
-
-    def step(self, phi: Model, state: LearnedGearState) -> LearnedGearState:
-        """One iteration of the second level."""
-        if state.level.stalled:
-            return state
-        return self._after(phi, self.method.step(state.problem, state.level), state.problem)
-
-    def limit(self, phi: Model) -> int:
-        """The number of steps after which a run is given up."""
-        return _MOST
-
-    @staticmethod
-    def _after(phi: Model, level: SAEQNState, problem: Sum) -> LearnedGearState:
-        v = level.at.v
-        for oracle in (problem.h, problem.g.g):
-            oracle.pin(v, as_start=False)
-        return LearnedGearState(v, level.at.grad - phi.beta - phi.alpha * v, level, problem)
+_UNKNOWN = Constant(None, "unknown")
 
 
 @dataclass(frozen=True)
 class Spent:
     """What iterations of one kind have cost, and what they have gained; older ones fade."""
 
-    bill: float = 0.0  # in gradients of g
+    bill: float = 0.0  # in gradients of the last level
     gain: float = 0.0  # ln of the decrease of |grad f|
     runs: int = 0
 
@@ -194,119 +68,308 @@ class Spent:
         return self.bill / self.gain if self.gain > 0.0 else math.inf
 
 
+@dataclass(frozen=True)
+class Account:
+    """The guard of a level: whether a model of the level below is worth what it costs."""
+
+    nested: Spent = Spent()  # iterations with such a model
+    plain: Spent = Spent()  # iterations without
+    doubtful: bool = False  # an iteration with a model has failed, or was long
+
+    @property
+    def is_plain_next(self) -> bool:
+        """Whether the next iteration does without a model of the level below.
+
+        In doubt it is tried once; then the cheaper kind goes on.
+        """
+        if not self.plain.runs:
+            return self.doubtful
+        return self.plain.rate < self.nested.rate
+
+
+@dataclass
+class Level:
+    """One level of a run: `SAEQN`, with the levels below as its inner method or without them."""
+
+    method: SAEQN
+    bill: Callable[[], float]  # of this level and all below, in gradients of the last one
+    below: LearnedGear | None = None  # None for the last level but one
+    account: Account = Account()
+
+    def step(self, problem: Sum, state: SAEQNState) -> SAEQNState:
+        """One iteration."""
+        if self.below is None:
+            return self.method.step(problem, state)
+        plain, norm = self.account.is_plain_next, problem.geometry.norm
+        method = self.method if plain else replace(self.method, inner=self.below)
+        before, asked = self.bill(), self.below.asked()
+        self.below.failed = False
+        after = method.step(problem, state)
+        size, new = norm(state.at.grad), norm(after.at.grad)
+        gain = math.log(size / new) if 0.0 < new < size else 0.0
+        bill, account = self.bill() - before, self.account
+        if plain:
+            self.account = replace(account, plain=account.plain.after(bill, gain))
+        else:
+            long = self.below.asked() - asked > _MANY * max(after.trials, 1)
+            self.account = Account(
+                account.nested.after(bill, gain),
+                account.plain,
+                account.doubtful or self.below.failed or long,
+            )
+        return after
+
+
+@dataclass(frozen=True)
+class LearnedGearState:
+    """State of `LearnedGear`."""
+
+    v: Vector
+    grad_g: Vector  # of the sum that the level splits, and of the low-rank part
+    level: SAEQNState
+
+
+@dataclass
+class LearnedGear:
+    """A level as an inner method for the models of the level above.
+
+    It is made for one iteration of the first level, and keeps what its runs learn.
+
+    Parameters
+    ----------
+    level : Level
+        The level.
+    number : int
+        Its number, counted from the first level on.
+    h : Recalling
+        The terms of the level.
+    before : Learned, optional
+        By earlier runs, without the quadratic part of their phi.
+    """
+
+    level: Level
+    number: int
+    h: Recalling
+    before: Learned | None = None
+    failed: bool = False  # a run has ended because the level found no further step
+    _last: tuple[SAEQNState, tuple[Bowl, ...], Geometry] | None = None  # of the last run
+
+    needs: ClassVar[tuple[str, ...]] = ("grad",)
+    any_geometry: ClassVar[bool] = True
+
+    @property
+    def learned(self) -> Learned | None:
+        """By all runs so far, without the quadratic part of their phi."""
+        if self._last is not None:
+            state, bowls, geometry = self._last
+            self.before, self._last = _shifted(state.learned, bowls, -1.0, geometry), None
+        return self.before
+
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: Any = None
+    ) -> LearnedGearState:
+        """Start at v0, where the gradients of all terms are recalled."""
+        split, bowls = _parts(phi)
+        for oracle in _oracles(split):
+            oracle.keep_start(self.number, v0)
+        problem, method, learned = _lowered(split, bowls), self.level.method, self.learned
+        if learned is None:
+            return self._after(phi, method.init(problem, v0))
+        at = CountedTerms(problem).both(v0)
+        learned = _shifted(learned, bowls, 1.0, phi.geometry)
+        return self._after(phi, method.begin(problem, at, learned))
+
+    def step(self, phi: Model, state: LearnedGearState) -> LearnedGearState:
+        """One iteration of the level."""
+        if state.level.stalled:
+            self.failed = True
+            return state
+        return self._after(phi, self.level.step(_lowered(*_parts(phi)), state.level))
+
+    def limit(self, phi: Model) -> int:
+        """The number of steps after which a run is given up."""
+        return _MOST
+
+    def asked(self) -> int:
+        """Gradients of the level so far."""
+        return gradients(self.h)[0]
+
+    def _after(self, phi: Model, level: SAEQNState) -> LearnedGearState:
+        (split, bowls), v = _parts(phi), level.at.v
+        for oracle in _oracles(split):
+            oracle.keep_end(self.number, v)
+        self._last = level, bowls, phi.geometry
+        return LearnedGearState(v, level.at.grad - phi.beta - phi.alpha * v, level)
+
+
+def _parts(phi: Model) -> tuple[Sum, tuple[Bowl, ...]]:
+    """The sum that a level splits, and the quadratics that the levels above have added to it."""
+    beneath = Bowl(phi.beta, LowRank(phi.alpha), np.zeros_like(phi.beta), phi.geometry)
+    bowls, oracle = [beneath], phi.g
+    while isinstance(oracle, Raised):
+        bowls.append(oracle.bowl)
+        oracle = oracle.oracle
+    return oracle.problem, tuple(bowls)
+
+
+def _lowered(split: Sum, bowls: Sequence[Bowl]) -> Sum:
+    """The problem of a level: the quadratics belong to the side of g."""
+    g = split.g
+    for bowl in bowls:
+        g = Raised(g, bowl)
+    mu = Constant(0.0, "unknown")
+    return Sum(split.h, g, _UNKNOWN, _UNKNOWN, mu, split.seed, split.geometry)
+
+
+def _shifted(learned: Learned, bowls: Sequence[Bowl], sign: float, geometry: Geometry) -> Learned:
+    """With the curvature of the quadratics added to that of g, or taken away (`sign` -1)."""
+
+    def shifts(steps: list[Vector]) -> list[Vector]:
+        products = [bowl.B.all(steps, 0.0) for bowl in bowls]
+        return [sign * sum(parts[1:], parts[0]) for parts in zip(*products, strict=True)]
+
+    pairs, inner = learned.memory.pairs, learned.inner_pairs
+    moved = zip(pairs, shifts([pair.s for pair in pairs]), strict=True)
+    memory = Memory.of([replace(pair, y_g=pair.y_g + shift) for pair, shift in moved], geometry)
+    moved_inner = zip(inner, shifts([s for s, _ in inner]), strict=True)
+    inner_pairs = tuple((s, y_g + shift) for (s, y_g), shift in moved_inner)
+    return replace(learned, memory=memory, inner_pairs=inner_pairs)
+
+
+def _oracles(split: Sum) -> list[Recalling]:
+    """The oracles of all levels of a sum, outermost first."""
+    found = [split.h]
+    while isinstance(split.g, Rest):
+        split = split.g.problem
+        found.append(split.h)
+    return [*found, split.g]
+
+
 @dataclass(frozen=True, kw_only=True)
 class LearnedTrainState(SAEQNState):
     """State of `LearnedTrain`: that of SAEQN on the first level, and what the next step needs."""
 
-    recalled: tuple[tuple[Entry, ...], ...] = ((), (), (), ())  # of h_2 and of g
-    nested: Spent = Spent()  # iterations with a model of h_2
-    plain: Spent = Spent()  # iterations without
-
-    @property
-    def is_plain_next(self) -> bool:
-        """Whether the next iteration does without a model of h_2.
-
-        Both kinds are tried, then the cheaper one goes on.
-        """
-        if not self.nested.runs or not self.plain.runs:
-            return self.nested.runs > 0
-        return self.plain.rate < self.nested.rate
+    recalled: tuple[Recalled, ...] = ()  # by the oracles of all levels but the first
+    learned_below: tuple[Learned | None, ...] = ()  # by all levels but the first and the last
+    accounts: tuple[Account, ...] = ()  # of all levels but the last
 
 
 @dataclass(frozen=True)
 class LearnedTrain:
-    r"""The learned method on three levels, h_1 > h_2 > g; needs no constants.
+    r"""The learned method on any number of levels, h_1 > h_2 > ... > g; needs no constants.
 
     Algorithm, from p = x_0:
 
-    1. `SAEQN` on h_1 + (h_2 + g): one gradient of h_1 per trial point
-    2. its models phi are minimised by `LearnedGear`, which is `SAEQN` on h_2 + (g + the rest of
-       phi)
-    3. a guard compares what a decrease of \|grad f\| costs with line 2 and with `SAEQN` on
-       h_1 + (h_2 + g) alone, which asks h_2 and g equally often: the first iteration is made with
-       line 2, the second one without, and then the cheaper kind goes on
+    1. `SAEQN` on h_1 + (h_2 + ... + g): one gradient of h_1 per trial point
+    2. its models phi are minimised by `LearnedGear`, which is `SAEQN` on h_2 + (the other levels
+       and the quadratic part of phi), and so on; every level starts with what it has learned before
+    3. a guard on each level: where an inner run fails or is long, one iteration is made without a
+       model of the level below, that is, all further levels are asked equally often; then the kind
+       goes on that costs less per decrease of \|grad f\|
 
-    Guarantee: that of `SAEQN` on the first level, whatever the models of both levels are worth.
-    Nothing is asked twice: the gradients of h_2 and g at the start of an inner run are recalled.
+    Guarantee: that of `SAEQN` on the first level, whatever the models of all levels are worth.
+    Nothing is asked twice: the gradients at the start of an inner run are recalled.
 
     Parameters
     ----------
     levels : tuple of tuple of str
-        The names of the terms on the three levels, outermost first.
+        The names of the terms on each level, outermost first.
     rho : tuple of float
-        Prices: a gradient of the first level over one of the second, and that over one of the last.
+        Prices: a gradient of each level over one of the next. By default 10 each.
     reason : str
         Why these levels, for ``res.plan``.
     """
 
     levels: Levels
-    rho: tuple[float, float] = (10.0, 10.0)
+    rho: tuple[float, ...] = ()
     reason: str = ""
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if len(self.levels) != 3:
-            raise ValueError(f"LearnedTrain has three levels, got {told(self.levels)}")
+        if len(self.levels) < 2:
+            raise ValueError(f"LearnedTrain needs two levels or more, got {told(self.levels)}")
+        if not self.rho:
+            object.__setattr__(self, "rho", (10.0,) * (len(self.levels) - 1))
+        if len(self.rho) != len(self.levels) - 1:
+            raise ValueError(
+                f"rho has {len(self.rho)} entries, but {told(self.levels)} has "
+                f"{len(self.levels)} levels; give one ratio of prices per neighbours"
+            )
 
     def init(self, problem: Sum, x0: Vector) -> LearnedTrainState:
         """All terms at x0."""
         f = self._split(problem)
-        return _kept(SAEQN(rho=self.rho[0]).init(f, x0), f, Spent(), Spent())
+        state, steps = SAEQN(rho=self.rho[0]).init(f, x0), len(self.rho)
+        return LearnedTrainState(
+            **_fields(state),
+            recalled=tuple(oracle.recalled for oracle in _oracles(f)[1:]),
+            learned_below=(None,) * (steps - 1),
+            accounts=(Account(),) * steps,
+        )
 
     def step(self, problem: Sum, state: LearnedTrainState) -> LearnedTrainState:
         """One iteration of the first level."""
-        f, (rho, below) = self._split(problem), self.rho
-        h_2, g = f.g.problem.h, f.g.problem.g
-        h_2.pinned, h_2.recent, g.pinned, g.recent = state.recalled
-        inner = None if state.is_plain_next else LearnedGear(SAEQN(rho=below))
-        before, norm = self._bill(f), f.geometry.norm
-        after = SAEQN(rho=rho, inner=inner).step(f, state)
-        size, new = norm(state.at.grad), norm(after.at.grad)
-        gain = math.log(size / new) if 0.0 < new < size else 0.0
-        nested, plain = state.nested, state.plain
-        if inner is None:
-            plain = plain.after(self._bill(f) - before, gain)
-        else:
-            nested = nested.after(self._bill(f) - before, gain)
-        return _kept(after, f, nested, plain)
+        f = self._split(problem)
+        oracles = _oracles(f)
+        for oracle, recalled in zip(oracles[1:], state.recalled, strict=True):
+            oracle.recalled = recalled
+        levels = self._made(oracles, state)
+        after = levels[0].step(f, state)
+        gears = [level.below for level in levels if level.below is not None]
+        return LearnedTrainState(
+            **_fields(after),
+            recalled=tuple(oracle.recalled for oracle in oracles[1:]),
+            learned_below=tuple(gear.learned for gear in gears),
+            accounts=tuple(level.account for level in levels),
+        )
 
     def describe(self, problem: Sum, state: LearnedTrainState | None) -> str:
         """The levels, why, and how the second one was treated."""
         words = f"{told(self.levels)}: sae-qn on every level, {self.reason or 'as given'}"
-        if state is None or not state.plain.runs:
+        if state is None or not state.accounts[0].plain.runs:
             return words
+        account = state.accounts[0]
         return (
-            f"{words}; {state.nested.runs} iterations with a model of the second level, "
-            f"{state.plain.runs} without, whichever costs less"
+            f"{words}; {account.nested.runs} iterations with a model of the second level, "
+            f"{account.plain.runs} without, whichever costs less"
         )
 
-    def _bill(self, f: Sum) -> float:
-        """Calls so far, in gradients of the last level."""
-        rho, below = self.rho
-        asked = [gradients(o)[0] for o in (f.h, f.g.problem.h, f.g.problem.g)]
-        # An infinite price counts as 100 times that of the level below.
-        rho, below = min(rho, 100.0), min(below, 100.0)
-        return rho * below * asked[0] + below * asked[1] + asked[2]
+    def _made(self, oracles: list[Any], state: LearnedTrainState) -> list[Level]:
+        """The levels of one iteration, the first one first; each holds the next one."""
+        steps = [min(rho, _DEAREST) for rho in reversed(self.rho)]
+        prices = list(accumulate(steps, mul, initial=1.0))[::-1]
+        levels: list[Level] = []
+        for i in reversed(range(len(self.rho))):
+            listed = list(zip(prices[i:], oracles[i:], strict=True))
+            level = Level(SAEQN(rho=self.rho[i]), _bill_of(listed), account=state.accounts[i])
+            if levels:
+                learned = state.learned_below[i]
+                level.below = LearnedGear(levels[0], i + 1, oracles[i + 1], learned)
+            levels.insert(0, level)
+        return levels
 
     def _split(self, problem: Sum) -> Sum:
-        """The three levels, the last two with memory; made once per problem."""
+        """The levels, all but the first with memory; made once per problem."""
         key = f"learned {told(self.levels)}"
         if key not in problem.h.kept:
             f = arranged(problem, self.levels)
-            level = f.g.problem
-            h, g = Recalling(level.h), Recalling(level.g)
-            rest = Rest(replace(level, h=h, g=g))
-            problem.h.kept[key] = replace(f, g=rest)
+            problem.h.kept[key] = replace(f, g=_with_memory(f.g))
         return problem.h.kept[key]
 
 
-def _kept(state: SAEQNState, f: Sum, nested: Spent, plain: Spent) -> LearnedTrainState:
-    h_2, g = f.g.problem.h, f.g.problem.g
-    return LearnedTrainState(
-        **{part.name: getattr(state, part.name) for part in fields(SAEQNState)},
-        recalled=(h_2.pinned, h_2.recent, g.pinned, g.recent),
-        nested=nested,
-        plain=plain,
-    )
+def _fields(state: SAEQNState) -> dict[str, Any]:
+    return {part.name: getattr(state, part.name) for part in fields(SAEQNState)}
+
+
+def _bill_of(priced: list[tuple[float, Any]]) -> Callable[[], float]:
+    return lambda: sum(price * gradients(oracle)[0] for price, oracle in priced)
+
+
+def _with_memory(oracle: Any) -> Any:
+    """The oracles of a rest, each of which recalls its last answers."""
+    if not isinstance(oracle, Rest):
+        return Recalling(oracle)
+    split = oracle.problem
+    return Rest(replace(split, h=Recalling(split.h), g=_with_memory(split.g)))

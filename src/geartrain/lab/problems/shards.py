@@ -6,6 +6,7 @@ stands for one round of communication with all shards.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,32 @@ def with_unit_rows(X: Any, y: Vector) -> tuple[Any, Vector]:
     return A[order], y[order]
 
 
-def libsvm_shards(name: str, shards: int, l2: float) -> tuple[Any, LinearModel]:
-    """A file ``name.libsvm`` of the data folder in equal shards, rows prepared as above."""
+def libsvm_rows(name: str) -> tuple[Any, Vector]:
+    """A file ``name.libsvm`` of the data folder with two classes, rows prepared as above."""
     table = datasets.load_libsvm(f"{name}.libsvm")
-    A, y = with_unit_rows(table.X, np.where(table.y == table.y.max(), 1.0, -1.0))
+    return with_unit_rows(table.X, np.where(table.y == table.y.max(), 1.0, -1.0))
+
+
+def libsvm_shards(name: str, shards: int, l2: float) -> tuple[Any, LinearModel]:
+    """The same in equal shards."""
+    A, y = libsvm_rows(name)
     return logistic_in_shards(A, y, y.size // shards, l2)
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """f in three terms by where their rows are: cluster, other shards of this machine, own one."""
+
+    h: tuple[Any, Any]  # f - f_12 and f_12 - f_1
+    g: LinearModel  # f_1 with the ridge
+    machine: LinearModel  # f_12 with the ridge
+
+
+def logistic_tiers(A: Any, y: Vector, first: tuple[int, int], l2: float) -> Tiers:
+    """Tiers where this machine holds the first rows, and the own shard the first of these."""
+    f, f_12, f_1 = (LinearModel(A[:rows], y[:rows]) for rows in (y.size, *first))
+    machine, own = (LinearModel(A[:rows], y[:rows], l2=l2) for rows in first)
+    return Tiers((f - f_12, f_12 - f_1), own, machine)
 
 
 def random_shards(m: int = 800, n: int = 30, shards: int = 8) -> tuple[Any, LinearModel]:

@@ -16,14 +16,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.quasi_newton.rows import Rows
-from geartrain.oracles.ledger import Oracle
-from geartrain.oracles.protocols import Vector
+from geartrain.oracles.protocols import Vector, answers
+from geartrain.oracles.together import leaves
 
 _TINY = 1e-300
 # Eigenvalues of V'NV below this part of the largest are rounding.
@@ -117,23 +118,54 @@ class LowRank:
         return replace(self, small=replace(self.small, M=(E.T * np.maximum(w, 0.0)) @ E))
 
 
+@dataclass(frozen=True)
+class Bowl:
+    """The quadratic <c, v> + 1/2 <v - p, B (v - p)>."""
+
+    c: Vector
+    B: LowRank
+    p: Vector
+    geometry: Geometry
+
+    def value(self, v: Vector) -> float:
+        """Its value at v."""
+        dot, s = self.geometry.dot, v - self.p
+        return float(dot(self.c, v)) + 0.5 * float(dot(s, self.B(s)))
+
+    def grad(self, v: Vector) -> Vector:
+        """Its gradient at v."""
+        return self.c + self.B(v - self.p)
+
+
 class Raised:
-    """g with the low-rank part of a model added: an oracle of gradients for any inner method.
+    """g with a quadratic added, as an oracle that counts the calls of g.
 
     Parameters
     ----------
     g : Oracle
-        The counted term.
-    small : Small
-        The low-rank part, centred at `p`.
-    p : array
-        The iterate.
+        The counted term, or several of them together.
+    bowl : Bowl
+        The quadratic.
     """
 
-    def __init__(self, g: Oracle, small: Small, p: Vector) -> None:
-        self.oracle, self.small, self.p = g, small, p
-        self.term, self.name, self.n, self.ledger = g.term, g.name, g.n, g.ledger
+    def __init__(self, g: Any, bowl: Bowl) -> None:
+        self.oracle, self.bowl = g, bowl
+        self.name, self.n, self.ledger = g.name, g.n, g.ledger
+        self.leaves = leaves(g)
+        self.kept: dict[str, Any] = {}
+        told: dict[str, Any] = {"grad": self.grad}
+        if "value_and_grad" in answers(g.term):
+            self.value_and_grad, self.value = self._fused, self._value
+            told |= {"value_and_grad": self._fused, "value": self._value}
+        self.term = SimpleNamespace(**told, n=g.n, convex=True, mu=0.0)
 
     def grad(self, v: Vector) -> Vector:
         """Gradient of the sum: one gradient of g."""
-        return self.oracle.grad(v) + self.small(v - self.p)
+        return self.oracle.grad(v) + self.bowl.grad(v)
+
+    def _fused(self, v: Vector) -> tuple[float, Vector]:
+        value, grad = self.oracle.value_and_grad(v)
+        return value + self.bowl.value(v), grad + self.bowl.grad(v)
+
+    def _value(self, v: Vector) -> float:
+        return self.oracle.value(v) + self.bowl.value(v)

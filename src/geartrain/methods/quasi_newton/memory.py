@@ -15,6 +15,7 @@ inner products G alone and no vector of length n.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -51,6 +52,14 @@ class Memory:
 
     pairs: tuple[Pair, ...] = ()
     gram: Vector = field(default_factory=lambda: np.zeros((0, 0)))  # V V', (3 k, 3 k)
+
+    @staticmethod
+    def of(pairs: Sequence[Pair], geometry: Geometry) -> Memory:
+        """These pairs, oldest first."""
+        if not pairs:
+            return Memory()
+        rows = Rows([row for pair in pairs for row in pair.rows])
+        return Memory(tuple(pairs), rows.dots_all(rows.rows, geometry))
 
     def __len__(self) -> int:
         return len(self.pairs)

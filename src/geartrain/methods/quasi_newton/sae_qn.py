@@ -30,10 +30,9 @@ from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
 from geartrain.methods.quasi_newton.doubt import Doubt
 from geartrain.methods.quasi_newton.guard import ZETA, Guard
-from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.refreshing import refreshed
-from geartrain.methods.quasi_newton.state import SAEQNState
+from geartrain.methods.quasi_newton.state import Learned, SAEQNState
 from geartrain.methods.quasi_newton.step import Known, Step
 from geartrain.methods.quasi_newton.terms import CountedTerms
 from geartrain.methods.quasi_newton.trial import Proposer, Trial
@@ -143,22 +142,31 @@ class SAEQN:
     def init(self, problem: Sum, x0: Vector) -> SAEQNState:
         """Both terms at x0, and one more gradient of g for a first guess of lam."""
         terms, t, convex = CountedTerms(problem), self.tuning, problem.h_is_convex
-        norm, at = problem.geometry.norm, terms.both(x0)
-        size = norm(at.grad)
+        at = terms.both(x0)
+        size = problem.geometry.norm(at.grad)
         rho = math.inf if self.rho is None else self.rho
         plain = t.starts_plain(rho, convex, terms.exact)
         scale = max(1.0, size) if plain else _curvature_of_g(terms, at, size)
+        lam = (t.first_lam if convex else t.first_lam_other) * scale
+        contest = Contest.between(t.candidates(rho, convex, terms.exact))
+        return self.begin(problem, at, Learned(convex, lam, scale, contest))
+
+    def begin(self, problem: Sum, at: Known, learned: Learned) -> SAEQNState:
+        """The start of a run that knows both terms at a point, and something about them."""
+        norm = problem.geometry.norm
+        size = norm(at.grad)
         return SAEQNState(
             k=0,
             at=at,
             top=at.f,
-            rho=rho,
-            memory=Memory(),
-            lam=(t.first_lam if convex else t.first_lam_other) * scale,
-            scale=scale,
-            contest=Contest.between(t.candidates(rho, convex, terms.exact)),
-            certificate=CutCertificate(x0, np.zeros_like(x0)),
-            guard=Guard(convex, 1e-6 * size / max(norm(x0), 1.0)),
+            rho=math.inf if self.rho is None else self.rho,
+            memory=learned.memory,
+            lam=learned.lam,
+            scale=learned.scale,
+            contest=learned.contest,
+            inner_pairs=learned.inner_pairs,
+            certificate=CutCertificate(at.v, np.zeros_like(at.v)),
+            guard=Guard(learned.convex, 1e-6 * size / max(norm(at.v), 1.0)),
             doubt=Doubt(size),
         )
 

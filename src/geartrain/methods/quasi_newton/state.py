@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from geartrain.methods.base import State
 from geartrain.methods.quasi_newton.certificate import CutCertificate
@@ -15,6 +15,18 @@ from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.quadratic import Factor
 from geartrain.methods.quasi_newton.step import Known
 from geartrain.oracles.protocols import Vector
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a run has learned about its terms, so that another one can begin with it."""
+
+    convex: bool  # h is taken to be
+    lam: float  # curvature of h where the pairs tell nothing
+    scale: float  # that of f, before the first pair
+    contest: Contest
+    memory: Memory = field(default_factory=Memory)
+    inner_pairs: InnerPairs = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +87,13 @@ class SAEQNState(LearnedState):
     def convex(self) -> bool:
         """Whether h is taken to be convex."""
         return self.guard.convex
+
+    @property
+    def learned(self) -> Learned:
+        """What a new run can begin with."""
+        return Learned(
+            self.convex, self.lam, self.scale, self.contest, self.memory, self.inner_pairs
+        )
 
     @property
     def pairs(self) -> tuple[Pair, ...]:

@@ -23,7 +23,7 @@ import numpy as np
 from geartrain.methods.base import InnerMethod, solve_model
 from geartrain.methods.quasi_newton import quadratic
 from geartrain.methods.quasi_newton.inner import InnerPairs, Phi, Point, descend
-from geartrain.methods.quasi_newton.low_rank import LowRank, Raised
+from geartrain.methods.quasi_newton.low_rank import Bowl, LowRank, Raised
 from geartrain.methods.quasi_newton.rows import SHORT
 from geartrain.methods.quasi_newton.step import Known
 from geartrain.methods.quasi_newton.terms import CountedTerms
@@ -193,7 +193,10 @@ class Proposer:
         """An inner method of the library, with the low-rank part of the model added to g."""
         problem, p, norm = self.terms.problem, self.p, self.terms.geometry.norm
         alpha = B.lam + mu
-        g = problem.g if B.small is None else Raised(problem.g, B.small, p.v)
+        g = problem.g
+        if B.small is not None:
+            bowl = Bowl(np.zeros_like(p.v), LowRank(0.0, B.small), p.v, self.terms.geometry)
+            g = Raised(g, bowl)
         L_g = problem.L_g.value
         top = 0.0 if B.small is None else max(float(B.small.spectrum[0].max(initial=0.0)), 0.0)
         phi = Model(

@@ -1,0 +1,9 @@
+"""Three tiers of shards: the learned method on three levels beside two-term separation.
+
+python benchmarks/tiers.py [--out DIR] [--quick]
+"""
+
+from geartrain.lab.laws.tiers import main
+
+if __name__ == "__main__":
+    main()
