@@ -19,8 +19,9 @@ $(VENV)/.%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.all
 	$(BIN)/geartrain reproduce all --quick --out out/demo
 
-# Two processes with one thread of BLAS each: more threads than cores wait for each other.
-PYTEST_OPTIONS := -n 2 --dist loadfile
+# Two processes with one thread of BLAS each: more threads than cores wait for each other. In the
+# order of the files the short ones come last, so that no process waits long for the other.
+PYTEST_OPTIONS := -n 2 --dist loadfile --no-loadscope-reorder
 test test-outside test-oldest: export OPENBLAS_NUM_THREADS ?= 1
 
 # The library in this process.

@@ -19,6 +19,8 @@ import pytest
 import geartrain as gt
 from geartrain.methods.registry import INNER, METHODS
 
+pytestmark = pytest.mark.same_everywhere  # text
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
     [

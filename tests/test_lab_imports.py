@@ -6,7 +6,11 @@ import ast
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import geartrain
+
+pytestmark = pytest.mark.same_everywhere  # imports
 
 ROOT = Path(geartrain.__file__).parent
 IMPORTERS = {"geartrain.cli"}

@@ -6,6 +6,10 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.same_everywhere  # imports
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "geartrain"
 

@@ -13,6 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
 import mathematics
 import method_pages
 
+pytestmark = pytest.mark.same_everywhere  # text
+
 ROLE = re.compile(r":math:`([^`]*)`")
 
 

@@ -11,6 +11,8 @@ import pytest
 
 import geartrain as gt
 
+pytestmark = pytest.mark.same_everywhere  # names
+
 MODULES = (
     "methods",
     "inner",

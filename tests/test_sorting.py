@@ -12,7 +12,10 @@ import report_browser
 sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
 import benchmark_pages
 
-pytestmark = pytest.mark.outside  # a browser
+pytestmark = [
+    pytest.mark.outside,  # a browser
+    pytest.mark.same_everywhere,  # what a browser draws
+]
 
 DOCS = Path(benchmark_pages.__file__).parent
 

@@ -2,7 +2,11 @@
 
 import os
 
+import pytest
+
 from geartrain.compiled import forget_stale
+
+pytestmark = pytest.mark.same_everywhere  # files
 
 
 def test_only_code_older_than_a_module_is_deleted(tmp_path):

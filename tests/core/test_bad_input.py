@@ -11,6 +11,8 @@ import geartrain as gt
 from geartrain.oracles.protocols import MissingOracle
 from geartrain.problem import MissingConstant
 
+pytestmark = pytest.mark.same_everywhere  # messages
+
 EYE = np.eye(3)
 Q = gt.Quadratic(EYE, b=np.ones(3))
 NAN = np.array([[1.0, np.nan], [np.nan, 1.0]])

@@ -13,6 +13,8 @@ from geartrain.core.status import Status
 from geartrain.methods.registry import INNER, METHODS
 from runs import NEVER, same, sums
 
+pytestmark = pytest.mark.same_everywhere  # calls are counted until a budget is used up
+
 STEPPED = sorted(set(METHODS) - {"lbfgs"})
 
 

@@ -17,6 +17,8 @@ from geartrain.callbacks import CSVLog, JSONLLog, Progress, TensorBoard, watchin
 from geartrain.callbacks.logs import as_row, read_log
 from geartrain.core.result import Intermediate
 
+pytestmark = pytest.mark.same_everywhere  # who is called and when
+
 
 def seen(nit=3, grad_norm=1e-2, seconds=10.0, fun=1.5, **calls):
     return Intermediate(

@@ -16,6 +16,8 @@ from geartrain.core import checkpoint as module
 from geartrain.core.checkpoint import CheckpointError, dumps, loads, read
 from runs import NEVER, same, sums
 
+pytestmark = pytest.mark.same_everywhere  # files
+
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):

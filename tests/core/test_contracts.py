@@ -18,6 +18,8 @@ from geartrain.planner import choose
 from problems import quadratics
 from runs import NEVER, same, sums
 
+pytestmark = pytest.mark.same_everywhere  # messages
+
 
 class Descent:
     """x - grad f(x)/L."""

@@ -7,6 +7,8 @@ import pytest
 
 import geartrain as gt
 
+pytestmark = pytest.mark.same_everywhere  # shapes and types
+
 SHAPE = (3, 4)
 TARGET = np.arange(12.0).reshape(SHAPE)
 WEIGHTS = np.geomspace(0.1, 50.0, 12).reshape(SHAPE)

@@ -11,6 +11,8 @@ from geartrain.core.status import Status
 from geartrain.methods.registry import INNER, METHODS
 from runs import NEVER, failing_after, same, sums
 
+pytestmark = pytest.mark.same_everywhere  # a run is compared with itself
+
 
 class Points(list):
     """Best points, one per iteration."""

@@ -13,6 +13,8 @@ import geartrain as gt
 from geartrain.core.checkpoint import CheckpointError, dumps, read
 from runs import NEVER, same, sums
 
+pytestmark = pytest.mark.same_everywhere  # fingerprints of data
+
 
 def test_another_problem_is_refused(tmp_path):
     h, g = sums()

@@ -24,6 +24,8 @@ from geartrain.oracles.questions import (
     markdown_table,
 )
 
+pytestmark = pytest.mark.same_everywhere  # which questions are passed on
+
 DOCS = Path(__file__).parents[2] / "docs"
 N = 4
 RNG = np.random.default_rng(3)

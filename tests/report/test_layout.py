@@ -11,7 +11,10 @@ import pytest
 
 from report_browser import resize, show
 
-pytestmark = pytest.mark.outside  # a browser
+pytestmark = [
+    pytest.mark.outside,  # a browser
+    pytest.mark.same_everywhere,  # what a browser draws
+]
 
 WIDTHS = (390, 1280, 1920)
 
