@@ -67,7 +67,11 @@ def test_measured_and_reported(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert "OWL-QN" in shown and "L-BFGS-B" in shown
     for row in figures["rows"]:
-        assert row["h 0.001"] <= row["h 1e-05"] <= row["h 1e-07"] < math.inf, row
+        assert row["h 0.001"] <= row["h 1e-05"] <= row["h 1e-07"], row
+        # a rival is cut off only where another one is better
+        if math.isinf(row["h 1e-07"]):
+            others = [r["h 1e-07"] for r in figures["rows"] if r["problem"] == row["problem"]]
+            assert row["method"] in ("PANOC", "FISTA", "OWL-QN") and min(others) < math.inf
     found = measure.ratios(figures["rows"], 1e-5)
     of = {row["method"]: row["h 1e-05"] for row in figures["rows"] if row["problem"] == "text"}
     assert found["text"] == of.pop("sae-qn") / min(of.values()) < 1.0

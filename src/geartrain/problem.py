@@ -215,9 +215,9 @@ class Model:
         """Gradient of phi, without psi, at v, where that of g is known."""
         return self.beta + self.alpha * v + grad_g
 
-    def quadratic(self, s: Vector) -> Vector:
-        """The Hessian of the quadratic part times s."""
-        return self.alpha * s
+    def quadratic(self, S: Vector) -> Vector:
+        """The Hessian of the quadratic part times a vector, or times each row of S."""
+        return self.alpha * S
 
     def floor(self, v: Vector, grad_g: Vector) -> float:
         """Size of the rounding error in the gradient: no test below it can be met."""

@@ -14,6 +14,7 @@ import geartrain as gt
 from composite import PSIS, Composite, N, states
 from geartrain.methods.quasi_newton import composite, prox_step
 from geartrain.methods.quasi_newton.low_rank import LowRank
+from geartrain.methods.quasi_newton.models import sequential
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.splitting import Psi
 from geartrain.problem import Model
@@ -46,7 +47,7 @@ def test_the_model_is_minimised_by_proximal_steps_alone(kind):
     psi = Psi(term, 1.0, "g", ledger, N)
     H = np.diag(np.geomspace(0.1, 10.0, N))
     steps = [rng.standard_normal(N) for _ in range(8)]
-    C = prox_step.curvature([(s, H @ s) for s in steps], 1.0)
+    C = prox_step.curvature(np.array(steps), np.array(steps) @ H, 1.0)
     dense = np.column_stack([C(e) for e in np.eye(N)])
     np.testing.assert_allclose(dense, dense.T, atol=1e-10)
     np.testing.assert_allclose(dense @ steps[-1], H @ steps[-1], atol=1e-8)  # the newest pair
@@ -75,7 +76,8 @@ def test_the_newton_method_solves_models_with_separable_terms(monkeypatch, term,
     n, rng = 40, np.random.default_rng(3)
     Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
     H = (Q * np.geomspace(1.0, spread, n)) @ Q.T
-    C = prox_step.curvature([(s, H @ s) for s in rng.standard_normal((12, n))], 1.0)
+    S = rng.standard_normal((12, n))
+    C = prox_step.curvature(S, S @ H, 1.0)
     dense = np.column_stack([C(e) for e in np.eye(n)])
     v, d, ledger = term.prox(rng.standard_normal(n), 1.0), 3.0 * rng.standard_normal(n), Ledger()
     psi = Psi(term, 2.0, "g", ledger, n)
@@ -90,9 +92,22 @@ def test_the_newton_method_solves_models_with_separable_terms(monkeypatch, term,
 
 
 def test_without_curved_pairs_the_matrix_is_a_multiple_of_the_identity():
-    s = np.ones(3)
-    assert prox_step.curvature([], 2.0) == LowRank(2.0)
-    assert prox_step.curvature([(s, -s), (s, 0.0 * s)], 2.0) == LowRank(2.0)
+    S = np.ones((2, 3))
+    assert prox_step.curvature(S[:0], S[:0], 2.0) == LowRank(2.0)
+    assert prox_step.curvature(S, np.array([-S[0], 0.0 * S[1]]), 2.0) == LowRank(2.0)
+
+
+def test_the_compact_form_is_the_updates_one_by_one():
+    """Also where steps repeat, so that the compact form is singular."""
+    rng = np.random.default_rng(0)
+    H = np.diag(np.geomspace(1e-2, 1e2, 15))
+    for repeats in (1, 2):
+        S = np.repeat(rng.standard_normal((6, 15)), repeats, axis=0)
+        S /= np.linalg.norm(S, axis=1)[:, None]
+        V = np.concatenate([S, S @ H])
+        G, k = V @ V.T, len(S)
+        got, want = prox_step.compact(G, k, 3.0), sequential(G, k, 3.0)
+        np.testing.assert_allclose(V.T @ got @ V, V.T @ want @ V, atol=1e-6 * 1e2)
 
 
 # The inner method --------------------------------------------------------------------------------

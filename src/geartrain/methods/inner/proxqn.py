@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
+import numpy as np
+
 from geartrain.methods.quasi_newton.prox_step import change_of, curvature, minimised
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.splitting import Psi
@@ -108,7 +110,9 @@ class ProxQN:
         else:
             first = phi.alpha + phi.L_g
         # 1.
-        C = curvature([(s, y + phi.quadratic(s)) for s, y in state.pairs], first)
+        S = np.array([s for s, _ in state.pairs]).reshape(-1, v.size)
+        Y = np.array([y for _, y in state.pairs]).reshape(-1, v.size)
+        C = curvature(S, Y + phi.quadratic(S), first)
         to = minimised(C, state.mu, d, psi, v, self.accuracy * size, self.prox_steps)
         step = to.w - v
         length, rise_psi = norm(step), change_of(psi, v, d, to)

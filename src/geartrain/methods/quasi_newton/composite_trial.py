@@ -48,10 +48,12 @@ class LearnedModel(Model):
         plain = super().grad(v, grad_g)
         return plain if self.small is None else plain + self.small(v - self.p)
 
-    def quadratic(self, s: Vector) -> Vector:
-        """The Hessian of the quadratic part times s."""
-        plain = super().quadratic(s)
-        return plain if self.small is None else plain + self.small(s)
+    def quadratic(self, S: Vector) -> Vector:
+        """The Hessian of the quadratic part times a vector, or times each row of S."""
+        plain = super().quadratic(S)
+        if self.small is None or S.size == 0:
+            return plain
+        return plain + (self.small(S) if S.ndim == 1 else np.array(self.small.all(list(S))))
 
 
 @dataclass(frozen=True)

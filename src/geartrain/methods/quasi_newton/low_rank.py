@@ -61,6 +61,16 @@ class Small:
         return self.combine(self.M @ self.dots(v))
 
     @cached_property
+    def factors(self) -> tuple[Vector, Vector]:
+        """M and the rows C V."""
+        return self.M, np.array(self.rows.combine_all(self.C))
+
+    def all(self, vectors: Sequence[Vector]) -> list[Vector]:
+        """V'C'MCV times each of the vectors: faster than one by one."""
+        c = self.rows.dots_all(vectors, self.geometry) @ self.C.T @ self.M @ self.C
+        return self.rows.combine_all(c)
+
+    @cached_property
     def spectrum(self) -> tuple[Vector, Vector]:
         """w and E: with G = R R' and R'MR = P diag(w) P', E = diag(1/w) P'R'M."""
         sizes = np.sqrt(np.maximum(np.diag(self.G), _TINY))
@@ -89,9 +99,7 @@ class LowRank:
         """The matrix plus mu I, times each of the vectors: faster than one by one."""
         if self.small is None or not vectors:
             return [self(v, mu) for v in vectors]
-        small = self.small
-        c = small.rows.dots_all(vectors, small.geometry) @ small.C.T @ small.M @ small.C
-        out = small.rows.combine_all(c)
+        out = self.small.all(vectors)
         for product, v in zip(out, vectors, strict=True):
             product += (self.lam + mu) * v
         return out

@@ -19,12 +19,14 @@ References
 ----------
 .. [1] B. O'Donoghue, E. Candes, Adaptive restart for accelerated gradient schemes, Found. Comput.
    Math. 15 (2015).
+.. [2] R. Byrd, J. Nocedal, R. Schnabel, Representations of quasi-Newton matrices and their use in
+   limited memory methods, Math. Program. 63 (1994).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +34,7 @@ import numpy as np
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.models import sequential
-from geartrain.methods.quasi_newton.prox_newton import orthonormal, root
+from geartrain.methods.quasi_newton.prox_newton import root
 from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.methods.separable import by_numbers
 from geartrain.oracles.protocols import Vector
@@ -45,6 +47,8 @@ _CURVED = 1e-10
 _SAFE = 0.99
 # A difference of values may be rounding error below this part of them.
 _ROUNDING = 1e-12
+# Relative error of the newest secant equation beyond which the compact form is not used.
+_SPOILT = 1e-8
 # Steps between two looks at the residual.
 _LOOK = 5
 
@@ -58,22 +62,40 @@ class ProxStep:
     residual: float  # |r|
 
 
-def curvature(pairs: Sequence[tuple[Vector, Vector]], lam: float) -> LowRank:
-    """Limited-memory BFGS from pairs (s, y), oldest first; lam I if none of them is curved.
+def curvature(S: Vector, Y: Vector, lam: float) -> LowRank:
+    """Limited-memory BFGS from steps S and changes Y, oldest first; lam I if no pair is curved.
 
     It starts from <y, y>/<s, y> of the newest pair.
     """
-    curved = [(s, y) for s, y in pairs if s @ y > _CURVED * norm(s) * norm(y)]
-    if not curved:
+    sizes = np.linalg.norm(S, axis=1)
+    rise = np.einsum("ij,ij->i", S, Y)
+    curved = rise > _CURVED * sizes * np.linalg.norm(Y, axis=1)
+    k = int(np.count_nonzero(curved))
+    if k == 0:
         return LowRank(lam)
-    sizes = [norm(s) for s, _ in curved]
-    S = [s / size for (s, _), size in zip(curved, sizes, strict=True)]
-    Y = [y / size for (_, y), size in zip(curved, sizes, strict=True)]
-    V = np.array([*S, *Y])
-    G, k = V @ V.T, len(curved)
+    V = np.concatenate([S[curved], Y[curved]]) / np.tile(sizes[curved], 2)[:, None]
+    G = V @ V.T
     lam = float(G[-1, -1] / G[k - 1, -1])
-    M = sequential(G, k, lam)
-    return LowRank(lam, Small(Rows(list(V)), np.eye(2 * k), G, 0.5 * (M + M.T), EUCLIDEAN))
+    M = compact(G, k, lam)
+    return LowRank(lam, Small(Rows(V), np.eye(2 * k), G, 0.5 * (M + M.T), EUCLIDEAN))
+
+
+def compact(G: Vector, k: int, lam: float) -> Vector:
+    """M of limited-memory BFGS, lam I + V'MV, from the inner products G of k steps and k changes.
+
+    By the compact form [2]_, or update by update where rounding spoils it.
+    """
+    low = np.tril(G[:k, k:], -1)
+    K = np.block([[lam * G[:k, :k], low], [low.T, -np.diag(np.diag(G[:k, k:]))]])
+    scale = np.repeat([lam, 1.0], k)
+    try:
+        M = -scale[:, None] * np.linalg.solve(K, np.diag(scale))
+    except np.linalg.LinAlgError:
+        return sequential(G, k, lam)
+    # the newest secant equation, in inner products with all rows
+    newest = lam * G[k - 1] + (G[k - 1] @ M) @ G
+    error = np.abs(newest - G[-1]).max()
+    return M if error <= _SPOILT * np.abs(G[-1]).max() else sequential(G, k, lam)
 
 
 def largest(C: LowRank) -> float:
@@ -87,15 +109,14 @@ def minimised(
     C: LowRank, mu: float, d: Vector, psi: Psi, v: Vector, enough: float, most: int
 ) -> ProxStep:
     """The model with C + mu I, until the residual is at most `enough` or after `most` steps."""
-    lam, (W, U) = C.lam + mu, orthonormal(C)
-    product = _product(lam, W, U)
-    numbers = by_numbers(psi, v.size)
-    if numbers is not None and W.size > 0:
-        found = root(lam, W, U, d, psi, numbers, v, enough)
+    lam, numbers = C.lam + mu, by_numbers(psi, v.size)
+    if numbers is not None and C.small is not None:
+        M, V = C.small.factors
+        found = root(lam, M, V, d, psi, numbers, v, enough)
         if found is not None:
             w, u = found
-            return ProxStep(w, u, norm(psi.residual(w, d + product(w - v), u)))
-    L = (largest(C) + mu) / _SAFE
+            return ProxStep(w, u, norm(psi.residual(w, d + C(w - v, mu), u)))
+    L, product = (largest(C) + mu) / _SAFE, _product(C, mu)
     w = y = v
     t = 1.0
     k = 0
@@ -114,14 +135,16 @@ def minimised(
         y, w, t = new + ((t - 1.0) / after) * (new - w), new, after
 
 
-def _product(lam: float, W: Vector, U: Vector) -> Callable[[Vector], Vector]:
-    """The function s -> (lam I + U'WU) s, prepared for many products."""
-    if W.size == 0:
+def _product(C: LowRank, mu: float) -> Callable[[Vector], Vector]:
+    """The function s -> (C + mu I) s, prepared for many products."""
+    lam = C.lam + mu
+    if C.small is None:
         return lambda s: lam * s
-    if U.shape[1] <= 2 * len(U):  # a full matrix is smaller
-        dense = (U.T * W) @ U
+    M, V = C.small.factors
+    if V.shape[1] <= 2 * len(V):  # a full matrix is smaller
+        dense = V.T @ M @ V
         return lambda s: dense @ s + lam * s
-    return lambda s: (W * (U @ s)) @ U + lam * s
+    return lambda s: (M @ (V @ s)) @ V + lam * s
 
 
 def change_of(psi: Psi, v: Vector, d: Vector, step: ProxStep) -> float:
