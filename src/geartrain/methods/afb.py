@@ -22,7 +22,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from geartrain.methods.base import InnerMethod, State, ceiling, solve_model
+from geartrain.methods.base import InnerMethod, InnerRun, State, ceiling, solve_model
+from geartrain.methods.error_rule import ErrorRule, Lengths
 from geartrain.methods.gmco import curvature, total
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.levels import Rest
@@ -186,95 +187,102 @@ class AFB:
 
         With a model above, <beta, v> + alpha/2 \|v\|^2 belongs to g, and mu contains alpha.
         """
-        mu_h, alpha = problem.mu_h, 0.0 if above is None else above.alpha
-        tilt = mu_h + alpha  # strong convexity that is moved to the side of g
-        mu = tilt + problem.mu_g
-        x, z, L_h = state.x, state.z, state.L_h
-        dot, norm = problem.geometry.dot, problem.geometry.norm
-        smooth = _smooth(L_h, mu_h)
-        lam = (1.0 - self.sigma**2) / smooth
-        eta = (1.0 - self.zeta**2) * lam
+        use = self._lengths(problem, state.L_h, above)
         # 1.
-        w = weights(state.A, eta, mu)
-        y = x if state.A == 0.0 else x + w.theta * (z - x)
+        w = weights(state.A, use.eta, use.mu)
+        y = state.x if state.A == 0.0 else state.x + w.theta * (state.z - state.x)
         known = y is state.y  # at the start only
         grad_h = state.grad_h if known else problem.h.grad(y)
         # 2.
-        own = grad_h - mu_h * y
-        shifted = own if above is None else own + above.beta
+        own, has_psi = grad_h - use.mu_h * y, problem.psi is not None
+        rule = ErrorRule(self.zeta, use, y, own, problem.geometry, above, has_psi)
+        run = self._backward(problem, state, rule, known)
+        # 3.
+        x = run.v
+        G = total(rule.shifted + run.grad_g + use.tilt * x, run.grad_psi)
+        z = w.keep * state.z + w.pull * x - w.push * G
+        return _after(problem, state, rule, run, A=w.A, z=z, grad_h=grad_h, G=G)
+
+    def _lengths(self, problem: Sum, L_h: float, above: Model | None) -> Lengths:
+        """lambda, eta and the strong convexity that an iteration uses."""
+        mu_h, alpha = problem.mu_h, 0.0 if above is None else above.alpha
+        tilt = mu_h + alpha
+        mu, smooth = tilt + problem.mu_g, _smooth(L_h, mu_h)
+        lam = (1.0 - self.sigma**2) / smooth
+        eta = (1.0 - self.zeta**2) * lam
         # A model above makes mu large, and its share of the rule is used: mu lam (1 - eta smooth).
         radius = self.sigma
         if above is not None:
             radius = math.sqrt(self.sigma**2 + mu * lam * (1.0 - eta * smooth))
-        weight = 2.0 * lam * (1.0 + mu * eta)  # of eps
+        return Lengths(mu_h, tilt, mu, smooth, lam, eta, radius)
 
-        def accept(v: Vector, s: Vector, grad_phi: Vector, eps: float = 0.0) -> bool:
-            G = shifted + s + tilt * v
-            if phi.psi is not None:  # the w in the subgradient of phi
-                G = G + (grad_phi - phi.grad(v, s))
-            allowed = math.hypot(self.zeta * lam * norm(G), radius * norm(v - y))
-            if math.hypot(lam * norm(grad_phi), math.sqrt(weight * eps)) <= allowed:
-                return True
-            if above is None or above.accept is None:
-                return False
-            # Where v is good enough for the level above, both are left.
-            s = s + own + mu_h * v
-            return above.accept(v, s, above.grad(v, s), eps + 0.5 * smooth * norm(v - y) ** 2)
-
+    def _backward(self, problem: Sum, state: AFBState, rule: ErrorRule, known: bool) -> InnerRun:
+        """Line 2: phi is minimised by the inner method, or by the next level."""
+        y, above = rule.y, rule.above
         phi = Model(
             problem.g,
-            beta=shifted - y / lam,
-            alpha=tilt + 1.0 / lam,
+            beta=rule.beta,
+            alpha=rule.alpha,
             L_g=problem.L_g.value,
             mu_g=problem.mu_g,
             key=(*((problem.seed,) if above is None else above.key), state.k),
             geometry=problem.geometry,
-            accept=accept,
+            accept=rule,
             psi=problem.psi,
         )
-        v0 = y if known else y + (x - state.y)
+        v0 = y if known else y + (state.x - state.y)
         if isinstance(problem.g, Rest):
-            run = solve_model(Gear(self), phi, v0, accept, warm=state.below)
-            below: GearState | None = run.state
-            eps, slack = run.state.eps, run.state.slack
-        else:
-            run = solve_model(self.inner, phi, v0, accept, grad_g0=state.grad_g if known else None)
-            below, eps, slack = None, 0.0, 0.0
-        x_next = run.v
-        G = total(shifted + run.grad_g + tilt * x_next, run.grad_psi)
-        # Two gradients of h that are known anyway tell whether L_h is right.
-        size = norm(grad_h) + L_h * norm(y)
-        seen = curvature(y - state.y, grad_h - state.grad_h, size, problem.geometry)
-        wrong = seen > 1.01 * L_h
-        name = problem.h.name
-        notes = [f"{name} shows curvature {seen:.3g} > L_{name} = {L_h:.3g}: raised"] * wrong
-        if below is not None:
-            notes += [below.level.note] * bool(below.level.note)
-        return AFBState(
-            k=state.k + 1,
-            A=w.A,
-            x=x_next,
-            # 3.
-            z=w.keep * z + w.pull * x_next - w.push * G,
-            y=y,
-            grad_h=grad_h,
-            grad_g=run.grad_g,
-            L=1.0 / lam,
-            L_h=1.5 * seen if wrong else L_h,
-            eps=eps,
-            slack=slack,
-            below=below,
-            grad_bound=norm(G) + smooth * norm(x_next - y) + slack,
-            inner_steps=run.steps,
-            since=state.since + 1,
-            uphill=float(dot(G, x_next - x)),
-            sound=state.sound and not wrong and (below is None or below.level.sound),
-            stalled=not run.accepted,
-            rounding=run.floor,
-            grad_psi=run.grad_psi,
-            gap_rests_on=("L_h", "mu") if mu else ("L_h",),
-            note="; ".join(notes) or ("" if above is None else state.note),
-        )
+            return solve_model(Gear(self), phi, v0, rule, warm=state.below)
+        return solve_model(self.inner, phi, v0, rule, grad_g0=state.grad_g if known else None)
+
+
+def _after(
+    problem: Sum,
+    state: AFBState,
+    rule: ErrorRule,
+    run: InnerRun,
+    *,
+    A: float,
+    z: Vector,
+    grad_h: Vector,
+    G: Vector,
+) -> AFBState:
+    """The state after an iteration, with L_h raised where h shows more curvature."""
+    use, y, x, above = rule.use, rule.y, run.v, rule.above
+    dot, norm, L_h, name = problem.geometry.dot, problem.geometry.norm, state.L_h, problem.h.name
+    below: GearState | None = run.state if isinstance(problem.g, Rest) else None
+    slack = 0.0 if below is None else below.slack
+    # Two gradients of h that are known anyway tell whether L_h is right.
+    size = norm(grad_h) + L_h * norm(y)
+    seen = curvature(y - state.y, grad_h - state.grad_h, size, problem.geometry)
+    wrong = seen > 1.01 * L_h
+    notes = [f"{name} shows curvature {seen:.3g} > L_{name} = {L_h:.3g}: raised"] * wrong
+    if below is not None:
+        notes += [below.level.note] * bool(below.level.note)
+    return AFBState(
+        k=state.k + 1,
+        A=A,
+        x=x,
+        z=z,
+        y=y,
+        grad_h=grad_h,
+        grad_g=run.grad_g,
+        L=1.0 / use.lam,
+        L_h=1.5 * seen if wrong else L_h,
+        eps=0.0 if below is None else below.eps,
+        slack=slack,
+        below=below,
+        grad_bound=norm(G) + use.smooth * norm(x - y) + slack,
+        inner_steps=run.steps,
+        since=state.since + 1,
+        uphill=float(dot(G, x - state.x)),
+        sound=state.sound and not wrong and (below is None or below.level.sound),
+        stalled=not run.accepted,
+        rounding=run.floor,
+        grad_psi=run.grad_psi,
+        gap_rests_on=("L_h", "mu") if use.mu else ("L_h",),
+        note="; ".join(notes) or ("" if above is None else state.note),
+    )
 
 
 @dataclass(frozen=True)
