@@ -28,13 +28,14 @@ def soft(seed):
     x0 = 3.0 * rng.standard_normal(n)
     f = h + g
     x = x0
-    while np.linalg.norm(f.grad(x)) > 1e-11:  # Newton, damped
+    for _ in range(100):  # Newton, damped; where rounding spoils the values, full steps
         H = g.Q + np.array([h.products(x, e[:, None])[:, 0] for e in np.eye(n)])
         step = np.linalg.solve(H, -f.grad(x))
-        t = 1.0
-        while f.value(x + t * step) > f.value(x) + 0.25 * t * f.grad(x) @ step and t > 1e-9:
+        t, noise = 1.0, 1e-14 * abs(f.value(x))
+        while f.value(x + t * step) > f.value(x) + 0.25 * t * f.grad(x) @ step + noise:
             t *= 0.5
         x = x + t * step
+    assert np.linalg.norm(f.grad(x)) < 1e-10
     return h, g, x0, x, f.value(x0) - f.value(x)
 
 
