@@ -257,7 +257,8 @@ class CompositeQN:
             return replace(state, stalled=True)
         # 1.
         convex = problem.h_is_convex
-        chosen = state.contest.favourite(self.rho, t, t.starts_plain(self.rho, convex, False))
+        plain_first = self.rho <= (t.alone if convex else t.start_plain)
+        chosen = state.contest.favourite(self.rho, t, plain_first)
         candidate = state.contest.candidates[chosen]
         if is_plain(candidate) and not state.memory.pairs:
             candidate = state.contest.candidates[0]
