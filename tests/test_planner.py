@@ -54,10 +54,11 @@ def test_prices_alike_are_not_separated():
 
 @pytest.mark.parametrize("prices", [(1.0, 1.0), (1.5, 1.0), (1.0, 1.5)])
 def test_a_quadratic_is_separated_at_any_price(prices):
-    """It is taken as g, whichever term it is."""
+    """As g it is factorised, as h it is learned."""
     known, told = logistic(), dict(zip(("h.grad", "g.grad"), prices, strict=True))
     res = solve(told, known)
-    assert choice(res).reason is Reason.EXACT and choice(res).exchanged
+    assert choice(res).reason is Reason.QUADRATIC and not choice(res).exchanged
+    assert res.calls["h.prox"] == 0
     other = gt.minimize(known.g, known.h, X0, prices={"h.grad": 1.0, "g.grad": 1.0}, tol=1e-7)
     assert choice(other).reason is Reason.EXACT and not choice(other).exchanged
 
@@ -70,8 +71,10 @@ def test_a_quadratic_is_cheaper_than_lbfgs_at_equal_prices():
 
 
 def test_a_quadratic_with_a_dear_proximal_step_is_not_factorised():
-    prices = {"h.grad": 1.0, "g.grad": 1.0, "h.prox": 5.0}
-    assert choice(solve(prices)).reason is Reason.ALIKE
+    known, prices = logistic(), {"h.grad": 1.0, "g.grad": 1.0, "g.prox": 5.0}
+    res = gt.minimize(known.g, known.h, X0, prices=prices, tol=1e-7)
+    assert choice(res).reason is Reason.QUADRATIC and choice(res).exchanged
+    assert res.calls["g.prox"] == 0
 
 
 def test_an_expensive_h_is_asked_rarely():
@@ -88,7 +91,7 @@ def test_an_expensive_g_changes_the_roles():
     known = quadratics(L_g=1.0, L_h=1e4, mu=1e-2)
     res = solve({"h.grad": 1.0, "g.grad": 500.0}, known)
     assert choice(res).reason is Reason.EXPENSIVE and choice(res).exchanged
-    assert res.calls["g.grad"] < res.calls["h.grad"]
+    assert res.calls["g.grad"] < res.calls["h.grad"] + res.calls["h.prox"]
     assert res.constants["L_h"].value == known.h.L and res.constants["L_g"].value == known.g.L
 
 

@@ -292,12 +292,17 @@ def test_a_file_that_cannot_be_written_is_found_before_the_measurement(tmp_path,
 
 def test_rows_of_a_measurement(monkeypatch):
     drawn = [small(name="a"), small(x0=np.array([0.1, 5.0]), name="b")]
-    monkeypatch.setattr(profile_measure, "problems", lambda split, count, start: iter(drawn))
-    rows = profile_measure.measure("development", 2)
+    monkeypatch.setattr(profile_measure, "problem", lambda split, k: drawn[k])
+    rows = profile_measure.measure("development", 2, processes=1)
     solved = {(r["problem"], r["solver"]) for r in rows if r["end"] == "solved"}
     names = {*solvers.LBFGS, *solvers.OTHERS, *map(solvers.auto_at, solvers.RHOS)}
     assert solved == {(p, s) for p in "ab" for s in names}
     assert profile_report.summary(rows)["unsolved"] == []
+
+
+def test_the_rows_do_not_depend_on_the_number_of_processes():
+    one, two = (profile_measure.measure("development", 2, 110, processes=k) for k in (1, 2))
+    assert [(r["problem"], r["solver"]) for r in one] == [(r["problem"], r["solver"]) for r in two]
 
 
 # Sensitivity ------------------------------------------------------------------------------

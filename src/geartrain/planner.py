@@ -3,8 +3,10 @@
 The bill of a run is N_h p_h + N_g p_g with the prices p of one gradient. L-BFGS on the sum asks
 both terms N times. SAE-QN asks h for N_h gradients, a fraction of N, and g for gamma N_h of them,
 with gamma at most about p_h/p_g, and has L-BFGS among its models. So it is chosen on the dearer
-term as h, and L-BFGS itself where prices are alike. Where one term is a quadratic with a proximal
-step, inner runs ask for few of those, and SAE-QN pays at equal prices, too.
+term as h, and L-BFGS itself where prices are alike: with p_h = p_g an iteration of SAE-QN costs
+1 + gamma, one of L-BFGS 2, so that separation pays only where it saves that factor. It does where
+a term is a quadratic. A quadratic g with a proximal step is minimised exactly, with gamma about 2,
+and a quadratic h is learned exactly after a few iterations.
 """
 
 from __future__ import annotations
@@ -75,12 +77,14 @@ def _by_prices(problem: Sum, prices: Prices, lbfgs: AnyMethod | None) -> Choice:
     ratio = max(p_h, p_g) / min(p_h, p_g)
     reason = Reason.EXPENSIVE
     if ratio < ALIKE:
-        exact = [_is_exact(term, problem, prices) for term in (problem.h, problem.g)]
-        if lbfgs is not None and not any(exact):
+        exact = _is_exact(problem.g, problem, prices)
+        learned = [problem.psi is None and is_solvable(term) for term in (problem.h, problem.g)]
+        if lbfgs is not None and not (exact or any(learned)):
             told = Reason.ALIKE.value.format(ratio=ratio)
             return Choice(lbfgs, "lbfgs", Reason.ALIKE, told, _learned(problem), swap)
-        reason = Reason.EXACT if any(exact) else reason
-        swap = not exact[1] if any(exact) else swap
+        if exact or any(learned):
+            reason = Reason.EXACT if exact else Reason.QUADRATIC
+            swap = not (exact or learned[0])
         ratio = p_g / p_h if swap else p_h / p_g
     dear, cheap = (problem.g, problem.h) if swap else (problem.h, problem.g)
     told = reason.value.format(dear=dear.name, cheap=cheap.name, ratio=ratio)

@@ -23,6 +23,7 @@ class Reason(Enum):
     MEASURED = "prices are measured as the run goes"
     ALIKE = "prices are alike (ratio {ratio:.2g}), separation does not pay"
     EXACT = "{cheap} is a quadratic, so that models of {dear} are minimised exactly"
+    QUADRATIC = "{dear} is a quadratic, whose curvature is learned exactly in a few iterations"
     EXPENSIVE = "a gradient of {dear} costs {ratio:.4g} times one of the other term"
     CHEAP = "a gradient of {dear} costs {ratio:.2g} times one of {cheap}"
     STALLED = "{name} stalled"

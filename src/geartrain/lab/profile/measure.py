@@ -3,21 +3,26 @@
 The problems are the report's (see `geartrain.lab.profile.families` for the two splits), the solvers
 and the measure are those of `geartrain.lab.profile.solvers`. Every solver runs once per problem,
 and its bill ``rho N_h + N_g`` follows for every ratio rho of prices; `auto` is told the prices and
-runs once per ratio.
+runs once per ratio. Problems are shared out among as many processes as there are processors.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import multiprocessing
+import os
 import sys
 import time
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from geartrain.lab.profile import report
-from geartrain.lab.profile.families import FAMILIES, Split, problems
+from geartrain.lab.profile.families import FAMILIES, Split, problem
 from geartrain.lab.profile.solvers import all_outcomes
 
 Row = dict[str, Any]
@@ -26,7 +31,7 @@ COUNT = 15 * len(FAMILIES)  # 330 problems: each family as often as any other
 COUNT_QUICK = len(FAMILIES)
 
 
-def measure(split: Split, count: int, start: int = 0) -> list[Row]:
+def measure(split: Split, count: int, start: int = 0, processes: int | None = None) -> list[Row]:
     """One row per problem and solver.
 
     Parameters
@@ -35,6 +40,9 @@ def measure(split: Split, count: int, start: int = 0) -> list[Row]:
         Of the problems.
     count, start : int
         How many, and the number of the first one.
+    processes : int, optional
+        Among which the problems are shared out; by default as many as there are processors. The
+        rows do not depend on it.
 
     Returns
     -------
@@ -42,12 +50,33 @@ def measure(split: Split, count: int, start: int = 0) -> list[Row]:
         ``problem``, ``family``, ``n``, ``solver`` and the fields of
         `geartrain.lab.profile.solvers.Outcome`.
     """
+    numbers = range(start, start + count)
+    processes = min(processes or os.cpu_count() or 1, count)
+    if processes == 1:
+        return _gathered(map(partial(of_problem, split), numbers), count)
+    # One thread of BLAS per process, said before the processes import it.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        return _gathered(pool.map(partial(of_problem, split), numbers), count)
+
+
+def of_problem(split: Split, k: int) -> list[Row]:
+    """The rows of problem k."""
+    drawn = problem(split, k)
+    head = {"problem": drawn.name, "family": drawn.family, "n": drawn.n}
+    return [
+        {**head, "solver": solver, **asdict(outcome)}
+        for solver, outcome in all_outcomes(drawn).items()
+    ]
+
+
+def _gathered(parts: Iterable[list[Row]], count: int) -> list[Row]:
+    """All rows; how far the measurement is, is told meanwhile."""
     rows: list[Row] = []
     begin = time.perf_counter()
-    for k, problem in enumerate(problems(split, count, start), 1):
-        head = {"problem": problem.name, "family": problem.family, "n": problem.n}
-        for solver, outcome in all_outcomes(problem).items():
-            rows.append({**head, "solver": solver, **asdict(outcome)})
+    for k, part in enumerate(parts, 1):
+        rows += part
         if k % 10 == 0 or k == count:
             spent = time.perf_counter() - begin
             left = spent / k * (count - k)

@@ -195,7 +195,8 @@ class CompositeQN:
     ) -> tuple[Candidate, Shelf]:
         """Line 1: the best candidate, and all models."""
         t, convex, contest = self.tuning, problem.h_is_convex, state.contest
-        chosen = contest.favourite(self.rho, t, t.starts_plain(self.rho, convex, False))
+        start_plain = self.rho <= (t.alone if convex else t.start_plain)
+        chosen = contest.favourite(self.rho, t, start_plain)
         candidate = contest.candidates[chosen]
         if is_plain(candidate) and not state.memory.pairs:
             candidate = contest.candidates[0]

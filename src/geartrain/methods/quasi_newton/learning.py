@@ -60,7 +60,7 @@ def judged(
     lam = state.lam
     if not state.convex:
         B = shelf[contest.candidates[0]] if is_plain(chosen) else trial.B
-        if state.memory.pairs or not tuning.starts_plain(state.rho, False, terms.exact):
+        if state.memory.pairs or not tuning.starts_plain(state.rho, terms.exact):
             error = norm(step.y_h - B(step.s)) / step.length
             lam = min(max(tuning.lam_error * error, _FALL * lam), _GROW * lam)
         else:

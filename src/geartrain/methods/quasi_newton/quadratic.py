@@ -6,15 +6,17 @@ symbol         name              meaning
 Q              --                Hessian of g
 B              ``B``             the model of h, lam I + V'C'MCV
 A              --                Q + B + mu I; the step s solves A s = -grad f(p)
-alpha_0        ``alpha``         shift with which g was factorised; prox(u, alpha_0) gives
-                                 K u = (Q + alpha_0 I)^{-1} u, the preconditioner
+alpha_0        ``alpha``         shift with which g was factorised; a proximal step gives
+                                 K r = (Q + alpha_0 I)^{-1} r, the preconditioner
 d, D           ``d``, ``D``      search direction, and (Q + alpha_0 I) d, known by recursion
 =============  ================  ==============================================================
 
 With z = K r the product (Q + alpha_0 I) z is r itself, so no product with Q and no gradient of g is
 needed: an iteration costs one proximal step of g. K A differs from the identity by as many
 directions as the model has, which is what the Woodbury formula uses; conjugate gradients find the
-few that matter.
+few that matter. Q d = D - alpha_0 d is known as well, so that the gradient of g at the end of a
+step follows from that at its start. That is believed once a gradient that was asked for has
+confirmed it.
 """
 
 from __future__ import annotations
@@ -26,11 +28,14 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.quasi_newton.low_rank import LowRank
+from geartrain.methods.quasi_newton.step import Known
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.protocols import Vector, answers
 
 # g is factorised again where the wanted shift differs from alpha_0 by more than this factor.
 _NEAR = 4.0
+# The factorisation is exact where it predicts a change of the gradient of g to this part of it.
+_EXACT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -38,18 +43,26 @@ class Factor:
     """A factorisation of Q + alpha I, by way of the proximal step."""
 
     alpha: float
-    offset: Vector  # prox(0, alpha)
+    v: Vector  # a point where g was asked for its gradient
+    grad_g: Vector  # the answer
+    confirmed: bool = False  # a gradient of g was what the factorisation had predicted
 
     @staticmethod
-    def near(old: Factor | None, g: Oracle, alpha: float, zero: Vector) -> Factor:
-        """The old one, or a new one where the shift is another."""
-        if old is not None and old.alpha / _NEAR <= alpha <= _NEAR * old.alpha:
+    def near(old: Factor | None, alpha: float, p: Known) -> Factor:
+        """The old one, or a new one where the shift is another; at p before the first one."""
+        if old is None:
+            return Factor(alpha, p.v, p.grad_g)
+        if old.alpha / _NEAR <= alpha <= _NEAR * old.alpha:
             return old
-        return Factor(alpha, g.prox(zero, alpha))
+        return Factor(alpha, old.v, old.grad_g)
 
     def solve(self, g: Oracle, r: Vector) -> Vector:
-        """(Q + alpha I)^{-1} r: one proximal step of g."""
-        return g.prox(r / self.alpha, self.alpha) - self.offset
+        """(Q + alpha I)^{-1} r: one proximal step of g, from where its gradient is known."""
+        return g.prox(self.v + (self.grad_g + r) / self.alpha, self.alpha) - self.v
+
+    def compared(self, new: Known, error: float, size: float) -> Factor:
+        """After g was asked at `new`, with a gradient whose prediction was wrong by `error`."""
+        return Factor(self.alpha, new.v, new.grad_g, error <= _EXACT * size)
 
 
 @dataclass(frozen=True)
@@ -57,6 +70,7 @@ class Solved:
     """An approximate solution of A s = -grad f(p)."""
 
     s: Vector
+    Qs: Vector  # change of the gradient of g along s
     residual: float  # |A s + grad f(p)|
     calls: int  # proximal steps of g
     factor: Factor
@@ -74,7 +88,7 @@ def minimised(
     g: Oracle,
     B: LowRank,
     mu: float,
-    grad: Vector,
+    p: Known,
     is_enough: Callable[[float, float], bool],
     factor: Factor | None,
     most: int,
@@ -82,9 +96,9 @@ def minimised(
 ) -> Solved:
     """The step to the minimiser of the model, until `is_enough(residual, length)` of the step."""
     dot, norm = geometry.dot, geometry.norm
-    factor = Factor.near(factor, g, B.lam + mu, np.zeros_like(grad))
+    factor, grad = Factor.near(factor, B.lam + mu, p), p.grad
     shift = B.lam + mu - factor.alpha
-    s, r = np.zeros_like(grad), -grad
+    s, Qs, r = np.zeros_like(grad), np.zeros_like(grad), -grad
     z = factor.solve(g, r)
     calls, rz = 1, float(dot(r, z))
     d, D = z, r
@@ -94,12 +108,12 @@ def minimised(
             Ad = Ad + B.small(d)
         bent = float(dot(d, Ad))
         if not bent > 0.0:
-            return Solved(s, norm(r), calls, factor, True)
+            return Solved(s, Qs, norm(r), calls, factor, True)
         t = rz / bent
-        s, r = s + t * d, r - t * Ad
+        s, Qs, r = s + t * d, Qs + t * (D - factor.alpha * d), r - t * Ad
         residual = norm(r)
         if is_enough(residual, norm(s)) or calls >= most:
-            return Solved(s, residual, calls, factor, False)
+            return Solved(s, Qs, residual, calls, factor, False)
         z = factor.solve(g, r)
         calls += 1
         rz, before = float(dot(r, z)), rz

@@ -137,15 +137,19 @@ class SAEQN:
         """How many pairs are kept."""
         return self.memory or min(60, max(12, _ROOM // (3 * n)))
 
+    def _tuning(self, terms: CountedTerms) -> LearnedTuning:
+        """The numbers for this problem."""
+        return self.tuning.for_quadratic_h() if terms.quadratic_h else self.tuning
+
     # The method -------------------------------------------------------------------------------
 
     def init(self, problem: Sum, x0: Vector) -> SAEQNState:
         """Both terms at x0, and one more gradient of g for a first guess of lam."""
-        terms, t, convex = CountedTerms(problem), self.tuning, problem.h_is_convex
-        at = terms.both(x0)
+        terms, convex = CountedTerms(problem), problem.h_is_convex
+        t, at = self._tuning(terms), terms.both(x0)
         size = problem.geometry.norm(at.grad)
         rho = math.inf if self.rho is None else self.rho
-        plain = t.starts_plain(rho, convex, terms.exact)
+        plain = t.starts_plain(rho, terms.exact)
         scale = max(1.0, size) if plain else _curvature_of_g(terms, at, size)
         lam = (t.first_lam if convex else t.first_lam_other) * scale
         contest = Contest.between(t.candidates(rho, convex, terms.exact))
@@ -184,7 +188,7 @@ class SAEQN:
 
     def _attempt(self, terms: CountedTerms, state: SAEQNState) -> SAEQNState:
         """Lines 1 to 5 for one trial point."""
-        geometry, t, p = terms.geometry, self.tuning, state.at
+        geometry, t, p = terms.geometry, self._tuning(terms), state.at
         norm, pairs = geometry.norm, self._pairs(p.v.size)
         if norm(p.grad) <= _SMALLEST * (norm(p.grad_h) + norm(p.grad_g)):
             return replace(state, stalled=True, rounding=True)
@@ -218,6 +222,9 @@ class SAEQN:
             return replace(state, radius=0.1 * length, tries=state.tries + 1)
         # 4. and 5.
         step = Step.between(p, new, geometry)
+        if trial.factor is not None and trial.change_g is not None and trial.known_g is None:
+            error, size = norm(step.y_g - trial.change_g), norm(new.grad_g) + norm(p.grad_g)
+            state = replace(state, factor=trial.factor.compared(new, error, size))
         state = learning.without_convexity(state, step, t, terms)
         if trial.candidate in state.contest.candidates:
             state = learning.judged(state, step, shelf, trial, t, terms)
@@ -239,10 +246,11 @@ class SAEQN:
 
     def _propose(self, terms: CountedTerms, state: SAEQNState) -> tuple[SAEQNState, Shelf, Trial]:
         """Lines 1 and 2: the models, with pairs refreshed where it pays, and a trial point."""
-        geometry, t, p, contest = terms.geometry, self.tuning, state.at, state.contest
+        geometry, p, contest = terms.geometry, state.at, state.contest
+        t = self._tuning(terms)
         norm, candidates, rho = geometry.norm, contest.candidates, state.rho
         # 1.
-        start_plain = t.starts_plain(rho, state.convex, terms.exact)
+        start_plain = t.starts_plain(rho, terms.exact)
         chosen = candidates[contest.favourite(rho, t, start_plain)]
         if is_plain(chosen) and not (state.pairs or start_plain):
             chosen = candidates[0]

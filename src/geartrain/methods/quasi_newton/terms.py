@@ -25,6 +25,7 @@ class CountedTerms:
         # A value of h on its own would be a call of h; one of g is worth its price.
         self.values = "value_and_grad" in h and can(problem.g.term, "value")
         self._fused = "value_and_grad" in g
+        self.quadratic_h = is_solvable(problem.h)
         self.exact = is_solvable(problem.g)  # a model with this g is minimised exactly
 
     def h(self, v: Vector) -> tuple[float, Vector]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Candidate = tuple[str, int]  # kind of model, and the number of pairs it uses
 
@@ -23,11 +23,13 @@ class LearnedTuning:
     # Weight of an older error in the score of a model, per trial point; flat.
     discount: float = 0.7
     # Handicap of models that keep g, in logarithms of their bill over that of a plain trial point,
-    # and what is added to it, divided by rho.
+    # and what is added to it, divided by rho; for a quadratic h, which a model learns exactly.
     handicap: float = 0.5
     handicap_low: float = 4.5
-    # Price ratios up to which the plain model is alone, unless g is a quadratic; a non-convex h
-    # starts with it; and a model is judged by its effect, the residual of its inner run included.
+    handicap_low_quadratic: float = 0.5
+    # Price ratios up to which the plain model is alone, and up to which a run starts with it,
+    # unless a term is a quadratic; and up to which a model is judged by its effect, the residual of
+    # its inner run included.
     alone: float = 1.5
     start_plain: float = 5.0
     effect: float = 5.0
@@ -75,9 +77,13 @@ class LearnedTuning:
             return models
         return tuple(c for c in models if c[0] == "plain")
 
-    def starts_plain(self, rho: float, convex: bool, exact: bool) -> bool:
+    def starts_plain(self, rho: float, exact: bool) -> bool:
         """Whether the first step is that of L-BFGS, because g is not cheap enough."""
-        return not exact and rho <= (self.alone if convex else self.start_plain)
+        return not exact and rho <= self.start_plain
+
+    def for_quadratic_h(self) -> LearnedTuning:
+        """The same for an h that is known to be a quadratic."""
+        return replace(self, alone=0.0, start_plain=0.0, handicap_low=self.handicap_low_quadratic)
 
 
 DEFAULT = LearnedTuning()
