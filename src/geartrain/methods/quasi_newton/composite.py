@@ -45,6 +45,9 @@ _TINY = 1e-300
 # A pair shows curvature where <s, y> exceeds this part of |s| |y|.
 _CURVED = 1e-12
 _ARMIJO = 1e-4
+# Models that keep g are left for the plain one where their errors are on average above this part
+# of the subgradient: the gradient at the trial point is then no smaller than before.
+_WORTHLESS = math.log(0.8)
 
 
 @dataclass(frozen=True)
@@ -198,6 +201,8 @@ class CompositeQN:
         start_plain = self.rho <= (t.alone if convex else t.start_plain)
         chosen = contest.favourite(self.rho, t, start_plain)
         candidate = contest.candidates[chosen]
+        if state.missed > _WORTHLESS:
+            candidate = next(filter(is_plain, contest.candidates), candidate)
         if is_plain(candidate) and not state.memory.pairs:
             candidate = contest.candidates[0]
         fresh = state.memory
@@ -245,6 +250,7 @@ class CompositeQN:
     ) -> CompositeQNState:
         """The pair in the memory, lam, and the scores of the models."""
         t, contest, lam, convex = self.tuning, state.contest, state.lam, problem.h_is_convex
+        missed = state.missed
         y_f = step.y_h + step.y_g
         if len(contest.candidates) > 1 and len(state.memory.pairs) > 1:
             errors = [
@@ -255,6 +261,10 @@ class CompositeQN:
                 for c in contest.candidates
             ]
             contest = contest.scored(errors, 1e-12 * norm(step.y_h), t.discount)
+            kept = [e for e, c in zip(errors, contest.candidates, strict=True) if not is_plain(c)]
+            if kept:
+                part = math.log(max(min(kept), _TINY) / max(norm(state.grad), _TINY))
+                missed = t.discount * missed + (1.0 - t.discount) * part
         memory = state.memory
         pair = pair_of(step)
         if convex and step.h.rise > _CURVED * step.length * norm(step.y_h):
@@ -270,7 +280,7 @@ class CompositeQN:
             B = shelf[contest.candidates[0]] if is_plain(trial.candidate) else trial.B
             error = t.lam_error * norm(step.y_h - B(step.s)) / step.length
             lam = min(max(error, 0.03 * lam), 16.0 * lam) if state.memory.pairs else error
-        return replace(state, memory=memory, lam=max(lam, _TINY), contest=contest)
+        return replace(state, memory=memory, lam=max(lam, _TINY), contest=contest, missed=missed)
 
 
 def _psi(problem: Sum) -> Psi:
