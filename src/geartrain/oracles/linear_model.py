@@ -11,6 +11,7 @@ from scipy import sparse
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.losses import Loss, Squared, make_loss
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.single import times, transposed_times
 from geartrain.oracles.spectrum import (
     column_norms_squared,
     gram_norm,
@@ -27,7 +28,9 @@ class LinearModel(Algebra):
     ----------
     A : array, sparse matrix or LinearOperator (m, n_features)
         With an operator (of SciPy or pylops), only products with A and A' are used; the term then
-        does not answer ``component`` and ``coord``.
+        does not answer ``component`` and ``coord``. An array or a sparse matrix of float32 is kept
+        in this precision, which halves the memory; points, gradients and all arithmetic are
+        float64.
     y : array (m,)
         Labels -1 and +1 for logistic, smoothed_hinge and squared_hinge; real targets for
         squared and huber.
@@ -68,7 +71,7 @@ class LinearModel(Algebra):
         intercept: bool = False,
         **loss_params: float,
     ) -> None:
-        self.A = as_matrix(A, "A", operator=True)
+        self.A = as_matrix(A, "A", operator=True, single=True)
         self.m, self.n_features = self.A.shape
         if self.m == 0:
             raise ValueError("A has no rows: a mean over no data is not defined")
@@ -106,12 +109,12 @@ class LinearModel(Algebra):
     def predict(self, x: Vector) -> Vector:
         """The predictions ``<a_k, x>`` of all rows."""
         if self.intercept:
-            return self.A @ x[:-1] + x[-1]
-        return self.A @ x
+            return times(self.A, x[:-1]) + x[-1]
+        return times(self.A, x)
 
     def pull_back(self, slopes: Vector) -> Vector:
         """``sum_k slopes_k a_k`` for every column of slopes."""
-        out = self.A.T @ slopes
+        out = transposed_times(self.A, slopes)
         if not self.intercept:
             return out
         return np.concatenate([out, slopes.sum(axis=0, keepdims=True)])
@@ -143,8 +146,8 @@ class LinearModel(Algebra):
         """Positions and entries of row k, without the intercept."""
         if sparse.issparse(self.A):
             span = slice(self.A.indptr[k], self.A.indptr[k + 1])
-            return self.A.indices[span], self.A.data[span]
-        return slice(0, self.n_features), self.A[k]
+            return self.A.indices[span], self.A.data[span].astype(np.float64, copy=False)
+        return slice(0, self.n_features), self.A[k].astype(np.float64, copy=False)
 
     def component(self, x: Vector, k: int) -> Vector:
         """Gradient of ``loss(y_k, <a_k, x>) + l2/2 |x|^2``."""
@@ -177,7 +180,7 @@ class LinearModel(Algebra):
         """A, with a column of ones if there is an intercept."""
         if not self.intercept:
             return self.A
-        ones = np.ones((self.m, 1))
+        ones = np.ones((self.m, 1), dtype=self.A.dtype)
         if sparse.issparse(self.A):
             return sparse.csr_array(sparse.hstack([self.A, sparse.csr_array(ones)]))
         return np.hstack([self.A, ones])

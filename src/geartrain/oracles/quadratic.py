@@ -10,6 +10,7 @@ from scipy import sparse
 
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.single import times
 from geartrain.oracles.spectrum import symmetric_spectrum
 from geartrain.oracles.validation import as_matrix, as_vector
 
@@ -20,7 +21,9 @@ class Quadratic(Algebra):
     Parameters
     ----------
     Q : array, sparse matrix or LinearOperator, (n, n)
-        Symmetric. With a LinearOperator the term answers values, gradients and products only.
+        Symmetric. With a LinearOperator the term answers values, gradients and products only. An
+        array or a sparse matrix of float32 is kept in this precision; points, gradients and all
+        arithmetic are float64.
     b : array (n,), optional
         Zero if not given.
 
@@ -45,7 +48,7 @@ class Quadratic(Algebra):
     """
 
     def __init__(self, Q: Any, b: Any = None) -> None:
-        self.Q = as_matrix(Q, "Q", operator=True)
+        self.Q = as_matrix(Q, "Q", operator=True, single=True)
         n = self.Q.shape[0]
         if self.Q.shape != (n, n):
             raise ValueError(f"Q must be square, got shape {self.Q.shape}")
@@ -84,22 +87,22 @@ class Quadratic(Algebra):
         return float(diagonal[0]), self.b
 
     def value(self, x: Vector) -> float:
-        return float(x @ (0.5 * (self.Q @ x) - self.b))
+        return float(x @ (0.5 * times(self.Q, x) - self.b))
 
     def grad(self, x: Vector) -> Vector:
-        return self.Q @ x - self.b
+        return times(self.Q, x) - self.b
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        grad = self.Q @ x - self.b
+        grad = times(self.Q, x) - self.b
         return float(0.5 * (x @ (grad - self.b))), grad
 
     def products(self, x: Vector, D: Vector) -> Vector:
         """Q times the columns of D."""
-        return self.Q @ D
+        return times(self.Q, D)
 
     def hessian_product(self, v: Vector) -> Vector:
         """``Q v``."""
-        return self.Q @ v
+        return times(self.Q, v)
 
     def coord(self, x: Vector, i: int) -> float:
         return float((self.Q[[i]] @ x)[0] - self.b[i])
@@ -116,7 +119,7 @@ class Quadratic(Algebra):
         if isinstance(self.Q, np.ndarray):
             from scipy import linalg  # here, because importing it takes a while
 
-            shifted = self.Q.copy()
+            shifted = self.Q.astype(np.float64)  # a copy
             shifted.flat[:: self.n + 1] += alpha
             factor = linalg.cho_factor(shifted, overwrite_a=True, check_finite=False)
             return lambda r: linalg.cho_solve(factor, r, check_finite=False)

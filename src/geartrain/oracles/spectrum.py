@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from geartrain.oracles.single import is_single, times, transposed_times
 from geartrain.oracles.vectors import Vector, norm
 
 # Up to this size all eigenvalues are computed, which takes milliseconds and is exact.
@@ -93,7 +94,8 @@ def symmetric_spectrum(
     if n <= (LANCZOS_STEPS if entries is None else DENSE_LIMIT):
         if entries is None:
             entries = np.array([product(e) for e in np.eye(n)])
-        values = np.linalg.eigvalsh(entries.toarray() if sparse.issparse(entries) else entries)
+        dense = entries.toarray() if sparse.issparse(entries) else entries
+        values = np.linalg.eigvalsh(dense.astype(np.float64, copy=False))
         return computed_ends(values)
     return ritz_ends(*extreme_eigenvalues(product, n))
 
@@ -120,7 +122,7 @@ def largest_eigenvalue(product: Callable[[Vector], Vector], n: int) -> float:
 def gram_norm(A: Any) -> float:
     """Largest eigenvalue of ``A'A`` for an array, a sparse matrix or a LinearOperator."""
     m, n = A.shape
-    small = min(m, n) <= DENSE_LIMIT
+    small = min(m, n) <= DENSE_LIMIT and not is_single(A)
     if small and (isinstance(A, np.ndarray) or sparse.issparse(A)):
         largest = float(abs(A).max())
         if largest == 0.0:
@@ -130,23 +132,22 @@ def gram_norm(A: Any) -> float:
         gram = A @ A.T if m <= n else A.T @ A
         gram = gram.toarray() if sparse.issparse(gram) else gram
         return max(float(np.linalg.eigvalsh(gram)[-1]), 0.0) * scale * scale
-    transpose = A.T
     if m <= n:
-        return largest_eigenvalue(lambda u: A @ (transpose @ u), m)
-    return largest_eigenvalue(lambda v: transpose @ (A @ v), n)
+        return largest_eigenvalue(lambda u: times(A, transposed_times(A, u)), m)
+    return largest_eigenvalue(lambda v: transposed_times(A, times(A, v)), n)
 
 
 @np.errstate(all="ignore")
 def row_norms_squared(A: Any) -> Vector:
     """Squared Euclidean norms of the rows."""
     if sparse.issparse(A):
-        return np.asarray(A.multiply(A).sum(axis=1), dtype=np.float64).ravel()
-    return np.einsum("ij,ij->i", A, A)
+        return np.asarray(A.multiply(A).sum(axis=1, dtype=np.float64)).ravel()
+    return np.einsum("ij,ij->i", A, A, dtype=np.float64)
 
 
 @np.errstate(all="ignore")
 def column_norms_squared(A: Any) -> Vector:
     """Squared Euclidean norms of the columns."""
     if sparse.issparse(A):
-        return np.asarray(A.multiply(A).sum(axis=0), dtype=np.float64).ravel()
-    return np.einsum("ij,ij->j", A, A)
+        return np.asarray(A.multiply(A).sum(axis=0, dtype=np.float64)).ravel()
+    return np.einsum("ij,ij->j", A, A, dtype=np.float64)

@@ -27,8 +27,11 @@ def as_vector(value: Any, name: str, size: int | None = None) -> Vector:
     return array
 
 
-def as_matrix(value: Any, name: str, *, operator: bool = False) -> Any:
-    """`value` as a finite float64 array or CSR matrix (or, if allowed, a LinearOperator)."""
+def as_matrix(value: Any, name: str, *, operator: bool = False, single: bool = False) -> Any:
+    """`value` as a finite float64 array or CSR matrix (or, if allowed, a LinearOperator).
+
+    Where `single` is allowed, float32 is kept.
+    """
     if callable(getattr(value, "matvec", None)):  # a LinearOperator, SciPy's or another's
         if operator:
             return _as_operator(value, name)
@@ -36,11 +39,13 @@ def as_matrix(value: Any, name: str, *, operator: bool = False) -> Any:
     if sparse.issparse(value):
         if np.iscomplexobj(value):
             raise TypeError(f"{name} must be real, got complex numbers")
-        matrix = sparse.csr_array(value, dtype=np.float64)
+        kept = single and value.dtype == np.float32
+        matrix = sparse.csr_array(value, dtype=np.float32 if kept else np.float64)
         entries = matrix.data
     else:
         what = "a two-dimensional array of real numbers or a sparse matrix"
-        matrix = entries = np.ascontiguousarray(_as_floats(value, name, what, copy=False))
+        floats = _as_floats(value, name, what, copy=False, single=single)
+        matrix = entries = np.ascontiguousarray(floats)
     if matrix.ndim != 2:
         raise ValueError(f"{name} must be two-dimensional, got shape {matrix.shape}")
     if matrix.shape[1] == 0:
@@ -50,8 +55,8 @@ def as_matrix(value: Any, name: str, *, operator: bool = False) -> Any:
     return matrix
 
 
-def _as_floats(value: Any, name: str, what: str, copy: bool = True) -> Any:
-    """`value` as an array of float64; `what` it must be."""
+def _as_floats(value: Any, name: str, what: str, *, copy: bool = True, single: bool = False) -> Any:
+    """`value` as an array of float64, or float32 if `single` allows it; `what` it must be."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(
             f"{name} must be {what}, got a masked array; fill it first, e.g. {name}.filled(0.0)"
@@ -60,7 +65,8 @@ def _as_floats(value: Any, name: str, what: str, copy: bool = True) -> Any:
         array = np.asarray(value)
         if not np.iscomplexobj(array) and not _is_text_or_time(array):
             with np.errstate(over="ignore"):  # an infinity is refused later
-                return array.astype(np.float64, copy=copy)
+                kept = single and array.dtype == np.float32
+                return array.astype(np.float32 if kept else np.float64, copy=copy)
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{name} must be {what}, got {value!r:.60}") from error
     if np.iscomplexobj(array):
