@@ -145,9 +145,11 @@ def test_a_value_that_is_nan_ends_a_run_that_looks_at_it():
 def test_stalled_by_rounding(pair, method):
     res = gt.minimize(*pair, method=method, stop=gt.stop.Gradient(abs=1e-300), max_iter=20_000)
     assert res.status is Status.STALLED and not res.success
-    # SciPy's line search compares values, which show half of the digits: nothing is proven.
-    said = "finds no further progress" if method == "lbfgs" else "Rounding errors"
-    assert said in res.message
+    # SciPy's line search compares values, which show half of the digits: nothing is proven. Whether
+    # the other methods can show that it is rounding depends on the machine for sc-sae.
+    says_rounding = "Rounding errors" in res.message
+    assert says_rounding or "finds no further progress" in res.message
+    assert says_rounding == (method != "lbfgs") or method == "sc-sae"
     reached = 1e-5 if method == "lbfgs" else 1e-10
     assert np.linalg.norm((pair[0] + pair[1]).grad(res.x)) < reached
 

@@ -136,7 +136,8 @@ def test_a_fit_that_rounding_ends_at_the_mode_is_good(prior):
     z = np.random.default_rng(0).normal(size=(300, 1))
     tight = LogDensity(prior=prior, tol=1e-16).fit(z)
     usual = LogDensity(prior=prior).fit(z)
-    np.testing.assert_allclose(tight.log_density(), usual.log_density(), atol=1e-3)
+    # both are within 1e-4 standard deviations of the mode; in the tails the logarithm is -100
+    np.testing.assert_allclose(tight.log_density(), usual.log_density(), rtol=1e-3, atol=1e-3)
 
 
 def test_a_fit_that_ends_far_from_the_mode_warns(monkeypatch):

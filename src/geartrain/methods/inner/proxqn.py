@@ -147,6 +147,7 @@ class _Zero:
     """psi = 0, where the model has none: the method is then one of quasi-Newton steps."""
 
     has_value = has_residual = True
+    term = None
 
     def value(self, v: Vector) -> float:
         return 0.0
