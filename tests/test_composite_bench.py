@@ -16,7 +16,10 @@ from geartrain.lab.composite import measure
 from geartrain.lab.composite.rivals import OWLQN, PANOC
 from geartrain.lab.composite.suite import CompositeProblem, smooth_curve, suite, text_like
 
-pytestmark = pytest.mark.outside  # a bench in a small form
+pytestmark = [
+    pytest.mark.outside,  # a bench in a small form
+    pytest.mark.same_everywhere,  # bills are computed again from the calls
+]
 
 
 @pytest.mark.parametrize("kind", PSIS)

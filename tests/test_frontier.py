@@ -24,7 +24,10 @@ from geartrain.lab.problems import (
 )
 from geartrain.methods.registry import INNER, METHODS
 
-pytestmark = pytest.mark.outside  # a bench in a small form
+pytestmark = [
+    pytest.mark.outside,  # a bench in a small form
+    pytest.mark.same_everywhere,  # bills are computed again from the calls
+]
 
 GRID = SuiteProblem("grid", lambda: graph_laplacian(side=6, rows=20))
 SHARDS = SuiteProblem(

@@ -17,6 +17,8 @@ from geartrain.lab.profile import measure as profile_measure
 from geartrain.lab.profile import report as profile_report
 from geartrain.lab.profile.families import FAMILIES, LARGEST, RandomProblem, problem, problems, seed
 
+pytestmark = pytest.mark.same_everywhere  # numbers that are made by hand
+
 ONE_ROUND = len(FAMILIES)
 
 

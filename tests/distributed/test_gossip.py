@@ -13,7 +13,10 @@ from geartrain.distributed.gossip_demo import local_term
 from geartrain.distributed.graphs import NAMES, Graph, make_graph
 from geartrain.distributed.networks import Block, OneProcess
 
-pytestmark = pytest.mark.outside  # processes that talk by MPI
+pytestmark = [
+    pytest.mark.outside,  # processes that talk by MPI
+    pytest.mark.same_everywhere,  # processes of one machine are compared
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -18,7 +18,10 @@ from geartrain.distributed.workers import Answer, add
 from geartrain.oracles.losses import make_loss
 from shards import N, loaders, make_rows, whole
 
-pytestmark = pytest.mark.outside  # clusters
+pytestmark = [
+    pytest.mark.outside,  # clusters
+    pytest.mark.same_everywhere,  # a run is compared with itself
+]
 
 X = np.cos(np.arange(N))
 

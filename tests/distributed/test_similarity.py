@@ -11,7 +11,10 @@ import geartrain as gt
 from geartrain.oracles.losses import make_loss
 from shards import SIZES, N, loaders, make_rows, whole
 
-pytestmark = pytest.mark.outside  # clusters
+pytestmark = [
+    pytest.mark.outside,  # clusters
+    pytest.mark.same_everywhere,  # a cluster is compared with one process of the same machine
+]
 
 LOSSES = {
     "logistic": {},

@@ -14,6 +14,8 @@ from geartrain.estimators import KernelSVC
 from geartrain.estimators.svm.kernel_matrix import Kernel, TrainingKernel
 from geartrain.lab.benches import kernel_svc as bench
 
+pytestmark = pytest.mark.same_everywhere  # figures of a bench
+
 
 @pytest.fixture(scope="module")
 def problem():

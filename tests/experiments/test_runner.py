@@ -17,6 +17,8 @@ from geartrain.lab.runner import Case, Entry, Probe, Stage, TargetOrTime, run_st
 from geartrain.lab.status_line import StatusLine
 from geartrain.lab.store import Store, config_hash
 
+pytestmark = pytest.mark.same_everywhere  # files and rows
+
 
 @functools.cache
 def small_case():
