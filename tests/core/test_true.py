@@ -33,7 +33,7 @@ def soft(seed):
             break
         H = g.Q + np.array([h.products(x, e[:, None])[:, 0] for e in np.eye(n)])
         step = np.linalg.solve(H, -f.grad(x))
-        t, noise = 1.0, 1e-14 * abs(f.value(x))
+        t, noise = 1.0, 1e-15 * x @ x  # the entries of Q are at most 1
         while f.value(x + t * step) > f.value(x) + 0.25 * t * f.grad(x) @ step + noise:
             t *= 0.5
         x = x + t * step
