@@ -146,7 +146,7 @@ class Change:
 
 # Methods in words.
 _WORDS_OF = {
-    "lbfgs": "SciPy's L-BFGS on the sum",
+    "lbfgs": "L-BFGS on the sum",
     "sae-qn": "SAE-QN",
     "similar-newton": "similar-newton",
 }
@@ -167,8 +167,8 @@ class Alternative:
         """In words, next to the bill of the run."""
         bound = " or more" if self.at_least else ""
         return (
-            f"{_WORDS_OF[self.name]}, at {self.price:.4g}{unit}{bound} per {self.unit}, cheaper "
-            f"only if it needs fewer than {total / self.price:.0f} {self.unit}s"
+            f"{_WORDS_OF[self.name]} at {self.price:.4g}{unit}{bound} per {self.unit}, cheaper "
+            f"below {total / self.price:.3g} {self.unit}s"
         )
 
 
