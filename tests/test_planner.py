@@ -99,10 +99,31 @@ def test_the_bill_is_what_was_asked():
     res = solve({"h.grad": 50.0, "g.grad": 2.0})
     bill = 50.0 * res.calls["h.grad"] + 2.0 * res.calls["g.grad"]
     assert f"= {bill:.4g}" in res.plan
-    even = bill / 52.0
-    assert f"fewer than {even:.0f} evaluations" in res.plan
+    told = f"L-BFGS on the sum at 52 per evaluation, cheaper below {bill / 52.0:.3g} evaluations"
+    assert told in res.plan
     # The one test of the prose; all others look at the reasons.
     assert res.plan.startswith("sae-qn: a gradient of h costs 25 times one of the other term")
+
+
+def in_shards():
+    """A mean of logistic losses less one of four shards of it, and that shard."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((200, 10))
+    y = np.sign(A @ rng.standard_normal(10) + rng.standard_normal(200))
+    f, first = (gt.LinearModel(A[:m], y[:m], loss="logistic") for m in (200, 50))
+    return f - first, gt.LinearModel(A[:50], y[:50], loss="logistic", l2=1e-3)
+
+
+@pytest.mark.parametrize(("product", "name"), [(1.0, "similar-newton"), (1000.0, "sae-qn")])
+def test_hessian_products_compete_at_their_price(product, name):
+    h, g = in_shards()
+    prices = {"h.grad": 1000.0, "g.grad": 1.0, "h.product": product, "g.product": 1.0}
+    res = gt.minimize(h, g, np.zeros(10), prices=prices, tol=1e-6)
+    assert res.success and choice(res).name == name
+    assert (res.calls["h.product"] > 0) == (name == "similar-newton")
+    assert "L-BFGS on the sum at 1001 per evaluation" in res.plan
+    if name == "sae-qn":  # a gradient and ten products of each term, since n = 10
+        assert f"similar-newton at {1000.0 + 10.0 * product + 11.0:.4g} per" in res.plan
 
 
 def timed(term, clock, seconds):

@@ -6,7 +6,8 @@ with gamma at most about p_h/p_g, and has L-BFGS among its models. So it is chos
 term as h, and L-BFGS itself where prices are alike: with p_h = p_g an iteration of SAE-QN costs
 1 + gamma, one of L-BFGS 2, so that separation pays only where it saves that factor. It does where
 a term is a quadratic. A quadratic g with a proximal step is minimised exactly, with gamma about 2,
-and a quadratic h is learned exactly after a few iterations.
+and a quadratic h is learned exactly after a few iterations. Where h is not convex, as f less a
+shard of it, and both terms give Hessian products at a low price, `SimilarNewton` is chosen.
 """
 
 from __future__ import annotations
@@ -14,16 +15,27 @@ from __future__ import annotations
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.auto import Auto
 from geartrain.methods.base import AnyMethod, InnerMethod
-from geartrain.methods.choice import ALIKE, Choice, Prices, Reason
+from geartrain.methods.choice import (
+    ALIKE,
+    Choice,
+    Prices,
+    Reason,
+    has_products,
+    price_of_newton,
+)
 from geartrain.methods.quasi_newton.composite import CompositeQN
 from geartrain.methods.quasi_newton.quadratic import is_solvable
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
+from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
 from geartrain.methods.registry import lbfgs_on_the_sum, make_method
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.protocols import answers, can
 from geartrain.oracles.splitting import Zero
 from geartrain.problem import Sum
 
+# SimilarNewton needs 0.6 times the calls of h that SAE-QN needs where g is a shard of f. It is
+# chosen up to this price of its iteration over that of a gradient of h.
+_NEWTON = 1.25
 # Pairs that L-BFGS on the sum keeps where it takes the place of SAE-QN.
 _MEMORY = 50
 
@@ -81,14 +93,25 @@ def _by_prices(problem: Sum, prices: Prices, lbfgs: AnyMethod | None) -> Choice:
         learned = [problem.psi is None and is_solvable(term) for term in (problem.h, problem.g)]
         if lbfgs is not None and not (exact or any(learned)):
             told = Reason.ALIKE.value.format(ratio=ratio)
-            return Choice(lbfgs, "lbfgs", Reason.ALIKE, told, _learned(problem), swap)
+            return Choice(lbfgs, "lbfgs", Reason.ALIKE, told, _learned(problem), "sae-qn", swap)
         if exact or any(learned):
             reason = Reason.EXACT if exact else Reason.QUADRATIC
             swap = not (exact or learned[0])
         ratio = p_g / p_h if swap else p_h / p_g
     dear, cheap = (problem.g, problem.h) if swap else (problem.h, problem.g)
     told = reason.value.format(dear=dear.name, cheap=cheap.name, ratio=ratio)
-    return Choice(_learned(problem, ratio), "sae-qn", reason, told, lbfgs, swap)
+    if _is_newton(problem, prices):
+        told = Reason.PRODUCTS.value.format(ratio=price_of_newton(problem, prices) / p_h)
+        after = _learned(problem, ratio)
+        return Choice(SimilarNewton(), "similar-newton", Reason.PRODUCTS, told, after, "sae-qn")
+    return Choice(_learned(problem, ratio), "sae-qn", reason, told, lbfgs, exchanged=swap)
+
+
+def _is_newton(problem: Sum, prices: Prices) -> bool:
+    """Whether `SimilarNewton` is the cheapest: g stands for f, and products cost little."""
+    if problem.h_is_convex or problem.psi is not None or not has_products(problem):
+        return False
+    return price_of_newton(problem, prices) <= _NEWTON * prices.of("h", problem)
 
 
 def _is_exact(term: Oracle, problem: Sum, prices: Prices) -> bool:

@@ -14,7 +14,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from geartrain.methods.base import Method, Report, State, drive
-from geartrain.methods.choice import ALIKE, Bill, Change, Choice, Prices, Reason
+from geartrain.methods.choice import (
+    ALIKE,
+    Bill,
+    Change,
+    Choice,
+    Prices,
+    Reason,
+    alternatives,
+)
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
 
@@ -115,7 +123,8 @@ class Auto:
     def describe(self, problem: Sum, state: AutoState | None) -> str:
         """The choice, what happened, and the bill."""
         choice = self.choice if state is None else state.choice
-        return str(replace(choice, bill=Bill.of(problem.ledger, self.prices)))
+        others = alternatives(problem, self.prices, choice.name)
+        return str(replace(choice, bill=Bill.of(problem.ledger, self.prices), others=others))
 
     def _run(
         self, problem: Sum, x0: Vector, report: Report, choice: Choice, current: State | None
@@ -145,6 +154,8 @@ class Auto:
             return None
         if state.stalled:
             return _stalled(choice)
+        if choice.name != "sae-qn":
+            return None
         dear, cheap, calls = problem.h.name, problem.g.name, problem.ledger.calls
         if self.prices.given is not None or calls[f"{dear}.grad"] != 1:
             return None
@@ -181,7 +192,7 @@ class _Leg:
 
 
 def _stalled(choice: Choice) -> Change:
-    name = "sae-qn" if isinstance(choice.current, Method) else "L-BFGS"
+    name = {"lbfgs": "L-BFGS"}.get(choice.current_name, choice.current_name)
     return Change(Reason.STALLED, Reason.STALLED.value.format(name=name))
 
 

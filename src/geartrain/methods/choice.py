@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from geartrain.methods.base import AnyMethod
+from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
 from geartrain.oracles.ledger import Ledger
+from geartrain.oracles.protocols import can
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
 
@@ -25,6 +27,10 @@ class Reason(Enum):
     EXACT = "{cheap} is a quadratic, so that models of {dear} are minimised exactly"
     QUADRATIC = "{dear} is a quadratic, whose curvature is learned exactly in a few iterations"
     EXPENSIVE = "a gradient of {dear} costs {ratio:.4g} times one of the other term"
+    PRODUCTS = (
+        "an iteration with Hessian products of h costs {ratio:.3g} gradients of h, and fewer are "
+        "needed"
+    )
     CHEAP = "a gradient of {dear} costs {ratio:.2g} times one of {cheap}"
     STALLED = "{name} stalled"
 
@@ -69,6 +75,11 @@ class Prices:
         """The price of a gradient of the term `name`; 1 where nothing is known."""
         price = self.of_call(f"{name}.grad", problem.ledger)
         return 1.0 if math.isnan(price) else price
+
+    def of_product(self, name: str, problem: Sum) -> float:
+        """The price of a Hessian product of the term `name`: that of a gradient by default."""
+        price = self.of_call(f"{name}.product", problem.ledger)
+        return self.of(name, problem) if math.isnan(price) else price
 
     def of_call(self, key: str, ledger: Ledger) -> float:
         """The price of one call by its key; nan where nothing is known."""
@@ -133,8 +144,57 @@ class Change:
     told: str  # the reason with its numbers
 
 
-# The runner-up in words.
-_OTHER = {"sae-qn": "SciPy's L-BFGS on the sum", "lbfgs": "SAE-QN"}
+# Methods in words.
+_WORDS_OF = {
+    "lbfgs": "L-BFGS on the sum",
+    "sae-qn": "SAE-QN",
+    "similar-newton": "similar-newton",
+}
+# Gradients of the cheaper term that SAE-QN asks for per iteration, at least.
+_FEWEST = 2.0
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A method that was not chosen, and what one of its iterations costs."""
+
+    name: str
+    price: float  # of an iteration, or of an evaluation, at the prices of the run
+    at_least: bool  # the price is a lower bound
+    unit: str  # what there is one of at that price
+
+    def told(self, total: float, unit: str) -> str:
+        """In words, next to the bill of the run."""
+        bound = " or more" if self.at_least else ""
+        return (
+            f"{_WORDS_OF[self.name]} at {self.price:.4g}{unit}{bound} per {self.unit}, cheaper "
+            f"below {total / self.price:.3g} {self.unit}s"
+        )
+
+
+def has_products(problem: Sum) -> bool:
+    """Whether both terms answer what `geartrain.methods.SimilarNewton` asks."""
+    return all(can(term, "second_order") for term in (problem.h.term, problem.g.term))
+
+
+def price_of_newton(problem: Sum, prices: Prices) -> float:
+    """The price of an iteration of `geartrain.methods.SimilarNewton`, products included."""
+    at_h, at_g = SimilarNewton().products_per_step(problem.n)
+    of_h = prices.of("h", problem) + at_h * prices.of_product("h", problem)
+    return of_h + prices.of("g", problem) + at_g * prices.of_product("g", problem)
+
+
+def alternatives(problem: Sum, prices: Prices, chosen: str) -> tuple[Alternative, ...]:
+    """The methods that compete, other than the chosen one."""
+    low, high = sorted(prices.of(name, problem) for name in ("h", "g"))
+    out = [
+        Alternative("lbfgs", low + high, False, "evaluation"),
+        Alternative("sae-qn", high + _FEWEST * low, True, "iteration"),
+    ]
+    if has_products(problem) and problem.psi is None:
+        price = price_of_newton(problem, prices)
+        out.append(Alternative("similar-newton", price, False, "iteration"))
+    return tuple(a for a in out if a.name != chosen)
 
 
 @dataclass(frozen=True)
@@ -153,12 +213,16 @@ class Choice:
         The reason with its numbers.
     runner_up : method, optional
         Goes on where `method` is left or stalls.
+    second : str
+        The name of the runner-up.
     exchanged : bool
         Whether the method takes g for h and h for g, because a gradient of g costs more.
     changes : tuple of Change
         Of the run so far; each goes from one of the two methods to the other.
     bill : Bill, optional
         After the run.
+    others : tuple of Alternative
+        What other methods cost per iteration; after the run.
     """
 
     method: AnyMethod
@@ -166,9 +230,16 @@ class Choice:
     reason: Reason
     told: str
     runner_up: AnyMethod | None = None
+    second: str = "lbfgs"
     exchanged: bool = False
     changes: tuple[Change, ...] = ()
     bill: Bill | None = None
+    others: tuple[Alternative, ...] = ()
+
+    @property
+    def current_name(self) -> str:
+        """The name of the method that goes on after the changes."""
+        return self.name if len(self.changes) % 2 == 0 else self.second
 
     @property
     def current(self) -> AnyMethod:
@@ -188,14 +259,11 @@ class Choice:
         lines = [f"{self.name}: {self.told}"]
         words = "; ".join(change.told for change in self.changes)
         if words:
-            lines.append(f"left for {_OTHER[self.name]}: {words}")
+            lines.append(f"left for {_WORDS_OF[self.second]}: {words}")
         if self.bill is not None:
-            lines.append(str(self.bill))
-            if self.name == "sae-qn" and not words:
-                gradients = (self.bill.prices.get(f"{name}.grad", 1.0) for name in ("h", "g"))
-                even = self.bill.total / sum(gradients)
-                lines.append(
-                    f"runner-up: L-BFGS on the sum, cheaper only if it needs fewer than {even:.0f} "
-                    "evaluations"
-                )
+            bill, total = self.bill, self.bill.total
+            lines.append(str(bill))
+            if self.name in _WORDS_OF and not words:
+                for other in self.others:
+                    lines.append(f"instead: {other.told(total, bill.unit)}")
         return "\n  ".join(lines)

@@ -144,6 +144,11 @@ class SimilarNewton:
         if self.columns < 1:
             raise ValueError(f"columns must be at least 1, got {self.columns}")
 
+    def products_per_step(self, n: int) -> tuple[int, int]:
+        """Hessian products of h, and those of g at most, in n variables."""
+        columns = min(self.columns, n)
+        return columns, min(n, _CG_STEPS + _ROUGH * columns)
+
     def init(self, problem: Sum, x0: Vector) -> SimilarNewtonState:
         """The first point and the first round."""
         rng = np.random.default_rng((problem.seed, 0))
