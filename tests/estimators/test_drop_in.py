@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 import sklearn
 
-pytestmark = pytest.mark.outside  # the tests of scikit-learn
+pytestmark = [
+    pytest.mark.outside,  # the tests of scikit-learn
+    pytest.mark.same_everywhere,  # the tolerances are those of scikit-learn
+]
 
 TESTS = Path(sklearn.__file__).parent / "svm" / "tests" / "test_svm.py"
 

@@ -16,7 +16,8 @@ import geartrain as gt
 from geartrain.estimators import KernelSVC, KernelSVR, LogDensity
 
 
-@pytest.mark.outside  # the checks of scikit-learn
+@pytest.mark.outside  # the checks of scikit-learn, with its tolerances
+@pytest.mark.same_everywhere
 # scikit-learn skips a check with a SkipTestWarning where it needs SCIPY_ARRAY_API.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([KernelSVC(), KernelSVR(), LogDensity(n_basis=6, n_support=32, prior=1.0)])

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-pytestmark = pytest.mark.outside  # whole scripts
+pytestmark = [
+    pytest.mark.outside,  # whole scripts
+    pytest.mark.same_everywhere,  # what they claim holds by wide margins
+]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

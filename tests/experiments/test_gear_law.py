@@ -5,7 +5,10 @@ import pytest
 
 from geartrain.lab.laws import gears
 
-pytestmark = pytest.mark.outside  # a bench in a small form
+pytestmark = [
+    pytest.mark.outside,  # a bench in a small form
+    pytest.mark.same_everywhere,  # exponents with wide margins
+]
 
 
 def test_every_term_follows_its_own_constant():

@@ -9,7 +9,10 @@ import geartrain as gt
 from geartrain.core.status import Status
 from geartrain.lab.experiments import map as who
 
-pytestmark = pytest.mark.outside  # a bench in a small form
+pytestmark = [
+    pytest.mark.outside,  # a bench in a small form
+    pytest.mark.same_everywhere,  # bills with wide margins
+]
 
 
 @pytest.mark.parametrize(("L_h", "L_g", "mu", "m"), [(1.0, 1.0, 0.1, 50), (0.1, 30.0, 1e-3, 200)])
