@@ -24,7 +24,7 @@ from geartrain.methods.choice import (
     price_of_newton,
 )
 from geartrain.methods.quasi_newton.composite import CompositeQN
-from geartrain.methods.quasi_newton.quadratic import is_solvable
+from geartrain.methods.quasi_newton.quadratic import is_learnable, is_solvable
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
 from geartrain.methods.registry import lbfgs_on_the_sum, make_method
@@ -90,7 +90,7 @@ def _by_prices(problem: Sum, prices: Prices, lbfgs: AnyMethod | None) -> Choice:
     reason = Reason.EXPENSIVE
     if ratio < ALIKE:
         exact = _is_exact(problem.g, problem, prices)
-        learned = [problem.psi is None and is_solvable(term) for term in (problem.h, problem.g)]
+        learned = [problem.psi is None and is_learnable(term) for term in (problem.h, problem.g)]
         if lbfgs is not None and not (exact or any(learned)):
             told = Reason.ALIKE.value.format(ratio=ratio)
             return Choice(lbfgs, "lbfgs", Reason.ALIKE, told, _learned(problem), "sae-qn", swap)

@@ -36,6 +36,8 @@ from geartrain.oracles.protocols import Vector, answers
 _NEAR = 4.0
 # The factorisation is exact where it predicts a change of the gradient of g to this part of it.
 _EXACT = 1e-9
+# A quadratic of so many variables is known after as many iterations, before L-BFGS has converged.
+_FEW = 10
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,19 @@ class Solved:
 
 def is_solvable(g: Oracle) -> bool:
     """Whether g is a quadratic with a proximal step of its own."""
-    term = g.term
+    return _is_constant(g) and "prox" in answers(g.term)
+
+
+def is_learnable(h: Oracle) -> bool:
+    """Whether h is a quadratic that a few pairs tell: one with a matrix, or of few variables."""
+    return _is_constant(h) and ("prox" in answers(h.term) or h.n <= _FEW)
+
+
+def _is_constant(oracle: Oracle) -> bool:
+    """Whether the term is known to be a convex quadratic."""
+    term = oracle.term
     constant = callable(getattr(term, "hessian_product", None)) or hasattr(term, "weights")
-    return constant and "prox" in answers(term) and bool(getattr(term, "convex", True))
+    return constant and bool(getattr(term, "convex", True))
 
 
 def minimised(

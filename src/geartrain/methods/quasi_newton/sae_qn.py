@@ -139,7 +139,8 @@ class SAEQN:
 
     def _tuning(self, terms: CountedTerms) -> LearnedTuning:
         """The numbers for this problem."""
-        return self.tuning.for_quadratic_h() if terms.quadratic_h else self.tuning
+        learned = terms.quadratic_h and not terms.exact
+        return self.tuning.for_quadratic_h() if learned else self.tuning
 
     # The method -------------------------------------------------------------------------------
 

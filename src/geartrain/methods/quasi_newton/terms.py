@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from geartrain.methods.quasi_newton.quadratic import is_solvable
+from geartrain.methods.quasi_newton.quadratic import is_learnable, is_solvable
 from geartrain.methods.quasi_newton.step import Known
 from geartrain.oracles.protocols import Vector, answers, can
 from geartrain.problem import Sum
@@ -25,7 +25,7 @@ class CountedTerms:
         # A value of h on its own would be a call of h; one of g is worth its price.
         self.values = "value_and_grad" in h and can(problem.g.term, "value")
         self._fused = "value_and_grad" in g
-        self.quadratic_h = is_solvable(problem.h)
+        self.quadratic_h = is_learnable(problem.h)
         self.exact = is_solvable(problem.g)  # a model with this g is minimised exactly
 
     def h(self, v: Vector) -> tuple[float, Vector]:

@@ -82,7 +82,7 @@ class LearnedTuning:
         return not exact and rho <= self.start_plain
 
     def for_quadratic_h(self) -> LearnedTuning:
-        """The same for an h that is known to be a quadratic."""
+        """The same for an h that is known to be a quadratic, with another g."""
         return replace(self, alone=0.0, start_plain=0.0, handicap_low=self.handicap_low_quadratic)
 
 
