@@ -159,3 +159,16 @@ def test_bad_arguments(arguments, error, message):
     p = logistic()
     with pytest.raises(error, match=message):
         gt.compare(p.h, p.g, **arguments)
+
+
+def test_the_bill_is_that_of_the_plan():
+    """A proximal step costs as much as a gradient of its term, and values have no price."""
+    h = gt.Quadratic(np.diag(np.linspace(0.1, 1.0, 12)), b=np.ones(12))
+    g = gt.Quadratic(np.diag(np.geomspace(0.1, 50.0, 12)))
+    prices = {"h.grad": 100.0, "g.grad": 2.0}
+    table = gt.compare(h, g, methods=["auto"], prices=prices)
+    res = gt.minimize(h, g, prices=prices)
+    calls = res.calls
+    expected = 100 * calls["h.grad"] + 2 * (calls["g.grad"] + calls["g.prox"])
+    assert calls["g.prox"] > 0 and table.to_pandas()["bill"]["auto"] == expected
+    assert f"= {expected}" in res.plan

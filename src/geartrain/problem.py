@@ -39,6 +39,11 @@ class Constant:
     value: float | None
     source: str
 
+    @property
+    def origin(self) -> str:
+        """Where it is from, for a sentence that begins with "mu is"."""
+        return self.source.replace("term", "stated by the terms")
+
     def need(self, name: str, method: str) -> float:
         """The value; an error that names `method` if it is not known."""
         if self.value is None:

@@ -367,7 +367,7 @@ def test_certificates(pair):
     res = gt.minimize(*pair, method="sae", tol=1e-3)
     gap = f.value(res.x) - f.value(x_star)
     assert gap <= float(res.certificate) == res.certificate.bound
-    assert "strongly convex (mu is term)" in res.certificate.assumption
+    assert "strongly convex (mu is stated by the terms)" in res.certificate.assumption
     R = 2 * np.linalg.norm(x_star)
     res = gt.minimize(*pair, method="sae", mu=0.0, stop=gt.stop.Gap(1e-2, R=R))
     assert res.success and res.certificate.bound <= 1e-2

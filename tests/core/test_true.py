@@ -98,7 +98,7 @@ def test_the_assumption_names_what_the_bound_rests_on():
     flat = gt.Term(g.value_and_grad, n=g.n, L=g.L)  # no mu
     stop = gt.stop.any_of(gt.stop.Gap(1e-9, R=R), gt.stop.Calls({"h.grad": 6}))
     res = gt.minimize(h, flat, x0, method=gt.methods.AFB(), stop=stop)
-    assert res.certificate.assumption == f"|x0 - x*| <= {R:g}, f convex, L_h is term"
+    assert res.certificate.assumption == f"|x0 - x*| <= {R:g}, f convex, L_h is stated by the terms"
     res = gt.minimize(h, flat, x0, method=gt.SAE(), stop=stop)
     assert res.certificate.assumption == f"|x0 - x*| <= {R:g}, f convex"
 

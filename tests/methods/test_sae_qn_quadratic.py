@@ -13,7 +13,6 @@ from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.methods.quasi_newton.step import Known
 from geartrain.oracles.ledger import Ledger, Oracle
-from problems import Known as KnownSum
 from problems import quadratics, states
 
 README = Path(__file__).parent.parent.parent / "README.md"
@@ -57,10 +56,9 @@ def test_the_step_is_that_of_a_dense_solve(mu, kept):
     np.testing.assert_allclose(run.s, s, atol=1e-8 * np.linalg.norm(s))
     assert not run.bent
     assert run.residual <= 1e-10 * size
-    np.testing.assert_allclose(run.Qs, Q @ s, atol=1e-8 * np.linalg.norm(Q @ s))
     assert g.ledger.calls["g.prox"] == run.calls
     assert g.ledger.calls["g.grad"] == 0
-    if run.factor is not factor:  # the identity plus a matrix of rank four has five eigenvalues
+    if run.factor.alpha != kept:  # the identity plus a matrix of rank four has five eigenvalues
         assert run.calls <= 6
 
 
@@ -74,40 +72,17 @@ def test_an_indefinite_model_is_noticed():
     assert run.bent
 
 
-def test_gradients_of_g_follow_from_the_factorisation():
-    """They are as exact as if they had been asked for, and most of them are not asked for."""
+def test_one_gradient_of_g_per_trial_point():
+    """And two at the start: at x_0, and for its curvature there."""
     known = quadratics()
     problem = known.sum()
     run = states(gt.methods.SAEQN(), problem, np.ones(24), 10)
     trials = sum(s.trials for s in run[1:])
-    calls = dict(problem.ledger.calls)
-    for state in run:
-        true = problem.g.term.grad(state.point)
-        assert np.linalg.norm(state.at.grad_g - true) <= 1e-10 * np.linalg.norm(true)
-        assert abs(state.at.g - problem.g.term.value(state.point)) <= 1e-10 * abs(state.at.g)
+    calls = problem.ledger.calls
     assert calls["h.grad"] == 1 + trials
-    assert calls["g.grad"] < trials  # two of them at the start
+    assert calls["g.grad"] == 2 + trials
     assert 0 < calls["g.prox"] <= 30 * trials
     assert calls["g.value"] == calls["h.value"] == 0
-
-
-class Approximate(gt.Quadratic):
-    """A quadratic whose proximal steps are a little wrong."""
-
-    def prox(self, u, alpha):
-        return super().prox(u, alpha) * (1.0 + 1e-5)
-
-
-def test_a_factorisation_that_is_not_exact_is_not_believed():
-    """Then every gradient of g is asked for, two of them at the start."""
-    rng = np.random.default_rng(0)
-    h = gt.Quadratic(spd(rng, 20), b=rng.standard_normal(20))
-    problem = KnownSum(h, Approximate(spd(rng, 20)), np.zeros(20), 0.0).sum()
-    run = states(gt.methods.SAEQN(), problem, np.ones(20), 8)
-    trials = sum(s.trials for s in run[1:])
-    assert problem.ledger.calls["g.grad"] == 2 + trials
-    true = problem.g.term.grad(run[-1].point)
-    np.testing.assert_array_equal(run[-1].at.grad_g, true)
 
 
 def test_the_readme_asks_for_few_gradients_of_g():

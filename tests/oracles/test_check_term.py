@@ -363,7 +363,7 @@ def test_the_calls_that_are_granted_are_kept(calls):
 
 def test_the_report_is_a_table_in_a_notebook():
     good = gt.check_term(TRUE)._repr_html_()
-    assert good.startswith("<table><caption>nothing wrong found</caption>")
+    assert good.startswith("<table><caption style='text-align:left'>nothing wrong found</caption>")
     assert "<th style='text-align:left'>calls</th>" in good and "value_and_grad" in good
     bad = gt.check_term(gt.Term(value=l1, prox=lambda u, a: soft(u, 1.0 / a), n=N))._repr_html_()
     assert "1 problem(s) found" in bad and "the weight of |v - u|^2/2" in bad

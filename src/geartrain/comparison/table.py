@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.core import html
+from geartrain.oracles.ledger import given_price
 
 CANNOT_RUN = "CANNOT RUN"
 _FORMAT = "geartrain comparison 1"
@@ -104,8 +105,7 @@ class Comparison:
                 "seconds": t.seconds,
             }
             if self.prices is not None:
-                bill = sum(price * t.calls.get(key, 0) for key, price in self.prices.items())
-                row["bill"] = bill if ran else math.nan
+                row["bill"] = _bill(t.calls, self.prices) if ran else math.nan
             row |= {key: t.calls.get(key, 0) if ran else math.nan for key in self.kinds}
             rows.append(row)
         return rows
@@ -328,3 +328,9 @@ def _power(cell: str) -> str:
             word = word.replace(bare, bare_tex)
         words.append(word)
     return " ".join(words)
+
+
+def _bill(calls: Mapping[str, int], prices: Mapping[str, float]) -> float:
+    """What the calls cost; those without a price are not on the bill."""
+    parts = (count * given_price(key, prices) for key, count in calls.items() if count)
+    return sum(part for part in parts if not math.isnan(part))

@@ -7,15 +7,17 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 _LEFT, _RIGHT = "text-align:left", "text-align:right"
+# Texts of several lines keep them; a caption may be wider than its table.
+_TEXT, _CAPTION = f"{_LEFT};white-space:pre-line", f"{_LEFT};white-space:nowrap"
 
 
 def facts(rows: Iterable[tuple[str, str]], caption: str) -> str:
     """A table of two columns, a name and what is to be said about it."""
     body = "".join(
-        f"<tr><th style='{_LEFT}'>{escape(name)}</th><td style='{_LEFT}'>{escape(text)}</td></tr>"
+        f"<tr><th style='{_LEFT}'>{escape(name)}</th><td style='{_TEXT}'>{escape(text)}</td></tr>"
         for name, text in rows
     )
-    return f"<table><caption style='{_LEFT}'>{escape(caption)}</caption>{body}</table>"
+    return f"<table><caption style='{_CAPTION}'>{escape(caption)}</caption>{body}</table>"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
@@ -31,7 +33,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> s
     body = "".join(f"<tr>{line(cells, 'td')}</tr>" for cells in rows)
     return (
         "<div style='overflow-x:auto'>"
-        f"<table><caption style='{_LEFT}'>{escape(caption)}</caption>"
+        f"<table><caption style='{_CAPTION}'>{escape(caption)}</caption>"
         f"<thead><tr>{line(head, 'th')}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

@@ -88,14 +88,14 @@ class RunPoint:
             mu = Constant(getattr(claims, "mu", None), "given")
         found: list[tuple[float, str]] = []
         if mu.value and not math.isnan(slope):
-            told = f"f is {mu.value:.6g}-strongly convex (mu is {mu.source})"
+            told = f"f is {mu.value:.6g}-strongly convex (mu is {mu.origin})"
             found.append((slope * (slope / (2.0 * mu.value)), told))
         if R is not None:
             told = f"|x0 - x*| <= {R:g}, f convex"
             if not math.isnan(slope):
                 found.append((slope * (problem.geometry.norm(self.x - x0) + R), told))
             if self.weight > 0.0:
-                sources = [f", {name} is {getattr(problem, name).source}" for name in self.rests_on]
+                sources = [f", {name} is {getattr(problem, name).origin}" for name in self.rests_on]
                 found.append((0.5 * R * (R / self.weight), told + "".join(sources)))
         if math.isfinite(self.spread):
             found.append((self.spread, f"f convex, x* in the domain of {problem.psi!r}"))

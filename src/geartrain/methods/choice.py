@@ -9,7 +9,7 @@ from enum import Enum
 
 from geartrain.methods.base import AnyMethod
 from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
-from geartrain.oracles.ledger import Ledger
+from geartrain.oracles.ledger import Ledger, given_price
 from geartrain.oracles.protocols import can
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
@@ -84,10 +84,7 @@ class Prices:
     def of_call(self, key: str, ledger: Ledger) -> float:
         """The price of one call by its key; nan where nothing is known."""
         if self.given is not None:
-            name, kind = key.rsplit(".", 1)
-            if kind == "prox" and key not in self.given:
-                key = f"{name}.grad"
-            return self.given.get(key, 1.0 if key.endswith(".grad") else math.nan)
+            return given_price(key, self.given)
         return ledger.seconds[key] / ledger.calls[key] if ledger.calls[key] else math.nan
 
 

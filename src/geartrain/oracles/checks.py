@@ -62,7 +62,7 @@ class TermReport:
             f"<td style='text-align:left'>{escape(text)}</td></tr>"
             for name, text in rows
         )
-        return f"<table><caption>{verdict}</caption>{body}</table>"
+        return f"<table><caption style='text-align:left'>{verdict}</caption>{body}</table>"
 
 
 # Paper: Assumption 1

@@ -8,7 +8,7 @@ term itself and is not counted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -33,6 +33,18 @@ _NOTHING: Any = object()
 # Parts of an answer as an error names them.
 _ENTRIES = {NUMBER: "value", VECTOR: "gradient", COLUMNS: "columns"}
 _TUPLES = {2: "pair", 3: "triple"}
+
+
+def given_price(key: str, prices: Mapping[str, float]) -> float:
+    """The price of one call by its key, where prices are given; nan for a call without one.
+
+    A gradient whose price is not given costs 1, and a proximal step as much as a gradient of its
+    term.
+    """
+    name, kind = key.rsplit(".", 1)
+    if kind == "prox" and key not in prices:
+        key = f"{name}.grad"
+    return prices.get(key, 1.0 if key.endswith(".grad") else math.nan)
 
 
 def in_gradients(calls: Any, name: str, n: int, m: int = 1) -> Any:

@@ -14,9 +14,7 @@ d, D           ``d``, ``D``      search direction, and (Q + alpha_0 I) d, known 
 With z = K r the product (Q + alpha_0 I) z is r itself, so no product with Q and no gradient of g is
 needed: an iteration costs one proximal step of g. K A differs from the identity by as many
 directions as the model has, which is what the Woodbury formula uses; conjugate gradients find the
-few that matter. Q d = D - alpha_0 d is known as well, so that the gradient of g at the end of a
-step follows from that at its start. That is believed once a gradient that was asked for has
-confirmed it.
+few that matter.
 """
 
 from __future__ import annotations
@@ -34,8 +32,6 @@ from geartrain.oracles.protocols import Vector, answers
 
 # g is factorised again where the wanted shift differs from alpha_0 by more than this factor.
 _NEAR = 4.0
-# The factorisation is exact where it predicts a change of the gradient of g to this part of it.
-_EXACT = 1e-9
 # A quadratic of so many variables is known after as many iterations, before L-BFGS has converged.
 _FEW = 10
 
@@ -45,26 +41,19 @@ class Factor:
     """A factorisation of Q + alpha I, by way of the proximal step."""
 
     alpha: float
-    v: Vector  # a point where g was asked for its gradient
-    grad_g: Vector  # the answer
-    confirmed: bool = False  # a gradient of g was what the factorisation had predicted
+    v: Vector  # the point p
+    grad_g: Vector  # the gradient of g there
 
     @staticmethod
     def near(old: Factor | None, alpha: float, p: Known) -> Factor:
-        """The old one, or a new one where the shift is another; at p before the first one."""
-        if old is None:
-            return Factor(alpha, p.v, p.grad_g)
-        if old.alpha / _NEAR <= alpha <= _NEAR * old.alpha:
-            return old
-        return Factor(alpha, old.v, old.grad_g)
+        """At p, with the old shift unless the wanted one is far from it."""
+        if old is not None and old.alpha / _NEAR <= alpha <= _NEAR * old.alpha:
+            alpha = old.alpha
+        return Factor(alpha, p.v, p.grad_g)
 
     def solve(self, g: Oracle, r: Vector) -> Vector:
-        """(Q + alpha I)^{-1} r: one proximal step of g, from where its gradient is known."""
+        """(Q + alpha I)^{-1} r: one proximal step of g."""
         return g.prox(self.v + (self.grad_g + r) / self.alpha, self.alpha) - self.v
-
-    def compared(self, new: Known, error: float, size: float) -> Factor:
-        """After g was asked at `new`, with a gradient whose prediction was wrong by `error`."""
-        return Factor(self.alpha, new.v, new.grad_g, error <= _EXACT * size)
 
 
 @dataclass(frozen=True)
@@ -72,7 +61,6 @@ class Solved:
     """An approximate solution of A s = -grad f(p)."""
 
     s: Vector
-    Qs: Vector  # change of the gradient of g along s
     residual: float  # |A s + grad f(p)|
     calls: int  # proximal steps of g
     factor: Factor
@@ -110,7 +98,7 @@ def minimised(
     dot, norm = geometry.dot, geometry.norm
     factor, grad = Factor.near(factor, B.lam + mu, p), p.grad
     shift = B.lam + mu - factor.alpha
-    s, Qs, r = np.zeros_like(grad), np.zeros_like(grad), -grad
+    s, r = np.zeros_like(grad), -grad
     z = factor.solve(g, r)
     calls, rz = 1, float(dot(r, z))
     d, D = z, r
@@ -120,12 +108,12 @@ def minimised(
             Ad = Ad + B.small(d)
         bent = float(dot(d, Ad))
         if not bent > 0.0:
-            return Solved(s, Qs, norm(r), calls, factor, True)
+            return Solved(s, norm(r), calls, factor, True)
         t = rz / bent
-        s, Qs, r = s + t * d, Qs + t * (D - factor.alpha * d), r - t * Ad
+        s, r = s + t * d, r - t * Ad
         residual = norm(r)
         if is_enough(residual, norm(s)) or calls >= most:
-            return Solved(s, Qs, residual, calls, factor, False)
+            return Solved(s, residual, calls, factor, False)
         z = factor.solve(g, r)
         calls += 1
         rz, before = float(dot(r, z)), rz

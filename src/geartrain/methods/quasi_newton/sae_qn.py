@@ -223,9 +223,6 @@ class SAEQN:
             return replace(state, radius=0.1 * length, tries=state.tries + 1)
         # 4. and 5.
         step = Step.between(p, new, geometry)
-        if trial.factor is not None and trial.change_g is not None and trial.known_g is None:
-            error, size = norm(step.y_g - trial.change_g), norm(new.grad_g) + norm(p.grad_g)
-            state = replace(state, factor=trial.factor.compared(new, error, size))
         state = learning.without_convexity(state, step, t, terms)
         if trial.candidate in state.contest.candidates:
             state = learning.judged(state, step, shelf, trial, t, terms)

@@ -36,8 +36,6 @@ from geartrain.problem import EPS, Model
 _BENT = 0.95
 # Trials of mu, and how many radii an inner run may go before it is left.
 _SHIFTS, _LOST = 8, 8.0
-# The gradient of f below this part of those of the terms is not left to sums of their changes.
-_CANCELLED = 1e-6
 # The proximal step of the guard: its name among the models, and how much longer its run may be.
 _PROX, _LONGER = ("prox", 0), 10
 
@@ -52,7 +50,6 @@ class Trial:
     pairs: InnerPairs  # of g
     factor: quadratic.Factor | None
     known_g: tuple[float, Vector] | None = None  # value and gradient of g at v, where known
-    change_g: Vector | None = None  # of its gradient along v - p, where the factorisation tells it
     residual: float = 0.0  # |grad phi| at the end of the inner run
     calls: int = 0  # gradients and proximal steps of g
 
@@ -77,7 +74,6 @@ class _Run:
     residual: float
     calls: int
     bent: bool  # phi was seen to bend down
-    change_g: Vector | None = None
 
 
 @dataclass
@@ -114,15 +110,7 @@ class Proposer:
             else:
                 mu = larger(mu, size, length, R)
         trial = Trial(
-            run.v,
-            candidate,
-            B,
-            self.pairs,
-            self.factor,
-            run.known_g,
-            run.change_g,
-            run.residual,
-            calls,
+            run.v, candidate, B, self.pairs, self.factor, run.known_g, run.residual, calls
         )
         return self._within(trial)
 
@@ -147,10 +135,7 @@ class Proposer:
         rounding = 10.0 * EPS * (norm(p.grad_h) + norm(p.grad_g))
         most = _LONGER * self.tuning.inner_limit
         run = self._run(B, 0.0, _Enough(rounding, relative), most)
-        known, change = run.known_g, run.change_g
-        return Trial(
-            run.v, _PROX, B, self.pairs, self.factor, known, change, run.residual, run.calls
-        )
+        return Trial(run.v, _PROX, B, self.pairs, self.factor, run.known_g, run.residual, run.calls)
 
     def _within(self, trial: Trial) -> Trial:
         """The same, cut to the radius where it is farther, and short of it without values."""
@@ -161,11 +146,7 @@ class Proposer:
             part *= self.radius / length
         if part == 1.0:
             return trial
-        v = p + part * (trial.v - p)
-        if trial.change_g is None:
-            return replace(trial, v=v, known_g=None)
-        change = part * trial.change_g
-        return replace(trial, v=v, known_g=self._affine(v - p, change), change_g=change)
+        return replace(trial, v=p + part * (trial.v - p), known_g=None)
 
     # Inner runs -------------------------------------------------------------------------------
 
@@ -181,23 +162,7 @@ class Proposer:
         g, geometry, p = self.terms.problem.g, self.terms.geometry, self.p
         solved = quadratic.minimised(g, B, mu, p, enough, self.factor, most, geometry)
         self.factor = solved.factor
-        known = self._affine(solved.s, solved.Qs)
-        return _Run(p.v + solved.s, known, solved.residual, solved.calls, solved.bent, solved.Qs)
-
-    def _affine(self, s: Vector, Qs: Vector) -> tuple[float, Vector] | None:
-        """Value and gradient of a quadratic g at p + s; None where they should be asked for.
-
-        Near a minimiser the gradients of both terms cancel, and rounding would add up from step to
-        step.
-        """
-        p, geometry = self.p, self.terms.geometry
-        size = geometry.norm(p.grad_h) + geometry.norm(p.grad_g)
-        if self.factor is None or not self.factor.confirmed:
-            return None
-        if geometry.norm(p.grad) <= _CANCELLED * size:
-            return None
-        value = p.g + float(geometry.dot(p.grad_g, s)) + 0.5 * float(geometry.dot(s, Qs))
-        return value, p.grad_g + Qs
+        return _Run(p.v + solved.s, None, solved.residual, solved.calls, solved.bent)
 
     def _by_lbfgs(self, B: LowRank, mu: float, enough: _Enough, most: int) -> _Run:
         p, norm, t = self.p, self.terms.geometry.norm, self.tuning
