@@ -27,6 +27,9 @@ ROOT = Path(__file__).parent.parent
 COMMANDS = {
     "separation_law": "python benchmarks/separation_law.py --out out/tables",
     "composite_law": "python benchmarks/composite_law.py --out out/tables",
+    "composite": "geartrain bench composite --json out/tables/composite.json",
+    "sparse_rounds": "python benchmarks/sparse_rounds.py",
+    "sparse_speed": "python benchmarks/sparse_speed.py",
     "gear_law": "python benchmarks/gear_law.py --out out/tables",
     "tiers": "python benchmarks/tiers.py --out out/tables",
     "frontier": "geartrain bench frontier --json out/tables/frontier.json",

@@ -406,3 +406,22 @@ def test_trial_points_stay_within_the_trust_radius(monkeypatch):
         gt.minimize(h, g + psi, method="sae-qn", max_iter=25, tol=1e-12)
     assert 0.0 in seen and max(seen) > 0.5  # the first has no radius, and others are at it
     assert max(seen) <= 1.65
+
+
+@pytest.mark.parametrize("residuals", [True, False])
+def test_indicators_that_allow_for_no_rounding(residuals):
+    """A projection may be outside by rounding, where a strict indicator is infinite."""
+    p = case("ball")
+
+    class Strict:
+        prox = staticmethod(p.psi.prox)
+
+        def value(self, x):
+            return 0.0 if np.linalg.norm(x) <= 0.2 * (1 - 1e-15) else math.inf
+
+    term = Strict()
+    if residuals:
+        term.residual = p.psi.residual
+    res = gt.minimize(p.h, p.g + term, np.zeros(N), method="sae-qn", tol=1e-7)
+    assert res.success, res.message
+    np.testing.assert_allclose(res.x, p.x_star, atol=1e-5)

@@ -30,7 +30,7 @@ from geartrain.methods.quasi_newton.guard import Guard
 from geartrain.methods.quasi_newton.learning import accepted_radius, pair_of
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.models import Shelf
-from geartrain.methods.quasi_newton.prox_step import change_of
+from geartrain.methods.quasi_newton.prox_step import change_of, value_at
 from geartrain.methods.quasi_newton.refreshing import refreshed
 from geartrain.methods.quasi_newton.state import SAEQNState
 from geartrain.methods.quasi_newton.step import Known, Step
@@ -106,7 +106,7 @@ class CompositeQN:
         psi, terms = _psi(problem), CountedTerms(problem)
         at, t, convex = terms.both(x0), self.tuning, problem.h_is_convex
         r = psi.residual(x0, at.grad)
-        value = psi.value(x0) if psi.has_value else math.nan
+        value = value_at(psi, x0)
         scale = _curvature_of_g(terms, psi, at, r)
         return CompositeQNState(
             k=0,
@@ -218,7 +218,7 @@ class CompositeQN:
         rise = change_of(psi, p.v, p.grad, trial.step)
         slope, change = step.f.slope + rise, step.f.change + rise
         u = psi.residual(new.v, new.grad, trial.step.grad_psi)
-        value = psi.value(new.v) if psi.has_value else math.nan
+        value = value_at(psi, new.v)
         there, here = Lowest(new, value, u), state.lowest
         inside = not there.f > state.top and step.length > 1e-7 * max(norm(p.v), norm(new.v))
         guard = state.guard.called(0, norm(step.y_h) / step.length if inside else 0.0)

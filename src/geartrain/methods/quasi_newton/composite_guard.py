@@ -22,6 +22,7 @@ from geartrain.methods.base import solve_model
 from geartrain.methods.inner.proxqn import ProxQN, ProxQNState
 from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.guard import ZETA, Guard
+from geartrain.methods.quasi_newton.prox_step import value_at
 from geartrain.methods.quasi_newton.step import Known, Step
 from geartrain.methods.quasi_newton.terms import CountedTerms
 from geartrain.oracles.protocols import Vector
@@ -86,7 +87,7 @@ def proven_step(
     )
     at_v = terms.both(run.v, (math.nan, run.grad_g))
     w = run.state.grad_psi
-    value = psi.value(run.v) if psi.has_value else math.nan
+    value = value_at(psi, run.v)
     new = Lowest(at_v, value, psi.residual(run.v, at_v.grad, w))
     drop = drop_between(y, new)
     # The subgradient for which the Monteiro-Svaiter test is easiest gives the cut.

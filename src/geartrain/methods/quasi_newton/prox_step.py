@@ -157,6 +157,18 @@ def change_of(psi: Psi, v: Vector, d: Vector, step: ProxStep) -> float:
     bound = float(step.grad_psi @ s)
     if not psi.has_value:
         return bound
-    old = psi.value(v)
+    old, new = value_at(psi, v), value_at(psi, step.w)
     near = _ROUNDING * (abs(old) + norm(d) * norm(v))
-    return bound if abs(float(d @ s) + bound) <= near else psi.value(step.w) - old
+    if math.isnan(new - old) or abs(float(d @ s) + bound) <= near:
+        return bound
+    return new - old
+
+
+def value_at(psi: Psi, v: Vector) -> float:
+    """psi at a proximal step; nan where there is none.
+
+    A proximal step is in the domain of psi. Where the value is infinite all the same, rounding has
+    moved it out of a set whose indicator allows for none, and no value is known.
+    """
+    value = psi.value(v) if psi.has_value else math.nan
+    return value if math.isfinite(value) else math.nan
