@@ -30,6 +30,7 @@ COMMANDS = {
     "gear_law": "python benchmarks/gear_law.py --out out/tables",
     "frontier": "geartrain bench frontier --json out/tables/frontier.json",
     "profile": "geartrain bench profile --json out/tables/profile.json",
+    "ablation": "python benchmarks/ablation.py",
     "kernels": "geartrain bench kernels",
     "estimators": "geartrain bench estimators",
     "distributed": "geartrain bench distributed",
