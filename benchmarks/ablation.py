@@ -5,13 +5,13 @@ worst), problems that were not solved, and gradients and proximal steps of g per
 problems are those with n <= 200 from number 20,000 on: nobody uses them to choose a constant, and
 the report's problems are others.
 
-    python benchmarks/ablation.py [problems]
+    python benchmarks/ablation.py [--quick]
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -53,7 +53,10 @@ def ends(problem, method):
     return (res.calls["h.grad"] if res.success else math.inf), of_g
 
 
-def main(count=110):
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="one problem of each family")
+    count = 22 if parser.parse_args().quick else 66
     chosen = [p for p in problems("development", count, start=UNUSED) if p.n <= 200]
     best = [min(ends(p, gt.ScipyLBFGS(m))[0] for m in (10, 50)) for p in chosen]
     known = [(p, b) for p, b in zip(chosen, best, strict=True) if math.isfinite(b)]
@@ -73,4 +76,4 @@ def main(count=110):
 
 
 if __name__ == "__main__":
-    main(*(int(count) for count in sys.argv[1:]))
+    main()

@@ -34,6 +34,7 @@ COMMANDS = {
     "tiers": "python benchmarks/tiers.py --out out/tables",
     "frontier": "geartrain bench frontier --json out/tables/frontier.json",
     "profile": "geartrain bench profile --json out/tables/profile.json",
+    "ablation": "python benchmarks/ablation.py",
     "kernels": "geartrain bench kernels",
     "estimators": "geartrain bench estimators",
     "distributed": "geartrain bench distributed",
