@@ -14,6 +14,7 @@ from geartrain.minimize import minimize, resume
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
 from geartrain.oracles.adapters import from_jax, from_pyproximal, from_torch
 from geartrain.oracles.nonsmooth import L1, Ball, Box, GroupL1, NonNegative, Simplex
+from geartrain.structured import NuclearNorm, TotalVariation
 
 if TYPE_CHECKING:
     from geartrain import callbacks, datasets, distributed, estimators, geometry, methods, theory
@@ -33,10 +34,12 @@ __all__ = [
     "LinearModel",
     "LogSumExp",
     "NonNegative",
+    "NuclearNorm",
     "Quadratic",
     "ScipyLBFGS",
     "Simplex",
     "Term",
+    "TotalVariation",
     "callbacks",
     "check_term",
     "compare",

@@ -25,6 +25,8 @@ TERMS = {
     "groups by number": gt.GroupL1([0, 1, 0, 1, -1, 1], [0.2, 0.9]),
     "groups by lists": gt.GroupL1([[0, 3], [4, 1]], 0.5),
     "simplex": gt.Simplex(2.0),
+    "total variation": gt.TotalVariation(0.4),
+    "nuclear norm": gt.NuclearNorm((2, 3), 0.5),
     "ball": gt.Ball(0.7, [0.1, 0.2, 0.3, 0.0, 0.0, 1.0]),
 }
 BOUNDED = ("box", "simplex", "ball")
@@ -231,3 +233,39 @@ def test_operators_of_pyproximal():
     assert gt.from_pyproximal(InUnitBox()).value(2.0 * np.ones(N)) == math.inf
     with pytest.raises(TypeError, match=r"prox\(x, tau\)"):
         gt.from_pyproximal(np.linalg.norm)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 300])
+def test_total_variation_by_its_dual(n):
+    """u = sums of y - x stays within lam, is lam with the sign of a jump, and ends at 0."""
+    rng = np.random.default_rng(n)
+    for lam in (1e-3, 0.3, 2.0, 50.0):
+        y = np.repeat(rng.standard_normal(n), 3)[:n] + 0.3 * rng.standard_normal(n)
+        x = gt.TotalVariation(lam).prox(y, 1.0)
+        u, jumps = np.cumsum(x - y), np.sign(np.diff(x))
+        tolerance = 1e-14 * n * (np.abs(y).max() + lam)
+        assert abs(u[-1]) <= tolerance and (np.abs(u) <= lam + tolerance).all()
+        moved = jumps != 0
+        np.testing.assert_allclose(u[:-1][moved], lam * jumps[moved], atol=tolerance)
+
+
+def test_terms_for_signals_and_matrices_in_a_run():
+    """A signal with two jumps, and a matrix of rank one, are found by the learned method."""
+    rng = np.random.default_rng(0)
+    signal = np.repeat([0.0, 2.0, -1.0], 20)
+    A = rng.standard_normal((80, 60))
+    h = gt.LinearModel(A, A @ signal + 0.1 * rng.standard_normal(80), loss="squared")
+    res = gt.minimize(h, gt.TotalVariation(0.05), tol=1e-6)
+    assert res.success and np.count_nonzero(np.diff(res.x)) <= 5
+    np.testing.assert_allclose(res.x, signal, atol=0.3)
+    low = np.outer(rng.standard_normal(8), rng.standard_normal(5))
+    res = gt.minimize(gt.Quadratic(np.eye(40), low.ravel()), gt.NuclearNorm((8, 5), 0.1), tol=1e-6)
+    values = np.linalg.svd(res.x.reshape(8, 5), compute_uv=False)
+    assert res.success and values[0] > 1.0 and values[1] < 1e-12
+
+
+def test_a_nuclear_norm_of_something_else_is_refused():
+    with pytest.raises(ValueError, match="shape must be two whole numbers"):
+        gt.NuclearNorm(6, 1.0)
+    with pytest.raises(ValueError, match="lam must be positive"):
+        gt.TotalVariation(-1.0)
