@@ -14,7 +14,10 @@ from geartrain.estimators import KernelSVC
 from geartrain.estimators.svm.kernel_matrix import Kernel, TrainingKernel
 from geartrain.lab.benches import kernel_svc as bench
 
-pytestmark = pytest.mark.same_everywhere  # figures of a bench
+pytestmark = [
+    pytest.mark.outside,  # a bench in a small form
+    pytest.mark.same_everywhere,  # figures of a bench
+]
 
 
 @pytest.fixture(scope="module")

@@ -166,7 +166,7 @@ def test_methods_without_L_g_take_it():
 def test_every_accepted_point_is_lower(kind, residuals, rho):
     p = case(kind, residuals)
     problem = p.sum()
-    run = states(QN(rho=rho), problem, p.x0, 8)
+    run = states(QN(rho=rho), problem, p.x0, 6)
     for old, new in itertools.pairwise(run):
         assert p.f(new.point) <= p.f(old.point) + 1e-12
         assert new.value == pytest.approx(p.f(new.point), abs=1e-12)

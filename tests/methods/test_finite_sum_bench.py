@@ -8,7 +8,10 @@ import pytest
 from geartrain.cli import main
 from geartrain.lab.benches import compiled_loops as kernels
 
-pytestmark = pytest.mark.same_everywhere  # times are printed
+pytestmark = [
+    pytest.mark.outside,  # a bench in a small form
+    pytest.mark.same_everywhere,  # times are printed
+]
 
 
 def in_this_process(command, **options):

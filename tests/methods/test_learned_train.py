@@ -84,13 +84,13 @@ def test_the_guarantee_of_the_first_level_holds(known):
     assert all(b <= a + slack for a, b in itertools.pairwise(values))
 
 
-@pytest.mark.parametrize("iterations", [1, 3, 5])
+@pytest.mark.parametrize("iterations", [1, 4])
 def test_a_resumed_run_is_the_uninterrupted_one(known, tmp_path, iterations):
     path = tmp_path / "run.gtck"
     options = {"method": learned(known), "stop": NEVER}
-    whole = gt.minimize(known.h, known.g, max_iter=8, **options)
+    whole = gt.minimize(known.h, known.g, max_iter=6, **options)
     gt.minimize(known.h, known.g, max_iter=iterations, checkpoint=path, **options)
-    again = gt.resume(path, known.h, known.g, max_iter=8 - iterations)
+    again = gt.resume(path, known.h, known.g, max_iter=6 - iterations)
     same(whole, again)
     assert again.plan == whole.plan
 
