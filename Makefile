@@ -38,8 +38,9 @@ test-elsewhere: $(VENV)/.test
 
 # The oldest versions that pyproject.toml allows. They may use what newer packages deprecate.
 OLDEST := .venv-oldest
+OLDEST_TESTS := not long
 test-oldest: $(OLDEST)/.test
-	$(OLDEST)/bin/python -m pytest $(PYTEST_OPTIONS) -W ignore::DeprecationWarning -W ignore::FutureWarning
+	$(OLDEST)/bin/python -m pytest $(PYTEST_OPTIONS) -m '$(OLDEST_TESTS)' -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 $(OLDEST)/.test: pyproject.toml .ci/oldest.py
 	$(PYTHON) -m venv --clear $(OLDEST)
