@@ -42,6 +42,8 @@ def main() -> int:
         if passed + len(failed) == ENOUGH:
             break
         environment = {"OPENBLAS_CORETYPE": kernels, "OPENBLAS_NUM_THREADS": str(threads)}
+        if threads > 1:  # more threads than cores would wait for each other in busy loops
+            environment["OPENBLAS_THREAD_TIMEOUT"] = "4"
         if not simd and extensions:
             environment["NPY_DISABLE_CPU_FEATURES"] = " ".join(extensions)
         if numba:
