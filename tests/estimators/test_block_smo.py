@@ -379,6 +379,23 @@ def test_a_tolerance_below_rounding_ends(small, monkeypatch):
     assert F[beta < hi].max() - F[beta > hi - 100].min() <= 1e-15 + 2 * rounding
 
 
+@pytest.mark.parametrize("small", [640, 0])
+def test_steps_that_go_round_in_circles_end(small, monkeypatch):
+    """The rounding of float32 can make SMO repeat its steps for ever, on some processors."""
+    monkeypatch.setattr("geartrain.estimators.svm.kernel_matrix.SMALL", small)
+    problem, _ = make(200, C=10.0, tol=1e-3)
+    left = iter(range(60))
+
+    def in_circles(self, rows, dual, goal, max_steps):
+        next(left)  # a run that does not end raises StopIteration here
+        return max_steps
+
+    monkeypatch.setattr(
+        "geartrain.estimators.svm.kernel_matrix.TrainingKernel.solve_block", in_circles
+    )
+    assert not block_smo(problem).converged
+
+
 def test_newton_steps_help_large_problems_that_want_more_than_float32(monkeypatch):
     monkeypatch.setattr("geartrain.estimators.svm.exact.ENTRIES", 0)  # K[near, S] is not stored
     problem, K = make(800, C=10.0, tol=1e-10)

@@ -121,8 +121,9 @@ def descend(problem: DualProblem, dual: Dual, limit: int) -> int:
     q_max = min(tuning.block_max, kernel.capacity)
     q = min(q_max, tuning.block_start if m > tuning.medium else 2 * tuning.block_start)
     W, memory = np.empty(0, np.int64), np.empty(0, np.float32)
-    steps = crowded = rounds = 0
-    while steps < limit:
+    steps = crowded = rounds = idle = 0
+    least = np.inf
+    while steps < limit and idle < tuning.patience:
         top, bottom = smo.extremes(dual)
         violation = top - bottom
         if rounds % 16 == 0 or violation <= aim:
@@ -150,6 +151,9 @@ def descend(problem: DualProblem, dual: Dual, limit: int) -> int:
         if not more:
             break
         steps, rounds = steps + more, rounds + 1
+        # A block that used up its steps may go round in circles, by the rounding of float32.
+        in_vain = more >= 100 * W.size and violation >= least
+        idle, least = idle + 1 if in_vain else 0, min(least, violation)
     return steps
 
 

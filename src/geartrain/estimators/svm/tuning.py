@@ -25,7 +25,8 @@ class BlockTuning:
     # would be saved
     safety: float = 0.5  # share of tol that float32 rounds aim at, so that the float64 gradient
     # rarely sends them back
-    patience: int = 3  # float64 gradients in a row without a smaller violation: rounding is reached
+    patience: int = 3  # float64 gradients, or blocks that use up their steps, in a row without a
+    # smaller violation: rounding is reached
 
     # Starting point from a sample
     sampled: int = 2000  # points from which a sample is solved first; smaller fits gain nothing
