@@ -35,6 +35,7 @@ COMMANDS = {
     "frontier": "geartrain bench frontier --json out/tables/frontier.json",
     "profile": "geartrain bench profile --json out/tables/profile.json",
     "ablation": "python benchmarks/ablation.py",
+    "sensitivity": "python benchmarks/sensitivity.py --only methods",
     "kernels": "geartrain bench kernels",
     "estimators": "geartrain bench estimators",
     "distributed": "geartrain bench distributed",
