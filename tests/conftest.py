@@ -48,5 +48,5 @@ def clock(monkeypatch):
     """Stands in for the clock of the ledger and of the driver."""
     clock = Clock()
     monkeypatch.setattr("geartrain.oracles.ledger.perf_counter", clock)
-    monkeypatch.setattr("geartrain.core.driver.perf_counter", clock)
+    monkeypatch.setattr("geartrain.core.clock.perf_counter", clock)
     return clock

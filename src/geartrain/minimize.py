@@ -155,6 +155,7 @@ def minimize(
             problem,
             chosen,
             rule,
+            x_start,
             max_iter=most,
             callbacks=callbacks,
             plan=plan,
@@ -166,7 +167,7 @@ def minimize(
         )
         if moved:
             run.history.notes.append((0, moved))
-        result = run.go(x_start)
+        result = run.go()
         narrator.end(result)
         return result
 

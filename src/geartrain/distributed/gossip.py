@@ -283,7 +283,8 @@ class Gossip:
         problem = Sum(h, g, L_h, L_g, mu)
         chosen = make_method(method, inner, problem)
         rule = Gradient(rel=as_positive(tol, "tol")) if stop is None else stop
-        return Run(problem, chosen, rule, max_iter=max_iter, plan=f"gossip by {method!r}").go(start)
+        plan = f"gossip by {method!r}"
+        return Run(problem, chosen, rule, start, max_iter=max_iter, plan=plan).go()
 
 
 def _constants(terms: Sequence[Any], comm: Any) -> tuple[float, float]:

@@ -1,0 +1,176 @@
+"""What is known of a run after an iteration, and what a stopping rule may ask about it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from geartrain.core.clock import Clock
+from geartrain.core.contracts import State
+from geartrain.core.points import RunPoint
+from geartrain.core.start import StartGradients
+from geartrain.core.stopping import Rule
+from geartrain.core.values import PaidValues
+from geartrain.oracles.ledger import NonFiniteAnswer
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import Sum
+
+
+class RunView:
+    """A `geartrain.core.stopping.Look` at the current state of a run.
+
+    Parameters
+    ----------
+    problem : Sum
+        The counted terms.
+    rule : Rule
+        The stopping rule; it may state constants on which bounds rest.
+    clock : Clock
+        Runs while a gradient is asked for.
+    paid : PaidValues
+        Values of the terms that came with gradients.
+    x0 : array
+        The starting point.
+    """
+
+    def __init__(
+        self, problem: Sum, rule: Rule, clock: Clock, paid: PaidValues, x0: Vector
+    ) -> None:
+        self.problem, self.rule, self.clock, self.x0 = problem, rule, clock, x0
+        self.calls = problem.ledger.calls
+        self._paid = paid
+        self._state: State | None = None
+        self._k = 0
+        self.known_f = self.known_grad_norm = math.nan  # at the current state
+        self._spread = math.nan  # see RunPoint.spread
+        self.looked_at: RunPoint | None = None  # the point on which the rule has decided
+        self.initial_f = self.known_initial_grad_norm = math.nan  # at x0
+        self.scale = 0.0  # see `gradient_scale`
+        self.asked_bound = math.inf  # the bound at which the gradient was last asked for
+        self._heard: StartGradients | None = None
+
+    def listen(self) -> None:
+        """Hear the gradients of the terms at x0, for the scale of the stopping rule."""
+        self._heard = StartGradients(self.problem, self.x0)
+
+    def hear_no_more(self) -> None:
+        """Called after the first state."""
+        if self._heard is not None:
+            self._heard.close()
+            self._heard = None
+
+    def update(self, state: State, k: int) -> None:
+        """Take the numbers that the method knows after iteration k."""
+        self._state, self._k = state, k
+        self.known_f = float(state.value)
+        self.known_grad_norm = self._spread = math.nan
+        if (grad := state.grad) is not None:
+            self._see_gradient(state.grad_point, grad)
+        self.looked_at = None
+        if k == 0:
+            self._set_start()
+
+    def _set_start(self) -> None:
+        """Take what is known at x0; a method may start elsewhere."""
+        self.initial_f = self._paid.total(self._paid.known(self.x0), self.x0)
+        if self._is_at_start():
+            self.known_initial_grad_norm = self.known_grad_norm
+        if math.isnan(self.initial_f) and self._now.point is self.x0:
+            self.initial_f = self.known_f
+
+    def settle_start(self) -> None:
+        """Keep the value at x0 where the rule has looked at it."""
+        at_x0 = self._k == 0 and np.array_equal(self._now.point, self.x0)
+        if at_x0 and math.isnan(self.initial_f):
+            self.initial_f = self.known_f
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the method so far."""
+        return self.clock.seconds
+
+    def f(self) -> float:
+        """f at the current point, uncounted."""
+        if math.isnan(self.known_f):
+            if self.problem.monitor is None:
+                raise TypeError("stop.Value needs terms that give values")
+            self.known_f = self.problem.monitor(self._now.point)
+            if math.isnan(self.known_f):
+                raise NonFiniteAnswer("f is NaN")
+        self.looked_at = self.points()[0]
+        return self.known_f
+
+    def grad_norm(self, threshold: float) -> float:
+        """|grad f|; where the method does not know it, it is asked for when it is likely small."""
+        if math.isnan(self.known_grad_norm) and self._worth_asking(threshold):
+            self._ask_gradient()
+        self.looked_at = self.points()[-1]
+        return self.known_grad_norm
+
+    def initial_grad_norm(self) -> float:
+        """|grad f(x0)|; asked for where the method does not know it."""
+        if math.isnan(self.known_initial_grad_norm):
+            if self._k == 0 and self._is_at_start():
+                self._ask_gradient()
+                self.known_initial_grad_norm = self.known_grad_norm
+            else:  # the method started elsewhere
+                self.clock.start()
+                heard = self._heard
+                grad = self.problem.grad(self.x0) if heard is None else heard.total()
+                self.known_initial_grad_norm = self.problem.geometry.norm(grad)
+                self.clock.stop()
+        return self.known_initial_grad_norm
+
+    def gradient_scale(self) -> float:
+        """The larger one of |grad f(x0)| and the second largest gradient of a term at x0."""
+        heard = 0.0 if self._heard is None else self._heard.second
+        self.scale = max(self.scale, self.initial_grad_norm(), heard)
+        return self.scale
+
+    def gap(self) -> float:
+        """The smallest bound on f - f* that is proven with what the rule states; inf if none."""
+        bounds = [(p.certificate(self.problem, self.x0, self.rule), p) for p in self.points()]
+        known = [(c.bound, p) for c, p in bounds if c is not None]
+        if not known:
+            return math.inf
+        bound, self.looked_at = min(known, key=lambda pair: pair[0])
+        return bound
+
+    def points(self) -> tuple[RunPoint, ...]:
+        """The output of the current state, and the point of its gradient if that is another one."""
+        return RunPoint.of(self._now, self.known_f, self.known_grad_norm, self._spread)
+
+    @property
+    def _now(self) -> State:
+        assert self._state is not None
+        return self._state
+
+    def _is_at_start(self) -> bool:
+        """Whether the first gradient that the method knows is that at x0."""
+        return self.problem.psi is not None or np.array_equal(self._now.grad_point, self.x0)
+
+    def _worth_asking(self, threshold: float) -> bool:
+        bound = float(self._now.grad_bound)
+        if not math.isnan(bound):
+            if bound > threshold or bound > 0.5 * self.asked_bound:
+                return False
+            self.asked_bound = bound
+            return True
+        # Without a bound, ask at iterations whose numbers grow by a tenth.
+        return self._k > 0 and math.floor(_tenths(self._k)) > math.floor(_tenths(self._k - 1))
+
+    def _ask_gradient(self) -> None:
+        self.clock.start()
+        x, p = self._now.point, self.problem
+        self._see_gradient(x, p.subgradient(x, p.grad(x), self._now.grad_psi))
+        self.clock.stop()
+
+    def _see_gradient(self, x: Vector, grad: Vector) -> None:
+        self.known_grad_norm = self.problem.geometry.norm(grad)
+        if self.problem.psi is not None:
+            self._spread = self.problem.psi.gap(x, grad)
+
+
+def _tenths(k: int) -> float:
+    return math.log(k) / math.log(1.1) if k > 0 else -1.0
