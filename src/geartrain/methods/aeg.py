@@ -18,8 +18,8 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from geartrain.methods import smoothness
 from geartrain.methods.base import InnerMethod, State, solve_model
-from geartrain.methods.gmco import curvature
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import MissingConstant, Model, Sum
@@ -27,8 +27,6 @@ from geartrain.problem import MissingConstant, Model, Sum
 # c of the computable stop rule: |grad A(v)| <= c L_p |v - x_g| implies the rule of the paper,
 # |grad A(v)| <= L_p/sqrt(3) |x_g - argmin A|, since A is 2 L_p-strongly convex.
 ACCURACY = 1.0 / (math.sqrt(3.0) + 0.5)
-# How far a measured curvature of h must exceed L_h before L_h is called wrong.
-_CURVATURE_SLACK = 1.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,8 +145,7 @@ class AEG:
         x_f = run.v
         grad_h = problem.h.grad(x_f)
         size = norm(grad_h) + L_p * norm(x_f)
-        seen = curvature(x_f - x_g, grad_h - grad_p, size, problem.geometry)
-        wrong = seen > _CURVATURE_SLACK * L_p
+        L_h, note = smoothness.checked(L_p, x_f - x_g, grad_h - grad_p, size, problem.geometry)
         return AEGState(
             k=state.k + 1,
             # 3.
@@ -157,9 +154,9 @@ class AEG:
             x_g=x_g,
             grad_h=grad_h,
             grad_g=run.grad_g,
-            L_h=1.5 * seen if wrong else L_p,
+            L_h=L_h,
             inner_steps=run.steps,
             stalled=not run.accepted,
             rounding=run.floor,
-            note=f"h shows curvature {seen:.3g} > L_h = {L_p:.3g}: raised" if wrong else "",
+            note=note,
         )

@@ -22,9 +22,10 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from geartrain.methods import smoothness
 from geartrain.methods.base import InnerMethod, InnerRun, State, ceiling, solve_model
 from geartrain.methods.error_rule import ErrorRule, Lengths
-from geartrain.methods.gmco import curvature, total
+from geartrain.methods.gmco import total
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.levels import Rest
 from geartrain.methods.sc_sae import weights
@@ -254,9 +255,9 @@ def _after(
     slack = 0.0 if below is None else below.slack
     # Two gradients of h that are known anyway tell whether L_h is right.
     size = norm(grad_h) + L_h * norm(y)
-    seen = curvature(y - state.y, grad_h - state.grad_h, size, problem.geometry)
-    wrong = seen > 1.01 * L_h
-    notes = [f"{name} shows curvature {seen:.3g} > L_{name} = {L_h:.3g}: raised"] * wrong
+    change = grad_h - state.grad_h
+    L_h, note = smoothness.checked(L_h, y - state.y, change, size, problem.geometry, name)
+    notes = [note] * bool(note)
     if below is not None:
         notes += [below.level.note] * bool(below.level.note)
     return AFBState(
@@ -268,7 +269,7 @@ def _after(
         grad_h=grad_h,
         grad_g=run.grad_g,
         L=1.0 / use.lam,
-        L_h=1.5 * seen if wrong else L_h,
+        L_h=L_h,
         eps=0.0 if below is None else below.eps,
         slack=slack,
         below=below,
@@ -276,7 +277,7 @@ def _after(
         inner_steps=run.steps,
         since=state.since + 1,
         uphill=float(dot(G, x - state.x)),
-        sound=state.sound and not wrong and (below is None or below.level.sound),
+        sound=state.sound and not note and (below is None or below.level.sound),
         stalled=not run.accepted,
         rounding=run.floor,
         grad_psi=run.grad_psi,

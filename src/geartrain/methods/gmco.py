@@ -14,15 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from geartrain.geometry import Geometry
+from geartrain.methods import smoothness
 from geartrain.methods.base import InnerMethod, State, solve_model
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner_rule import PaperRule, as_rule
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import EPS, Envelope, Model, Sum
-
-# How far a measured curvature of h must exceed L_h before L_h is called wrong.
-_CURVATURE_SLACK = 1.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,25 +189,17 @@ class GMCO:
         )
         grad_h = f.h.grad(run.v)
         size = norm(grad_h) + L_h * norm(zeta)
-        seen = curvature(run.v - zeta, grad_h - state.grad_h, size, f.geometry)
-        wrong = seen > _CURVATURE_SLACK * L_h
+        change = grad_h - state.grad_h
+        L_h, note = smoothness.checked(L_h, run.v - zeta, change, size, f.geometry)
         pull = L * (run.v - x)
         grad_psi = f.grad_psi(run.v, grad_h + run.grad_g + pull, run.grad_psi)
         return GMCOState(
             zeta=run.v,
             grad_h=grad_h,
             grad_g=run.grad_g,
-            L_h=1.5 * seen if wrong else L_h,
+            L_h=L_h,
             k=state.k + 1,
             inner_steps=run.steps,
             grad_psi=grad_psi,
-            note=f"h shows curvature {seen:.3g} > L_h = {L_h:.3g}: raised" if wrong else state.note,
+            note=note or state.note,
         )
-
-
-def curvature(step: Vector, change: Vector, size: float, geometry: Geometry) -> float:
-    """|change| / |step|, with what rounding may add to gradients of norm `size` taken off."""
-    length = geometry.norm(step)
-    if length == 0.0:
-        return 0.0
-    return max(geometry.norm(change) - 32.0 * EPS * size, 0.0) / length
