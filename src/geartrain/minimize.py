@@ -23,7 +23,7 @@ from geartrain.core.run_state import RunState
 from geartrain.core.stopping import Rule, Tolerance
 from geartrain.core.witness import changed, listen
 from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
-from geartrain.oracles.protocols import Vector
+from geartrain.oracles.protocols import AnyTerm, Vector
 from geartrain.oracles.splitting import split
 from geartrain.oracles.validation import as_positive, as_vector, as_whole
 from geartrain.problem import Sum
@@ -36,8 +36,8 @@ DEFAULT_MAX_ITER = 100_000
 
 
 def minimize(
-    h: Any,
-    g: Any,
+    h: AnyTerm,
+    g: AnyTerm,
     x0: Any = None,
     *,
     method: str | AnyMethod = "auto",
@@ -174,8 +174,8 @@ def minimize(
 
 def resume(
     path: Any,
-    h: Any,
-    g: Any,
+    h: AnyTerm,
+    g: AnyTerm,
     *,
     geometry: Geometry | None = None,
     check: bool = True,

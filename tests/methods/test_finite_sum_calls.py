@@ -5,7 +5,7 @@ import pytest
 
 import geartrain as gt
 from finite_sums import by_components, calls, linear, model, problem
-from geartrain.methods.inner.finite_sum import Sampling, finite_sum
+from geartrain.methods.inner.finite_sum import Sampling, Snapshot, finite_sum
 from geartrain.methods.registry import make_inner
 
 INNER = [gt.Katyusha(), gt.Katyusha(epoch=11), gt.inner.LKatyusha(), gt.inner.Varag()]
@@ -97,8 +97,7 @@ def test_the_estimator_is_unbiased(kind, options, form):
     terms = finite_sum(phi.g)
     draw = terms.sampling(kind)
     xt, x = np.ones(term.n), np.sin(np.arange(term.n))
-    grad, memory = terms.snapshot(xt)
-    estimate = terms.estimator(xt, grad, memory, draw.scale)
+    estimate = terms.estimator(Snapshot(xt, *terms.snapshot(xt)), draw.scale)
     mean = sum(draw.p[k] * estimate(x, k) for k in range(term.m))
     np.testing.assert_allclose(mean, term.grad(x), atol=1e-12)
 
@@ -115,12 +114,12 @@ def test_a_kernel_step_is_unbiased(form, kind):
     draw = terms.sampling(kind)
     rng = np.random.default_rng(0)
     xt, y, z = rng.standard_normal((3, term.n))
-    grad, memory = terms.snapshot(xt)
+    snapshot = Snapshot(xt, *terms.snapshot(xt))
     steps = Steps(0.2, 0.5, 0.7, 0.9)
     mean = np.zeros(term.n)
     for k in range(term.m):
         order = np.array([k])
-        end = terms.epoch(steps, 0.05, phi.beta, order, draw.scale, xt, grad, memory, y, z)
+        end = terms.epoch(steps, phi, order, draw.scale, snapshot, y, z)
         mean += draw.p[k] * end.z
     x = 0.2 * z + 0.5 * xt + 0.3 * y
     np.testing.assert_allclose(mean, (z - 0.7 * (term.grad(x) + phi.beta)) / 1.035, atol=1e-12)

@@ -14,7 +14,7 @@ from geartrain.core.contracts import AnyMethod
 from geartrain.core.recording import as_record
 from geartrain.core.status import Status
 from geartrain.minimize import minimize
-from geartrain.oracles.protocols import MissingOracle
+from geartrain.oracles.protocols import AnyTerm, MissingOracle
 from geartrain.oracles.quadratic import Quadratic
 from geartrain.oracles.validation import as_number, as_whole
 from geartrain.problem import MissingConstant
@@ -24,8 +24,8 @@ _NOT_SHARED = ("method", "seed", "state", "checkpoint")
 
 
 def compare(
-    h: Any,
-    g: Any,
+    h: AnyTerm,
+    g: AnyTerm,
     x0: Any = None,
     *,
     methods: Iterable[str | AnyMethod] | Mapping[str, str | AnyMethod] = ("auto", "lbfgs"),

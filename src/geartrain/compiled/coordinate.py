@@ -22,11 +22,13 @@ of one row with z^ and u^; for the other terms the products A z^ and A u^ are ca
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numba.extending import overload
+from numba.types import Type
 from numpy.typing import NDArray
 
 from geartrain.compiled.losses import LOGISTIC, SMOOTHED_HINGE, LossCode, slope
@@ -110,17 +112,18 @@ def move(T: Columns, P: Sequences, i: int, dz: float, du: float) -> None:
     raise NotImplementedError("compiled code only")
 
 
-@overload(partial, jit_options={"fastmath": _FAST})
-def _partial(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
+# Not strict: the implementations have annotations of their own.
+@overload(partial, jit_options={"fastmath": _FAST}, strict=False)
+def _partial(T: Type, P: Type, v: Type, c: Type, i: Type) -> Callable[..., float]:
     return _PARTIAL[T.instance_class]
 
 
-@overload(move, jit_options={"fastmath": _FAST})
-def _move(T: Any, P: Any, i: Any, dz: Any, du: Any) -> Any:
+@overload(move, jit_options={"fastmath": _FAST}, strict=False)
+def _move(T: Type, P: Type, i: Type, dz: Type, du: Type) -> Callable[..., None]:
     return _MOVE.get(T.instance_class, _move_nothing)
 
 
-def _dense(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
+def _dense(T: Dense, P: Sequences, v: Sequences, c: float, i: int) -> float:
     first = second = 0.0
     for j in range(v.z.size):
         first += T.rows[i, j] * v.z[j]
@@ -128,7 +131,7 @@ def _dense(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
     return first + c * second - T.b[i]
 
 
-def _sparse(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
+def _sparse(T: Sparse, P: Sequences, v: Sequences, c: float, i: int) -> float:
     total = 0.0
     for l in range(T.indptr[i], T.indptr[i + 1]):
         j = T.indices[l]
@@ -136,7 +139,7 @@ def _sparse(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
     return total - T.b[i]
 
 
-def _dense_model(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
+def _dense_model(T: DenseModel, P: Sequences, v: Sequences, c: float, i: int) -> float:
     total = 0.0
     if T.loss.kind == LOGISTIC or T.loss.kind == SMOOTHED_HINGE:
         t, e = np.empty_like(P.z), np.empty_like(P.z)
@@ -154,7 +157,7 @@ def _dense_model(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
     return total / P.z.size + T.ridge[i] * (v.z[i] + c * v.u[i])
 
 
-def _sparse_model(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
+def _sparse_model(T: SparseModel, P: Sequences, v: Sequences, c: float, i: int) -> float:
     total = 0.0
     for l in range(T.indptr[i], T.indptr[i + 1]):
         j = T.indices[l]
@@ -174,7 +177,7 @@ def _shifted_scores(P: Sequences, c: float, top: float) -> tuple[float, Vector]:
     return top, scores
 
 
-def _dense_softmax(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
+def _dense_softmax(T: DenseSoftmax, P: Sequences, v: Sequences, c: float, i: int) -> float:
     scores = _shifted_scores(P, c, P.z[0] + c * P.u[0])[1]
     exp_of_nonpositive(scores)
     total = mass = 0.0
@@ -184,7 +187,7 @@ def _dense_softmax(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
     return total / mass - T.c[i]
 
 
-def _sparse_softmax(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
+def _sparse_softmax(T: SparseSoftmax, P: Sequences, v: Sequences, c: float, i: int) -> float:
     # An empty row has score 0.
     top, scores = _shifted_scores(P, c, 0.0 if T.empty > 0.0 else P.z[0] + c * P.u[0])
     exp_of_nonpositive(scores)
@@ -196,24 +199,26 @@ def _sparse_softmax(T: Any, P: Any, v: Any, c: Any, i: Any) -> Any:
     return total / mass - T.c[i]
 
 
-def _move_nothing(T: Any, P: Any, i: Any, dz: Any, du: Any) -> Any:
+def _move_nothing(T: Columns, P: Sequences, i: int, dz: float, du: float) -> None:
     pass
 
 
-def _move_dense(T: Any, P: Any, i: Any, dz: Any, du: Any) -> Any:
+def _move_dense(T: DenseModel | DenseSoftmax, P: Sequences, i: int, dz: float, du: float) -> None:
     for j in range(P.z.size):
         P.z[j] += dz * T.rows[i, j]
         P.u[j] += du * T.rows[i, j]
 
 
-def _move_sparse(T: Any, P: Any, i: Any, dz: Any, du: Any) -> Any:
+def _move_sparse(
+    T: SparseModel | SparseSoftmax, P: Sequences, i: int, dz: float, du: float
+) -> None:
     for l in range(T.indptr[i], T.indptr[i + 1]):
         j = T.indices[l]
         P.z[j] += dz * T.data[l]
         P.u[j] += du * T.data[l]
 
 
-_PARTIAL = {
+_PARTIAL: dict[type, Callable[..., float]] = {
     Dense: _dense,
     Sparse: _sparse,
     DenseModel: _dense_model,
@@ -221,7 +226,7 @@ _PARTIAL = {
     DenseSoftmax: _dense_softmax,
     SparseSoftmax: _sparse_softmax,
 }
-_MOVE = {
+_MOVE: dict[type, Callable[..., None]] = {
     DenseModel: _move_dense,
     SparseModel: _move_sparse,
     DenseSoftmax: _move_dense,
@@ -341,7 +346,7 @@ def advance_sum(
 @njit
 def advance_user(
     tally: NDArray[np.int64],
-    coord: Any,
+    coord: Callable[[Vector, int], float],
     v: Sequences,
     index: NDArray[np.int64],
     schedule: Schedule,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from geartrain.oracles.protocols import answers
+from geartrain.oracles.protocols import AnyTerm, answers
 
 # A larger array of a term is known by a part of its entries.
 _HASHED_ENTRIES = 2**25
@@ -29,7 +29,7 @@ def differences(old: dict[str, str], new: dict[str, str]) -> str:
     return "; ".join(parts)
 
 
-def of_term(term: Any) -> str:
+def of_term(term: AnyTerm) -> str:
     """Class, dimension, questions, and a hash of the data that geartrain's own terms hold.
 
     Of a user's functions and objects nothing more can be said, see `geartrain.core.witness`.

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.oracles.algebra import Algebra, Combination
-from geartrain.oracles.protocols import Vector, answers, calls_user_code
+from geartrain.oracles.protocols import AnyTerm, Vector, answers, calls_user_code
 from geartrain.oracles.questions import QUESTIONS, VECTOR
 
 
@@ -47,14 +47,14 @@ class Form:
         """The point that the user gets to see."""
         return np.array(v, dtype=self.dtype).reshape(self.shape)
 
-    def term(self, term: Any) -> Any:
+    def term(self, term: AnyTerm) -> Any:
         """`term` as a function of vectors."""
         if isinstance(term, Combination):
             return Combination([(w, self.term(t)) for w, t in term.parts])
         return Formed(term, self) if calls_user_code(term) else term
 
 
-def _is_of_the_user(term: Any) -> bool:
+def _is_of_the_user(term: AnyTerm) -> bool:
     parts = [t for _, t in term.parts] if isinstance(term, Combination) else [term]
     return all(map(calls_user_code, parts))
 
@@ -67,7 +67,7 @@ class Formed(Algebra):
 
     calls_user_code = True
 
-    def __init__(self, term: Any, form: Form) -> None:
+    def __init__(self, term: AnyTerm, form: Form) -> None:
         self.term, self.form = term, form
         for name in answers(term):
             setattr(self, name, self._asking(name, getattr(term, name)))

@@ -16,7 +16,7 @@ import numpy as np
 
 from geartrain.core.contracts import State
 from geartrain.core.values import PaidValues
-from geartrain.oracles.protocols import Asked, Vector
+from geartrain.oracles.protocols import AnyTerm, Asked, Vector
 from geartrain.problem import Sum
 
 RECORDABLE = ("f", "grad_norm")
@@ -57,7 +57,7 @@ class Recorder:
             self._gradients = [self._gradient_of(oracle.term) for oracle in problem.oracles]
 
     @staticmethod
-    def _gradient_of(term: Any) -> Callable[[Vector], Vector]:
+    def _gradient_of(term: AnyTerm) -> Callable[[Vector], Vector]:
         asked = Asked(term)
         if not hasattr(asked, "grad"):
             raise TypeError(f"record='grad_norm' needs terms that give gradients, got {term!r}")

@@ -15,7 +15,7 @@ import numpy as np
 
 from geartrain.core.fingerprint import is_opaque
 from geartrain.oracles.ledger import Oracle
-from geartrain.oracles.protocols import answers
+from geartrain.oracles.protocols import AnyTerm, answers
 from geartrain.oracles.questions import NUMBER, QUESTIONS
 
 # Relative difference that two answers to one question may have: sums may be in single precision, or
@@ -60,7 +60,7 @@ def _copies(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-def changed(term: Any, heard: Any) -> str:
+def changed(term: AnyTerm, heard: Any) -> str:
     """How the answer of `term` differs from the stored one, in words; empty if it does not."""
     question, args, old = heard
     if question not in answers(term):  # a file may name questions only, never other methods

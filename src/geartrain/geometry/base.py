@@ -29,7 +29,7 @@ import numpy as np
 
 from geartrain.oracles.algebra import Combination
 from geartrain.oracles.linear_model import LinearModel
-from geartrain.oracles.protocols import Asked, Vector, answers
+from geartrain.oracles.protocols import AnyTerm, Asked, Vector, answers
 from geartrain.oracles.questions import NUMBER, QUESTIONS, VECTOR, Question
 from geartrain.oracles.spectrum import (
     DENSE_LIMIT,
@@ -65,7 +65,7 @@ class Geometry(Protocol):
     def leave(self, v: Vector) -> Vector:
         """The plain vector that v represents."""
 
-    def term(self, term: Any, name: str) -> Any:
+    def term(self, term: AnyTerm, name: str) -> Any:
         """`term` as a function of represented vectors; errors call it `name`."""
 
 
@@ -92,7 +92,7 @@ class Euclidean:
         """v itself."""
         return v
 
-    def term(self, term: Any, name: str) -> Any:
+    def term(self, term: AnyTerm, name: str) -> Any:
         """The term itself."""
         return term
 
@@ -123,7 +123,7 @@ class PairGeometry(ABC):
         """M u."""
 
     @abstractmethod
-    def term(self, term: Any, name: str) -> Any:
+    def term(self, term: AnyTerm, name: str) -> Any:
         """`term` as a function of pairs."""
 
     @staticmethod
@@ -172,7 +172,7 @@ class Solvable(PairGeometry):
         """The pair [M^{-1} gradient; gradient]."""
         return np.concatenate([self.solve(gradient), gradient])
 
-    def term(self, term: Any, name: str) -> Any:
+    def term(self, term: AnyTerm, name: str) -> Any:
         """`term` as a function of pairs."""
         if answers(term).isdisjoint(("grad", "value_and_grad")):
             raise TypeError(f"{self!r} needs gradients, but {name} = {term!r} gives none")
@@ -220,8 +220,9 @@ class PairTerm:
     L = L_term/lambda_min(M) and mu = mu_term/lambda_max(M).
     """
 
-    def __init__(self, term: Any, space: Solvable) -> None:
-        self.plain, self.space, self.n = term, space, 2 * space.n
+    def __init__(self, term: AnyTerm, space: Solvable) -> None:
+        self.plain: Any = term
+        self.space, self.n = space, 2 * space.n
         self.n_components = getattr(term, "n_components", None)
         asked = Asked(term)
         for name in answers(term):

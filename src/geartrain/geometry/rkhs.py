@@ -22,7 +22,7 @@ import numpy as np
 from geartrain.geometry.base import PairGeometry, norm
 from geartrain.oracles.algebra import Combination
 from geartrain.oracles.linear_model import LinearModel
-from geartrain.oracles.protocols import Vector
+from geartrain.oracles.protocols import AnyTerm, Vector
 from geartrain.oracles.quadratic import Quadratic
 from geartrain.oracles.spectrum import extreme_eigenvalues, random_start
 from geartrain.oracles.validation import as_matrix
@@ -83,7 +83,7 @@ class RKHS(PairGeometry):
         """The pair of a random vector."""
         return self.enter(random_start(self.n))
 
-    def term(self, term: Any, name: str) -> Any:
+    def term(self, term: AnyTerm, name: str) -> Any:
         """`term` as a function of pairs, or an error that says why that is not possible."""
         if isinstance(term, Combination):
             return Combination([(w, self.term(t, name)) for w, t in term.parts])

@@ -25,7 +25,7 @@ from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.log_sum_exp import LogSumExp
 from geartrain.oracles.losses import LOSSES
-from geartrain.oracles.protocols import Vector
+from geartrain.oracles.protocols import AnyTerm, Vector
 from geartrain.oracles.quadratic import Quadratic
 from geartrain.oracles.splitting import Psi
 from geartrain.problem import MissingConstant, Model
@@ -191,7 +191,7 @@ class Sampler:
 
 
 def coordinate_constants(
-    term: Any, L: float | None, method: str, name: str = "g"
+    term: AnyTerm, L: float | None, method: str, name: str = "g"
 ) -> Vector | float:
     """Lipschitz constants of the partial derivatives: those of the term, or L for all of them."""
     own = getattr(term, "L_coord", None)
@@ -226,13 +226,16 @@ def _is_jitted(fn: Any) -> bool:
     return type(fn).__module__.startswith("numba.") and hasattr(fn, "py_func")
 
 
+# The kinds of terms that the kernels can read.
+_READ = (Quadratic, LinearModel, LogSumExp)
 # The terms that were read by columns, as long as they live.
 _COLUMNS: WeakKeyDictionary[Any, Columns] = WeakKeyDictionary()
 
 
-def by_columns(term: Any) -> Columns | None:
+def by_columns(term: AnyTerm) -> Columns | None:
     """The term as the kernels read it, made once per term; None for terms that they cannot read."""
-    if type(term) not in (Quadratic, LinearModel, LogSumExp):
+    # A subclass may answer otherwise.
+    if not isinstance(term, _READ) or type(term) not in _READ:
         return None
     if isinstance(term, Quadratic) and not callable(term.coord):  # Q is a LinearOperator
         return None
@@ -243,7 +246,7 @@ def by_columns(term: Any) -> Columns | None:
     return _COLUMNS[term]
 
 
-def _make_columns(term: Any) -> Columns:
+def _make_columns(term: Quadratic | LinearModel | LogSumExp) -> Columns:
     from geartrain.compiled import coordinate as kernels
     from geartrain.compiled.losses import encode
 
@@ -277,7 +280,7 @@ def _rows_with_entries(term: LogSumExp) -> Any:
     return term.A[np.diff(term.A.indptr) > 0]
 
 
-def _product(term: Any, x: Vector) -> Vector:
+def _product(term: AnyTerm, x: Vector) -> Vector:
     """The product A x that the kernel carries; empty for a quadratic."""
     if isinstance(term, LinearModel):
         return term.predict(x)

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from geartrain.oracles.protocols import Asked, Vector, answers, extended_valued, is_nonsmooth
+from geartrain.oracles.protocols import (
+    AnyTerm,
+    Asked,
+    Vector,
+    answers,
+    extended_valued,
+    is_nonsmooth,
+)
 from geartrain.oracles.questions import QUESTIONS, Part
 from geartrain.oracles.spectrum import symmetric_spectrum
 from geartrain.oracles.validation import as_number
@@ -35,7 +42,7 @@ class Algebra:
         return self * -1.0
 
 
-def _parts(term: Any) -> list[tuple[float, Any]]:
+def _parts(term: AnyTerm) -> list[tuple[float, Any]]:
     if isinstance(term, Combination):
         return term.parts
     if not answers(term):

@@ -28,7 +28,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from geartrain.oracles.constant_checks import CONSTANT_CHECKS, OutOfCalls
-from geartrain.oracles.protocols import Asked, ReadOnlyArgument, answers, can, extended_valued
+from geartrain.oracles.protocols import (
+    AnyTerm,
+    Asked,
+    ReadOnlyArgument,
+    answers,
+    can,
+    extended_valued,
+)
 from geartrain.oracles.question_checks import EPS, NOISY
 from geartrain.oracles.questions import COLUMNS, QUESTIONS, Question
 from geartrain.oracles.vectors import Vector, norm
@@ -45,7 +52,7 @@ class Broken(Exception):
 class _Counted(Asked):
     """The answers of a term, counted against a budget."""
 
-    def __init__(self, checker: Checker, term: Any) -> None:
+    def __init__(self, checker: Checker, term: AnyTerm) -> None:
         self._checker = checker
         super().__init__(term)
 
@@ -83,8 +90,9 @@ class Checker:
         and products with the Hessian as one call per column.
     """
 
-    def __init__(self, term: Any, x: Vector, rng: np.random.Generator, calls: float) -> None:
-        self.term, self.x, self.rng = term, x, rng
+    def __init__(self, term: AnyTerm, x: Vector, rng: np.random.Generator, calls: float) -> None:
+        self.term: Any = term
+        self.x, self.rng = x, rng
         self.n = x.size
         self.known = answers(term)
         self.problems: list[str] = []

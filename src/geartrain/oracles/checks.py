@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.oracles.checker import Checker, examine
+from geartrain.oracles.protocols import AnyTerm
 from geartrain.oracles.validation import as_positive, as_vector, as_whole
 
 
@@ -67,7 +68,7 @@ class TermReport:
 
 # Paper: Assumption 1
 def check_term(
-    term: Any, x: Any = None, *, n: int | None = None, seed: int = 0, calls: float = 60
+    term: AnyTerm, x: Any = None, *, n: int | None = None, seed: int = 0, calls: float = 60
 ) -> TermReport:
     """Look for contradictions between what `term` answers and what it states.
 

@@ -17,7 +17,6 @@ A quadratic may state M3 = 0: central differences are exact for it, and the step
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ _ROUNDINGS = 4.0 * float(np.finfo(np.float64).eps)
 
 
 def difference_steps(
-    term: Any, value: Callable[[Vector], float], x: Vector, L: Vector | float
+    term: object, value: Callable[[Vector], float], x: Vector, L: Vector | float
 ) -> Vector:
     """Steps for the n partial derivatives near x; one value is asked for if no noise is stated."""
     noise = float(getattr(term, "noise", 0.0) or 0.0)

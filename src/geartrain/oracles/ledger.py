@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.oracles.protocols import (
+    AnyTerm,
     Asked,
     Vector,
     calls_user_code,
@@ -109,7 +110,7 @@ class Oracle(Asked):
 
     estimates = True
 
-    def __init__(self, term: Any, name: str, ledger: Ledger, n: int) -> None:
+    def __init__(self, term: AnyTerm, name: str, ledger: Ledger, n: int) -> None:
         if n < 1:
             raise ValueError(f"{name} has dimension {n}: there is nothing to minimise")
         self.name = name

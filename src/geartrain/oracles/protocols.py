@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from geartrain.oracles.questions import QUESTIONS, Question, Way
 from geartrain.oracles.vectors import Vector as Vector
+
+# Any object that answers some of the questions; `answers` tells at run time which ones.
+AnyTerm: TypeAlias = object
 
 
 class MissingOracle(TypeError, AttributeError):
@@ -22,12 +25,12 @@ class MissingOracle(TypeError, AttributeError):
     """
 
 
-def answers(term: Any) -> frozenset[str]:
+def answers(term: AnyTerm) -> frozenset[str]:
     """Names of the questions that `term` answers itself."""
     return frozenset(name for name in QUESTIONS if callable(getattr(term, name, None)))
 
 
-def can(term: Any, question: str) -> bool:
+def can(term: AnyTerm, question: str) -> bool:
     """Whether `question` can be answered exactly, by the term or from its other answers.
 
     For example, a value can be taken from a fused call, and a gradient can be computed from all
@@ -37,7 +40,7 @@ def can(term: Any, question: str) -> bool:
     return question in known or _way(question, known) is not None
 
 
-def require(method: str, role: str, term: Any, *questions: str) -> None:
+def require(method: str, role: str, term: AnyTerm, *questions: str) -> None:
     """Raise `MissingOracle`, naming method and term, unless `term` can answer all."""
     for question in questions:
         if not can(term, question):
@@ -48,7 +51,7 @@ def require(method: str, role: str, term: Any, *questions: str) -> None:
             )
 
 
-def _given(term: Any) -> str:
+def _given(term: AnyTerm) -> str:
     return ", ".join(sorted(answers(term))) or "nothing"
 
 
@@ -67,7 +70,7 @@ def _way(
     return None
 
 
-def calls_user_code(term: Any) -> bool:
+def calls_user_code(term: AnyTerm) -> bool:
     """Whether an answer of `term` may come from a function of the user.
 
     Such functions get their arguments read-only, and the arrays that they return are copied. The
@@ -108,12 +111,12 @@ def explain(error: ValueError, asked: str) -> NoReturn:
     ) from error
 
 
-def is_nonsmooth(term: Any) -> bool:
+def is_nonsmooth(term: AnyTerm) -> bool:
     """Whether `term` is known by its proximal operator and not by gradients, as a constraint is."""
     return "prox" in answers(term) and not can(term, "grad")
 
 
-def extended_valued(term: Any) -> bool:
+def extended_valued(term: AnyTerm) -> bool:
     """Whether the value of `term` may be plus infinity, as for the indicator of a set.
 
     This is so for terms that have a proximal step and no gradient, unless they have an attribute of
@@ -132,8 +135,8 @@ class Asked:
 
     estimates = False  # whether ways that are not exact are used
 
-    def __init__(self, term: Any) -> None:
-        self.term = term
+    def __init__(self, term: AnyTerm) -> None:
+        self.term: Any = term
         known = answers(term)
         for question in QUESTIONS.values():
             if question.name in known:

@@ -19,7 +19,7 @@ import numpy as np
 
 from geartrain.oracles.algebra import Algebra, Combination
 from geartrain.oracles.ledger import Ledger, NonFiniteAnswer, Oracle
-from geartrain.oracles.protocols import Asked, Vector, answers, is_nonsmooth, read_only
+from geartrain.oracles.protocols import AnyTerm, Asked, Vector, answers, is_nonsmooth, read_only
 from geartrain.oracles.vectors import norm
 
 # The step of the proximal operator that stands for a residual, over the size of x.
@@ -54,7 +54,7 @@ class Zero(Algebra):
         return u.copy()
 
 
-def split(term: Any) -> tuple[Any, tuple[float, Any] | None]:
+def split(term: AnyTerm) -> tuple[Any, tuple[float, Any] | None]:
     """The smooth part of `term`, and its non-smooth part with its factor, or None."""
     parts = term.parts if isinstance(term, Combination) else [(1.0, term)]
     smooth = [(w, t) for w, t in parts if not is_nonsmooth(t)]
@@ -96,11 +96,12 @@ class Psi:
         Dimension.
     """
 
-    def __init__(self, term: Any, weight: float, name: str, ledger: Ledger, n: int) -> None:
+    def __init__(self, term: AnyTerm, weight: float, name: str, ledger: Ledger, n: int) -> None:
         own = getattr(term, "n", None)
         if own is not None and own != n:
             raise ValueError(f"{term!r} has dimension {own}, but x has {n}")
-        self.term, self.weight, self.name, self.n = term, weight, name, n
+        self.term: Any = term
+        self.weight, self.name, self.n = weight, name, n
         self._prox = Oracle(term, name, ledger, n).prox
         self._asked = Asked(term)
 

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from geartrain import datasets
 from geartrain.methods.inner.acd import ACD
-from geartrain.methods.inner.finite_sum import finite_sum
+from geartrain.methods.inner.finite_sum import Snapshot, finite_sum
 from geartrain.methods.inner.katyusha import Katyusha
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.linear_model import LinearModel
@@ -102,11 +102,11 @@ def _epoch(A: Any, y: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
     draw = terms.sampling("importance")
     steps = method.steps(phi.alpha, draw.L, term.m, 0)
     x = np.linspace(-1.0, 1.0, term.n)
-    grad, memory = terms.snapshot(x)
+    snapshot = Snapshot(x, *terms.snapshot(x))
 
     def epoch() -> None:
         order = draw.order(np.random.default_rng(1), term.m)
-        terms.epoch(steps, phi.alpha, phi.beta, order, draw.scale, x, grad, memory, x, x)
+        terms.epoch(steps, phi, order, draw.scale, snapshot, x, x)
 
     return epoch, lambda: term.A @ x
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.methods.inner import composite_agm
-from geartrain.methods.inner.finite_sum import FiniteSum, Sampling, finite_sum
+from geartrain.methods.inner.finite_sum import FiniteSum, Sampling, Snapshot, finite_sum
 from geartrain.methods.inner.recursion import Steps
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
@@ -116,7 +116,7 @@ def component_steps(
     tau_1, tau_2, a = numbers.tau_1, numbers.tau_2, numbers.a
     weight = 1.0 / a + phi.alpha
     xt, y, z = state.xt, state.y, state.z
-    estimate = terms.estimator(xt, state.grad_xt, state.memory, draw.scale)
+    estimate = terms.estimator(Snapshot(xt, state.grad_xt, state.memory), draw.scale)
     for k in order:
         # 1.
         x = tau_1 * z + tau_2 * xt + (1.0 - tau_1 - tau_2) * y

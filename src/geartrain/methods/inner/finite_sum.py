@@ -11,7 +11,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,12 @@ from geartrain.oracles.ledger import NonFiniteAnswer, Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import LOSSES
 from geartrain.oracles.protocols import Vector
-from geartrain.problem import MissingConstant
+from geartrain.problem import MissingConstant, Model
 
 if TYPE_CHECKING:
     from geartrain.compiled.finite_sum import SparseRows
+
+Indices = NDArray[np.int64]
 
 # Component gradients of the snapshot are kept up to this many numbers (512 MB).
 MEMORY_LIMIT = 2**26
@@ -39,6 +41,14 @@ class Epoch:
     y: Vector
     z: Vector
     mean: Vector  # sum_j rho^{l-j} y_j, normalised
+
+
+class Snapshot(NamedTuple):
+    """A point at which the gradient of g is known."""
+
+    point: Vector
+    grad_g: Vector
+    memory: Vector  # what is known of the components there, NaN where nothing is
 
 
 class FiniteSum(ABC):
@@ -68,33 +78,28 @@ class FiniteSum(ABC):
         """Smoothness of the sampled components."""
 
     @abstractmethod
-    def snapshot(self, v: Vector) -> tuple[Vector, Any]:
+    def snapshot(self, v: Vector) -> tuple[Vector, Vector]:
         """Gradient of g at v, and the memory of the components for an epoch that starts there."""
 
     @abstractmethod
-    def forgotten(self) -> Any:
+    def forgotten(self) -> Vector:
         """The memory if only the gradient at the snapshot is known."""
 
     @abstractmethod
     def epoch(
         self,
         steps: Steps,
-        alpha: float,
-        beta: Vector,
-        order: Any,
+        phi: Model,
+        order: Indices,
         scale: Vector,
-        xt: Vector,
-        grad_g: Vector,
-        memory: Any,
+        snapshot: Snapshot,
         y: Vector,
         z: Vector,
     ) -> Epoch:
-        """Make the component steps of `order` with the snapshot xt."""
+        """Make the component steps of `order` on phi from y and z."""
 
     @abstractmethod
-    def estimator(
-        self, xt: Vector, grad_g: Vector, memory: Any, scale: Vector
-    ) -> Callable[[Vector, int], Vector]:
+    def estimator(self, snapshot: Snapshot, scale: Vector) -> Callable[[Vector, int], Vector]:
         """The function (x, k) -> unbiased estimate of the gradient of g at x from component k."""
 
     def sampling(self, kind: str, shift: float = 0.0) -> Sampling:
@@ -108,12 +113,12 @@ class FiniteSum(ABC):
         """A compiled function that draws, or None."""
         return None
 
-    def start(self, v0: Vector, grad_g0: Vector | None) -> tuple[Vector, Any]:
+    def start(self, v0: Vector, grad_g0: Vector | None) -> tuple[Vector, Vector]:
         """Gradient and memory at v0; a gradient that is known is not evaluated again."""
         return self.snapshot(v0) if grad_g0 is None else (grad_g0, self.forgotten())
 
 
-Pick = Callable[[Vector, Vector, Any], Any]
+Pick = Callable[[Vector, Vector, Indices], Indices]
 
 
 class Sampling:
@@ -131,7 +136,7 @@ class Sampling:
         self.scale = 1.0 / np.where(self.p > 0.0, m * self.p, 1.0)
         self._alias = None if even else _alias_table(m * self.p)
 
-    def order(self, rng: np.random.Generator, size: int) -> Any:
+    def order(self, rng: np.random.Generator, size: int) -> Indices:
         """Indices of `size` components."""
         if self._alias is None:
             return rng.integers(self.m, size=size)
@@ -140,13 +145,13 @@ class Sampling:
         return self._pick(u, *self._alias)
 
 
-def _pick_by_alias(u: Vector, keep: Vector, other: Any) -> Any:
+def _pick_by_alias(u: Vector, keep: Vector, other: Indices) -> Indices:
     """Take k = floor(u) with probability keep[k], else other[k], for u uniform on [0, m)."""
     k = u.astype(np.int64)
     return np.where(u - k < keep[k], k, other[k])
 
 
-def _alias_table(share: Vector) -> tuple[Vector, Any]:
+def _alias_table(share: Vector) -> tuple[Vector, Indices]:
     """The table for shares of mean 1: keep k with probability keep[k], else take other[k]."""
     keep, other = share.copy(), np.arange(share.size)
     small = list(np.flatnonzero(share < 1.0))
@@ -195,7 +200,7 @@ class LinearSum(FiniteSum):
         """Gradient and slopes from one pass over the data."""
         term = self.term
 
-        def one_pass(tally: Any) -> tuple[Vector, Vector]:
+        def one_pass(tally: Indices) -> tuple[Vector, Vector]:
             tally[0] += 1
             slopes = term.loss.derivative(term.y, term.predict(v))
             return term.pull_back(slopes / self.m) + term.ridge(v), slopes
@@ -211,13 +216,10 @@ class LinearSum(FiniteSum):
     def epoch(
         self,
         steps: Steps,
-        alpha: float,
-        beta: Vector,
-        order: Any,
+        phi: Model,
+        order: Indices,
         scale: Vector,
-        xt: Vector,
-        grad_g: Vector,
-        memory: Vector,
+        snapshot: Snapshot,
         y: Vector,
         z: Vector,
     ) -> Epoch:
@@ -225,9 +227,9 @@ class LinearSum(FiniteSum):
         from geartrain.compiled import finite_sum as kernels
         from geartrain.compiled.losses import encode
 
-        term = self.term
-        b = grad_g - term.ridge(xt) + beta
-        parts = [steps.diagonal(alpha + extra) for extra in self.ridges]
+        term, xt = self.term, snapshot.point
+        b = snapshot.grad_g - term.ridge(xt) + phi.beta
+        parts = [steps.diagonal(phi.alpha + extra) for extra in self.ridges]
         features = parts[0]
         k = np.full(xt.size, features.k)
         f = features.shift(xt, b)
@@ -239,9 +241,9 @@ class LinearSum(FiniteSum):
         z, w, total = z.copy(), y - k * z - f, np.zeros(xt.size)
         kernel: tuple[Any, ...]
         if sparse.issparse(self._A):
-            kernel = kernels.epoch_csr, self._sparse_rows(scale, memory), term.n_features
+            kernel = kernels.epoch_csr, self._sparse_rows(scale, snapshot.memory), term.n_features
         else:
-            rows = kernels.DenseRows(self._A, term.y, scale, memory.copy())
+            rows = kernels.DenseRows(self._A, term.y, scale, snapshot.memory.copy())
             kernel = kernels.epoch_dense, rows
         for part in pieces(self.oracle, "component", order.size, calls=2):
             acc = np.zeros(xt.size)
@@ -276,13 +278,12 @@ class LinearSum(FiniteSum):
         self._components["slope"][:-1] = slopes
         return kernels.SparseRows(self._A.data, self._columns, self._components)
 
-    def estimator(
-        self, xt: Vector, grad_g: Vector, memory: Vector, scale: Vector
-    ) -> Callable[[Vector, int], Vector]:
+    def estimator(self, snapshot: Snapshot, scale: Vector) -> Callable[[Vector, int], Vector]:
         """The estimate from one row; the ridge is exact."""
-        term, fixed, memory = self.term, grad_g - self.term.ridge(xt), memory.copy()
+        term, xt, memory = self.term, snapshot.point, snapshot.memory.copy()
+        fixed = snapshot.grad_g - term.ridge(xt)
 
-        def ask(tally: Any, x: Vector, k: int) -> float:
+        def ask(tally: Indices, x: Vector, k: int) -> float:
             tally[0] += 1
             where, entries = term.row(k)
             z = entries @ x[where] + (x[-1] if term.intercept else 0.0)
@@ -339,7 +340,7 @@ class ComponentSum(FiniteSum):
             )
         return np.asarray(L_k, dtype=np.float64)
 
-    def snapshot(self, v: Vector) -> tuple[Vector, Any]:
+    def snapshot(self, v: Vector) -> tuple[Vector, Vector]:
         """The gradient of the term, or the mean of all components, which are then kept."""
         memory = self.forgotten()
         if hasattr(self.oracle.term, "grad") or hasattr(self.oracle.term, "value_and_grad"):
@@ -348,26 +349,24 @@ class ComponentSum(FiniteSum):
         _check_finite(grad, self.oracle, "component")
         return grad, memory
 
-    def forgotten(self) -> Any:
+    def forgotten(self) -> Vector:
         """Every component is evaluated when it is first needed."""
         return np.full((self._rows, self.oracle.n), np.nan)
 
     def epoch(
         self,
         steps: Steps,
-        alpha: float,
-        beta: Vector,
-        order: Any,
+        phi: Model,
+        order: Indices,
         scale: Vector,
-        xt: Vector,
-        grad_g: Vector,
-        memory: Any,
+        snapshot: Snapshot,
         y: Vector,
         z: Vector,
     ) -> Epoch:
         """Run the recursion component by component."""
-        numbers = (steps.tau_1, steps.tau_2, steps.a, alpha, steps.rho, steps.c)
-        memory, b, total = memory.copy(), grad_g + beta, np.zeros_like(y)
+        numbers = (steps.tau_1, steps.tau_2, steps.a, phi.alpha, steps.rho, steps.c)
+        xt, b = snapshot.point, snapshot.grad_g + phi.beta
+        memory, total = snapshot.memory.copy(), np.zeros_like(y)
         for part in pieces(self.oracle, "component", order.size, calls=2):
             given = (order[part], scale, memory, xt, b, y, z, *numbers)
             y, z, acc = self.run(epoch_by_components, *given)
@@ -375,12 +374,10 @@ class ComponentSum(FiniteSum):
         _check_finite(z, self.oracle, "component")
         return Epoch(y, z, total / max(steps.weight(order.size), 1.0))
 
-    def estimator(
-        self, xt: Vector, grad_g: Vector, memory: Any, scale: Vector
-    ) -> Callable[[Vector, int], Vector]:
+    def estimator(self, snapshot: Snapshot, scale: Vector) -> Callable[[Vector, int], Vector]:
         """The estimate from one component."""
-        ask = self.oracle.component
-        memory = memory.copy()
+        ask, xt, grad_g = self.oracle.component, snapshot.point, snapshot.grad_g
+        memory = snapshot.memory.copy()
 
         def estimate(x: Vector, k: int) -> Vector:
             if memory.shape[0] == 0:

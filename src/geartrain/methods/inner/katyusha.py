@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from geartrain.methods.base import ceiling
 from geartrain.methods.inner import composite_katyusha
 from geartrain.methods.inner.composite_katyusha import CompositeKatyushaState
-from geartrain.methods.inner.finite_sum import FiniteSum, finite_sum
+from geartrain.methods.inner.finite_sum import FiniteSum, Snapshot, finite_sum
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model, norm
@@ -33,11 +33,16 @@ class KatyushaState:
 
     v: Vector  # snapshot xt
     grad_g: Vector  # gradient of g at v
-    memory: Any  # the components at v, where known
+    memory: Vector  # the components at v, where known
     y: Vector
     z: Vector
     s: int
     plain: bool = True  # prox-SVRG steps are allowed where no momentum is needed
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """v, and what is known there."""
+        return Snapshot(self.v, self.grad_g, self.memory)
 
 
 AnyState: TypeAlias = KatyushaState | CompositeKatyushaState
@@ -151,18 +156,7 @@ class Katyusha:
             lambda L: svrg_steps(alpha, L) if plain else self.steps(alpha, L, l, state.s),
         )
         order = draw.order(np.random.default_rng((*phi.key, state.s)), l)
-        end = terms.epoch(
-            steps,
-            phi.alpha,
-            phi.beta,
-            order,
-            draw.scale,
-            state.v,
-            state.grad_g,
-            state.memory,
-            state.y,
-            state.z,
-        )
+        end = terms.epoch(steps, phi, order, draw.scale, state.snapshot, state.y, state.z)
         grad_g, memory = terms.snapshot(end.mean)
         before = norm(phi.grad(state.v, state.grad_g))
         if plain and norm(phi.grad(end.mean, grad_g)) > before:

@@ -124,18 +124,7 @@ class LKatyusha:
         w = y
         for part in (order[:-1], order[-1:]):
             w = y  # before the last step: the old y of line 4
-            end = terms.epoch(
-                numbers,
-                phi.alpha,
-                phi.beta,
-                part,
-                draw.scale,
-                state.v,
-                state.grad_g,
-                state.memory,
-                y,
-                z,
-            )
+            end = terms.epoch(numbers, phi, part, draw.scale, state.snapshot, y, z)
             y, z = end.y, end.z
         grad_g, memory = terms.snapshot(w)
         return KatyushaState(w, grad_g, memory, y, z, state.s + 1)

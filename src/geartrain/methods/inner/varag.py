@@ -107,13 +107,10 @@ class Varag:
         )
         end = terms.epoch(
             numbers,
-            phi.alpha,
-            phi.beta,
+            phi,
             draw.order(np.random.default_rng((*phi.key, state.s)), epoch_length(s, terms.m)),
             draw.scale,
-            state.v,
-            state.grad_g,
-            state.memory,
+            state.snapshot,
             state.v,
             state.z,
         )
