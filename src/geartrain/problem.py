@@ -98,7 +98,7 @@ class Sum:
 
     @property
     def n(self) -> int:
-        """Dimension."""
+        """The dimension of x."""
         return self.h.n
 
     @property
@@ -213,7 +213,7 @@ class Model:
 
     @property
     def n(self) -> int:
-        """Dimension."""
+        """The dimension of x."""
         return self.beta.size
 
     def grad(self, v: Vector, grad_g: Vector) -> Vector:

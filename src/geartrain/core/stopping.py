@@ -30,7 +30,7 @@ class Look(Protocol):
         """|grad f|, or nan where it is not known and not likely to be below `threshold`."""
 
     def initial_grad_norm(self) -> float:
-        """|grad f(x0)|."""
+        """The norm of the gradient of f at x0."""
 
     def gradient_scale(self) -> float:
         """The larger one of |grad f(x0)| and min(|grad h(x0)|, |grad g(x0)|)."""

@@ -51,13 +51,13 @@ class Geometry(Protocol):
 
     @property
     def norm(self) -> Callable[[Vector], float]:
-        """Its norm."""
+        """The norm that belongs to the inner product."""
 
     def primal(self, v: Vector) -> Vector:
         """The part of v (or of each row of v) such that <u, v> = primal(u) . dual(v)."""
 
     def dual(self, v: Vector) -> Vector:
-        """See `primal`."""
+        """The part of v that `primal` of the other vector is multiplied by."""
 
     def enter(self, x: Vector) -> Vector:
         """The representation of the plain vector x."""
@@ -77,11 +77,11 @@ class Euclidean:
     norm = staticmethod(norm)
 
     def primal(self, v: Vector) -> Vector:
-        """v itself."""
+        """v itself: there is only one part."""
         return v
 
     def dual(self, v: Vector) -> Vector:
-        """v itself."""
+        """v itself: there is only one part."""
         return v
 
     def enter(self, x: Vector) -> Vector:
@@ -89,7 +89,7 @@ class Euclidean:
         return x
 
     def leave(self, v: Vector) -> Vector:
-        """v itself."""
+        """v itself: there is only one part."""
         return v
 
     def term(self, term: AnyTerm, name: str) -> Any:

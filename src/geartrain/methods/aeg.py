@@ -47,7 +47,7 @@ class AEGState(State):
 
     @property
     def L(self) -> float:  # type: ignore[override]
-        """1/theta."""
+        """The inverse of the step length theta."""
         return 2.0 * self.L_h
 
     @property
@@ -118,7 +118,7 @@ class AEG:
         return mu
 
     def step(self, problem: Sum, state: AEGState) -> AEGState:
-        """One iteration."""
+        """One iteration: two gradients of h and one inner run."""
         mu, L_p, x, x_f = self._mu(problem), state.L_h, state.x, state.x_f
         norm = problem.geometry.norm
         tau = min(1.0, 0.5 * math.sqrt(mu / L_p))

@@ -180,7 +180,7 @@ class AFB:
         return replace(state, A=0.0, since=0, z=state.x)
 
     def step(self, problem: Sum, state: AFBState) -> AFBState:
-        """One iteration."""
+        """One iteration: one gradient of h and one inner run."""
         return self.iterate(problem, state, None)
 
     def iterate(self, problem: Sum, state: AFBState, above: Model | None) -> AFBState:

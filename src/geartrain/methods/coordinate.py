@@ -49,7 +49,7 @@ class Walk:
 
     @property
     def x(self) -> Vector:
-        """Main sequence."""
+        """The main sequence x = z + u."""
         return self.z + self.u
 
     def restarted(self) -> Walk:

@@ -54,12 +54,12 @@ class ErrorRule:
 
     @cached_property
     def beta(self) -> Vector:
-        """Of phi."""
+        """The linear coefficient of the model phi."""
         return self.shifted - self.y / self.use.lam
 
     @property
     def alpha(self) -> float:
-        """Of phi."""
+        """The quadratic coefficient of the model phi."""
         return self.use.tilt + 1.0 / self.use.lam
 
     def __call__(self, v: Vector, s: Vector, grad_phi: Vector, eps: float = 0.0) -> bool:

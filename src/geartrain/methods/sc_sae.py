@@ -170,7 +170,7 @@ class SCSAE:
         return replace(state, A=0.0, since=0, z=state.x, y=state.x)
 
     def step(self, problem: Sum, state: SCSAEState) -> SCSAEState:
-        """One iteration."""
+        """One iteration: a middle run that ends by the test, and the two sequences."""
         mu = (problem.mu.value or 0.0) if self.mu is None else self.mu
         L, x, z = state.L, state.x, state.z
         w = weights(state.A, 1.0 / L, mu)

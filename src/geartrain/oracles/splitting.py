@@ -46,7 +46,7 @@ class Zero(Algebra):
         return np.zeros(x.size)
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """Both."""
+        """The number 0 and the vector 0."""
         return 0.0, np.zeros(x.size)
 
     def prox(self, u: Vector, alpha: float) -> Vector:

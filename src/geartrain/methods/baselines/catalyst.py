@@ -48,7 +48,7 @@ class GradientDescent:
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: DescentState | None = None
     ) -> DescentState:
-        """At v0."""
+        """The gradient of the sum at v0."""
         return DescentState(v0, phi.g.grad(v0) if grad_g0 is None else grad_g0)
 
     def step(self, phi: Model, state: DescentState) -> DescentState:
@@ -88,7 +88,7 @@ class SVRG:
         return DescentState(v0, grad, 0, (grad_g, memory))
 
     def step(self, phi: Model, state: DescentState) -> DescentState:
-        """One epoch."""
+        """One epoch of 2 m component steps."""
         problem: Sum = phi.g.problem
         terms = finite_sum(problem.g)
         draw = terms.sampling("importance")

@@ -95,7 +95,7 @@ class KatyushaWhole:
         check_options(self.epoch, self.sampling)
 
     def init(self, problem: Sum, x0: Vector) -> KatyushaWholeState:
-        """Xt = y = z = x0."""
+        """Both sequences and the snapshot start at x0."""
         require("KatyushaWhole", "g", problem.g.term, "component")
         L_h = problem.L_h.need("L_h", "KatyushaWhole")
         terms = finite_sum(problem.g)

@@ -64,5 +64,5 @@ class Exact:
         return state
 
     def limit(self, phi: Model) -> int:
-        """No steps."""
+        """No step is needed: the start is the minimiser."""
         return 0

@@ -79,7 +79,7 @@ class LKatyusha:
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AnyState | None = None
     ) -> AnyState:
-        """W = y = z = v0."""
+        """Both sequences and the snapshot start at v0."""
         if phi.psi is not None:
             terms, draw = composite_katyusha.components(phi, self.sampling)
             return composite_katyusha.start(phi, terms, draw.L, v0, grad_g0)

@@ -81,7 +81,7 @@ class Varag:
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AnyState | None = None
     ) -> AnyState:
-        """Xt = x = v0."""
+        """Both sequences and the snapshot start at v0."""
         if phi.psi is not None:
             terms, draw = composite_katyusha.components(phi, self.sampling)
             return composite_katyusha.start(phi, terms, draw.L, v0, grad_g0)
@@ -142,7 +142,7 @@ def first_epochs(m: int) -> int:
 
 
 def epoch_length(s: int, m: int) -> int:
-    """T_s."""
+    """T_s, the number of component steps of epoch s."""
     return 2 ** (min(s, first_epochs(m)) - 1)
 
 
