@@ -48,9 +48,33 @@ class KatyushaState:
 AnyState: TypeAlias = KatyushaState | CompositeKatyushaState
 
 
+class EpochMethod:
+    """What `Katyusha`, `geartrain.inner.LKatyusha` and `geartrain.inner.Varag` share: the start."""
+
+    sampling: str
+
+    needs: ClassVar[tuple[str, ...]] = ("component",)
+    takes_psi: ClassVar[bool] = True
+
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AnyState | None = None
+    ) -> AnyState:
+        """Both sequences and the snapshot start at v0."""
+        if phi.psi is not None:
+            terms, draw = composite_katyusha.components(phi, self.sampling)
+            return composite_katyusha.start(phi, terms, draw.L, v0, grad_g0)
+        grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
+        return KatyushaState(v0, grad_g, memory, v0, v0, 0)
+
+    def settle(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
+        """The state of a model with psi, with the gradient of g in place of its guess."""
+        _, draw = composite_katyusha.components(phi, self.sampling)
+        return composite_katyusha.settled(phi, state, draw.L)
+
+
 # Paper: Katyusha
 @dataclass(frozen=True)
-class Katyusha:
+class Katyusha(EpochMethod):
     r"""Katyusha on phi(v) = <beta, v> + alpha/2 \|v\|^2 + (1/m) sum_k g_k(v).
 
     Algorithm, one step = one epoch of l component steps from the snapshot xt, with
@@ -111,9 +135,6 @@ class Katyusha:
     sampling: str = "importance"
     quadratic: str = "composite"
 
-    needs: ClassVar[tuple[str, ...]] = ("component",)
-    takes_psi: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         check_options(self.epoch, self.sampling)
         for name, known in (("option", ("II", "I")), ("quadratic", ("composite", "whole"))):
@@ -121,21 +142,6 @@ class Katyusha:
                 raise ValueError(
                     f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
                 )
-
-    def init(
-        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AnyState | None = None
-    ) -> AnyState:
-        """Both sequences and the snapshot start at v0."""
-        if phi.psi is not None:
-            terms, draw = composite_katyusha.components(phi, self.sampling)
-            return composite_katyusha.start(phi, terms, draw.L, v0, grad_g0)
-        grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
-        return KatyushaState(v0, grad_g, memory, v0, v0, 0)
-
-    def settle(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
-        """The state of a model with psi, with the gradient of g in place of its guess."""
-        _, draw = composite_katyusha.components(phi, self.sampling)
-        return composite_katyusha.settled(phi, state, draw.L)
 
     def step(self, phi: Model, state: AnyState) -> AnyState:
         """One epoch and the gradient at the new snapshot."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,14 +21,13 @@ from geartrain.methods.base import ceiling
 from geartrain.methods.inner import composite_katyusha
 from geartrain.methods.inner.composite_katyusha import CompositeKatyushaState
 from geartrain.methods.inner.finite_sum import finite_sum
-from geartrain.methods.inner.katyusha import AnyState, KatyushaState, check_options
+from geartrain.methods.inner.katyusha import AnyState, EpochMethod, KatyushaState, check_options
 from geartrain.methods.inner.recursion import Steps, separated
-from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
 
 
 @dataclass(frozen=True)
-class LKatyusha:
+class LKatyusha(EpochMethod):
     r"""Loopless Katyusha on phi(v) = <beta, v> + alpha/2 \|v\|^2 + (1/m) sum_k g_k(v).
 
     Algorithm, with sigma = alpha/L, theta_2 = 1/2, theta_1 = min(sqrt(2 sigma/(3 p)), 1/2),
@@ -68,28 +66,10 @@ class LKatyusha:
     p: float | None = None
     sampling: str = "importance"
 
-    needs: ClassVar[tuple[str, ...]] = ("component",)
-    takes_psi: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         check_options(None, self.sampling)
         if self.p is not None and not 0.0 < self.p <= 1.0:
             raise ValueError(f"p must be in (0, 1], got {self.p:g}")
-
-    def init(
-        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AnyState | None = None
-    ) -> AnyState:
-        """Both sequences and the snapshot start at v0."""
-        if phi.psi is not None:
-            terms, draw = composite_katyusha.components(phi, self.sampling)
-            return composite_katyusha.start(phi, terms, draw.L, v0, grad_g0)
-        grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
-        return KatyushaState(v0, grad_g, memory, v0, v0, 0)
-
-    def settle(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
-        """The state of a model with psi, with the gradient of g in place of its guess."""
-        _, draw = composite_katyusha.components(phi, self.sampling)
-        return composite_katyusha.settled(phi, state, draw.L)
 
     def _composite_step(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
         """Component steps with psi up to the next change of w."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from geartrain.methods.base import ceiling
 from geartrain.methods.inner import composite_katyusha
 from geartrain.methods.inner.composite_katyusha import CompositeKatyushaState
 from geartrain.methods.inner.finite_sum import finite_sum
-from geartrain.methods.inner.katyusha import AnyState, KatyushaState, check_options
+from geartrain.methods.inner.katyusha import AnyState, EpochMethod, KatyushaState, check_options
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
@@ -32,7 +31,7 @@ from geartrain.problem import Model
 
 # Paper: Varag
 @dataclass(frozen=True)
-class Varag:
+class Varag(EpochMethod):
     r"""Varag on phi(v) = <beta, v> + alpha/2 \|v\|^2 + (1/m) sum_k g_k(v).
 
     Algorithm, one step = epoch s = 1, 2, ..., with s_0 = floor(log2 m) + 1,
@@ -72,26 +71,8 @@ class Varag:
 
     sampling: str = "importance"
 
-    needs: ClassVar[tuple[str, ...]] = ("component",)
-    takes_psi: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         check_options(None, self.sampling)
-
-    def init(
-        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AnyState | None = None
-    ) -> AnyState:
-        """Both sequences and the snapshot start at v0."""
-        if phi.psi is not None:
-            terms, draw = composite_katyusha.components(phi, self.sampling)
-            return composite_katyusha.start(phi, terms, draw.L, v0, grad_g0)
-        grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
-        return KatyushaState(v0, grad_g, memory, v0, v0, 0)
-
-    def settle(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
-        """The state of a model with psi, with the gradient of g in place of its guess."""
-        _, draw = composite_katyusha.components(phi, self.sampling)
-        return composite_katyusha.settled(phi, state, draw.L)
 
     def step(self, phi: Model, state: AnyState) -> AnyState:
         """One epoch and the gradient at the new snapshot."""
