@@ -5,8 +5,8 @@ symbol     name            meaning
 =========  ==============  ==================================================================
 u(t)       a function      along the step, t = 0 and t = 1 are its ends
 e_0        ``excess``      u(1) - u(0) - u'(0)
-e_1        ``rise``        u'(1) - u'(0)
-c, k       same            u(t) = u(0) + u'(0) t + c (e^{kt} - 1 - kt)/k^2
+e_1        ``total``       u'(1) - u'(0)
+k          same            u(t) = u(0) + u'(0) t + c (e^{kt} - 1 - kt)/k^2, c fitted to e_1
 =========  ==============  ==================================================================
 """
 
@@ -16,8 +16,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# e_1/e_0 is 2 for a quadratic; beyond these bounds the fit would be steeper than any data says.
-_LOWEST, _HIGHEST = 1.01, 100.0
+# e_1/e_0 is 2 for a quadratic, and nearly k for a large k. An exponential with values in the range
+# of float64 has k < 710.
+_LOWEST, _HIGHEST = 1.01, 1000.0
+# e_1/e_0 where values and slopes contradict each other, so that e_0 is not positive.
+_CONTRADICTORY = 100.0
 # Values that differ by less than this part of their size differ by rounding.
 _ROUNDING = 1e-10
 
@@ -30,7 +33,7 @@ class ExponentialFit:
     for the Huber function.
     """
 
-    c: float  # u''(0)
+    total: float  # e_1
     k: float
 
     @staticmethod
@@ -38,31 +41,38 @@ class ExponentialFit:
         """The fit to e_0 and e_1; where they are not those of a convex u, a quadratic or a line."""
         if not rise > 0.0:
             return ExponentialFit(0.0, 0.0)
-        ratio = min(max(rise / excess if excess > 0.0 else _HIGHEST, _LOWEST), _HIGHEST)
-        low, high = -150.0, 100.0
+        ratio = rise / excess if excess > 0.0 else _CONTRADICTORY
+        ratio = min(max(ratio, _LOWEST), _HIGHEST)
+        low, high = -150.0, _HIGHEST
         for _ in range(60):
             k = 0.5 * (low + high)
             low, high = (k, high) if _ratio(k) < ratio else (low, k)
-        return ExponentialFit(rise if abs(k) < 1e-3 else rise * k / math.expm1(k), k)
+        return ExponentialFit(rise, k)
 
     def rise(self, t: float) -> float:
-        """u'(t) - u'(0)."""
-        if abs(self.k) < 1e-6:
-            return self.c * t
-        return self.c * math.expm1(self.k * t) / self.k
+        """u'(t) - u'(0), which is e_1 (e^{kt} - 1)/(e^k - 1)."""
+        k = self.k
+        if abs(k) < 1e-6:
+            return self.total * t
+        if k < 0.0:
+            return self.total * math.expm1(k * t) / math.expm1(k)
+        # The powers of e are divided before they overflow.
+        return self.total * math.exp(k * (t - 1.0)) * math.expm1(-k * t) / math.expm1(-k)
 
     @property
     def curvature_at_end(self) -> float:
         """u''(1)."""
-        return self.c * math.exp(min(self.k, 50.0))
+        if abs(self.k) < 1e-6:
+            return self.total
+        return self.total * self.k / -math.expm1(-self.k)
 
 
 def _ratio(k: float) -> float:
     """e_1/e_0 of the fit."""
     if abs(k) < 1e-3:
         return 2.0 + k / 3.0
-    grown = math.expm1(k)
-    return k * grown / (grown - k)
+    # k (e^k - 1)/(e^k - 1 - k), both divided by e^k - 1
+    return k / (1.0 - k / math.expm1(k)) if k < 700.0 else k
 
 
 def lowest(slope: float, fits: Sequence[ExponentialFit]) -> float:

@@ -28,7 +28,9 @@ from geartrain.oracles.protocols import Vector
 
 ZETA = 0.1
 FREE = 20  # K_0
-_GROW = 1.5  # of L after a failed test
+_GROW = 1.5  # of L after a failed test, at least
+# At most, by what was seen outside the level set of x_0: an exponential has any curvature there.
+_JUMP = 1000.0
 _SLACK = 1e-6  # relative, of the growth of A that a passed test proves: rounding
 
 
@@ -85,5 +87,6 @@ class Guard:
         """
         if after >= before + (1.0 - _SLACK) * a:
             return replace(self, L=L, steps=self.steps + 1)
-        larger = max(_GROW * L, self.sharp * max(self.L_seen, bent))
+        seen = max(self.sharp * self.L_seen, min(self.sharp * bent, _JUMP * L))
+        larger = max(_GROW * L, seen)
         return replace(self, L=larger, credit=self.credit + 2, failures=self.failures + 1)

@@ -30,6 +30,7 @@ from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
 from geartrain.methods.quasi_newton.doubt import Doubt
 from geartrain.methods.quasi_newton.guard import ZETA, Guard
+from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.refreshing import refreshed
 from geartrain.methods.quasi_newton.state import Learned, SAEQNState
@@ -199,11 +200,13 @@ class SAEQN:
         inside = watch.own()
         length = norm(trial.v - p.v)
         if length <= 2.0 * EPS * norm(p.v):
+            collapses = state.collapses + 1
             if state.tries == 0:
+                if state.memory.pairs and collapses <= _COLLAPSES:
+                    return replace(self._forgotten(terms, state), collapses=collapses)
                 return replace(state, stalled=True, rounding=True)
             # It is not rounding that led here. The proven step may help, unless the answers
             # contradict each other; where they do not, it is the models that mislead.
-            collapses = state.collapses + 1
             noisy = collapses >= _COLLAPSES and state.doubt.contradictions > 0
             over = noisy or collapses >= _MOST_COLLAPSES
             return replace(state, tries=t.trials, collapses=collapses, stalled=over, noisy=noisy)
@@ -241,6 +244,24 @@ class SAEQN:
             state = replace(state, stalled=True, rounding=not noisy, noisy=noisy)
         a, b = state.spent
         return replace(state, doubt=doubt, spent=(a + inside, b + watch.own()))
+
+    def _forgotten(self, terms: CountedTerms, state: SAEQNState) -> SAEQNState:
+        """The state without its pairs: too large a curvature may come from points far away.
+
+        Whether rounding is what prevents progress is seen by the next trial point.
+        """
+        t, size = self._tuning(terms), terms.geometry.norm(state.at.grad)
+        scale = _curvature_of_g(terms, state.at, size)
+        lam = (t.first_lam if state.convex else t.first_lam_other) * scale
+        return replace(
+            state,
+            memory=Memory(),
+            lam=lam,
+            scale=scale,
+            contest=Contest.between(state.contest.candidates),
+            radius=math.inf,
+            inner_pairs=(),
+        )
 
     def _propose(self, terms: CountedTerms, state: SAEQNState) -> tuple[SAEQNState, Shelf, Trial]:
         """Lines 1 and 2: the models, with pairs refreshed where it pays, and a trial point."""
@@ -318,7 +339,7 @@ class SAEQN:
             grown = certificate.A if new is at_v else grown
         step = Step.between(at_x, at_v, geometry)
         memory = state.memory
-        if learning.is_usable_for_h(state, step, norm):
+        if learning.is_usable_for_h(state, step, norm) and not at_v.f > state.top:
             memory = memory.add(learning.pair_of(step), geometry, self._pairs(x.size))
         called = state.guard.called(2, learning.secant(state, step, norm))
         rounding = norm(at.grad) <= _SMALLEST * (norm(at.grad_h) + norm(at.grad_g))
