@@ -86,3 +86,16 @@ def test_absurd_pairs_are_forgotten_and_not_called_rounding():
         if np.linalg.norm(state.grad) <= 1e-6 * np.linalg.norm(start.grad):
             break
     assert known.f(state.point) - known.f_star <= 1e-8
+
+
+@pytest.mark.parametrize("most", [200.0, 700.0, np.inf])
+@pytest.mark.parametrize("psi", [gt.L1(0.05), gt.NonNegative()])
+@pytest.mark.parametrize("method", ["sae-qn", "auto"])
+def test_an_exponential_that_explodes_with_a_non_smooth_term(most, psi, method):
+    h, g, x0 = counts(most)
+    prices = {"h.grad": 100.0, "g.grad": 1.0}
+    res = gt.minimize(h, g + psi, x0, method=method, prices=prices, tol=1e-7)
+    rival = gt.minimize(h, g + psi, psi.prox(np.zeros(20), 1.0), method="sae-qn", tol=1e-9)
+    assert res.success and rival.success
+    assert res.fun == pytest.approx(rival.fun, abs=1e-7)
+    assert res.calls["h.grad"] < 40

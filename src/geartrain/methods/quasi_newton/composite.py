@@ -21,6 +21,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
+from geartrain.methods.quasi_newton.along import lowest
 from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.composite_guard import Lowest, drop_between, proven_step
 from geartrain.methods.quasi_newton.composite_state import CompositeQNState
@@ -148,7 +149,8 @@ class CompositeQN:
         )
         memory, step = state.memory, to.step
         convex = problem.h_is_convex
-        if step.length > 0.0 and (step.h.rise if convex else step.f.rise) > 0.0:
+        inside = not step.v.f > state.top
+        if inside and step.length > 0.0 and (step.h.rise if convex else step.f.rise) > 0.0:
             memory = memory.add(pair_of(step), problem.geometry, self.memory)
         return replace(
             state,
@@ -190,6 +192,10 @@ class CompositeQN:
                 raise
             return replace(state, radius=0.1 * length)
         step = Step.between(p, new, problem.geometry)
+        slope = step.f.slope + change_of(_psi(problem), p.v, p.grad, trial.step)
+        if step.f.change > t.wild * abs(slope):  # beyond all measure: nothing to learn from
+            part = lowest(min(slope, -_TINY), [step.h.fit, step.g.fit])
+            return replace(state, radius=min(part, 0.1) * length)
         # 4.
         return self._judged(problem, self._learned(problem, state, step, shelf, trial), step, trial)
 
