@@ -193,7 +193,7 @@ class CompositeQN:
             return replace(state, radius=0.1 * length)
         step = Step.between(p, new, problem.geometry)
         slope = step.f.slope + change_of(_psi(problem), p.v, p.grad, trial.step)
-        if step.f.change > t.wild * abs(slope):  # beyond all measure: nothing to learn from
+        if new.f > state.top and step.f.change > t.wild * abs(slope):  # nothing to learn from
             part = lowest(min(slope, -_TINY), [step.h.fit, step.g.fit])
             return replace(state, radius=min(part, 0.1) * length)
         # 4.
