@@ -315,3 +315,30 @@ def test_a_derived_answer_is_guarded_as_what_it_asks():
     ledger.guard = seen.append
     h.grad(X)
     assert seen == ["h.coord"] * N
+
+
+class Bowl:
+    """A term of the user's: nothing is inherited."""
+
+    n = 3
+
+    def value_and_grad(self, x):
+        return 0.5 * float(x @ x), x.copy()
+
+
+def test_an_object_of_the_user_can_stand_on_the_left():
+    """As in ``g + gt.L1(0.1)`` with a g of one's own."""
+    x, other = np.array([1.0, -2.0, 0.5]), gt.Quadratic(np.diag([3.0, 4.0, 5.0]))
+    np.testing.assert_array_equal((Bowl() + other).grad(x), x + other.grad(x))
+    np.testing.assert_array_equal((Bowl() - other).grad(x), x - other.grad(x))
+    res = gt.minimize(other, Bowl() + gt.L1(0.1), x0=x, method="sae-qn")
+    assert res.success and not res.x.any()
+    with pytest.raises(TypeError, match="a term can be added to a term only, got str"):
+        "g" + other
+    with pytest.raises(TypeError, match="a term can be added to a term only, got int"):
+        1 + other
+
+
+def test_the_sum_of_a_list_of_terms():
+    x, terms = np.array([1.0, -2.0, 0.5]), [gt.Quadratic(k * np.eye(3)) for k in (1.0, 2.0, 4.0)]
+    np.testing.assert_array_equal(sum(terms).grad(x), 7.0 * x)

@@ -26,11 +26,18 @@ class Algebra:
 
     __array_ufunc__ = None  # numpy.float64(2) * term is left to the term, not to NumPy
 
-    def __add__(self, other: Any) -> Combination:
+    def __add__(self, other: AnyTerm) -> Combination:
         return Combination([*_parts(self), *_parts(other)])
 
-    def __sub__(self, other: Any) -> Combination:
+    def __sub__(self, other: AnyTerm) -> Combination:
         return Combination([*_parts(self), *((-w, t) for w, t in _parts(other))])
+
+    # An object of the user's on the left; ``sum`` of a list of terms begins with 0.
+    def __radd__(self, other: AnyTerm) -> Combination:
+        return Combination([*([] if _is_zero(other) else _parts(other)), *_parts(self)])
+
+    def __rsub__(self, other: AnyTerm) -> Combination:
+        return Combination([*_parts(other), *((-w, t) for w, t in _parts(self))])
 
     def __mul__(self, weight: float) -> Combination:
         weight = as_number(weight, "the factor of a term")
@@ -40,6 +47,10 @@ class Algebra:
 
     def __neg__(self) -> Combination:
         return self * -1.0
+
+
+def _is_zero(other: AnyTerm) -> bool:
+    return isinstance(other, int) and other == 0
 
 
 def _parts(term: AnyTerm) -> list[tuple[float, Any]]:
