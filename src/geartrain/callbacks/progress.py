@@ -40,6 +40,7 @@ class Progress:
         self._first_seconds = 0.0
         self._next = -math.inf
         self._line = ""
+        self._last = ""  # the line without the time left, for a run that is over
         self._part = 0.0  # of the run that is done, by the last line
         self._bar = NotebookBar() if stream is None and in_notebook() else None
 
@@ -60,9 +61,9 @@ class Progress:
     def close(self) -> None:
         """Show the last line and end it."""
         if self._line and self._bar is not None:
-            self._bar.show(self._line, self._part, over=True)
+            self._bar.show(self._last, self._part, over=True)
         elif self._line:
-            self._print(self._line + "\n")
+            self._print(self._last.ljust(len(self._line)) + "\n")
         self._line = ""
 
     def line(self, seen: Intermediate) -> str:
@@ -79,7 +80,8 @@ class Progress:
             bar = "" if self._bar else f"[{'#' * full}{'.' * (_BAR - full)}] "
             elapsed = seen.seconds - (self._first_seconds if self._by_gradient else 0.0)
             left = f", about {_duration(elapsed * (1.0 - done) / done)} left"
-        return f"{bar}{seen.nit:6d}  {what}{calls}  {_duration(seen.seconds)}{left}"
+        self._last = f"{bar}{seen.nit:6d}  {what}{calls}  {_duration(seen.seconds)}"
+        return self._last + left
 
     _by_gradient = False  # whether the part that is done counts from the first line
 
