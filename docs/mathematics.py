@@ -2,7 +2,8 @@
 
 Docstrings hold formulas as plain text, which is readable in a terminal. In the pages the formulas
 among the words of the docstring of a method (the algorithm, its guarantee, what is said of the
-parameters, the notes) and of the table of symbols of its module are found and translated into LaTeX.
+parameters, the notes) and of the table of symbols of its module are found and translated into
+LaTeX.
 
 A text is cut into tokens. A token is mathematics if it is a symbol (one letter, a Greek name, a
 name with an index), a number or a function; a word of two or more letters is prose; operators and
