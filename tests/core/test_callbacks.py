@@ -58,6 +58,14 @@ def test_progress_tells_the_time_left(rule, bar, left):
     assert len(last.rstrip("\n")) >= len(line) and out.getvalue().count("\n") == 1
 
 
+def test_a_bar_does_not_shrink():
+    progress = Progress(gt.stop.Gradient(rel=1e-4))
+    progress(seen(0, 1.0, 0.0))
+    half = progress.line(seen(3, 1e-2))
+    assert progress.line(seen(4, 0.5)).partition("]")[0] == half.partition("]")[0]
+    assert progress.line(seen(5, 1e-4)).startswith("[" + "#" * 20 + "]")
+
+
 def test_progress_without_anything_to_go_by():
     progress = Progress(gt.stop.Value(0.0))
     assert progress.line(seen(grad_norm=np.nan)) == "     3  f 1.5  h.grad 7  10.0 s"

@@ -41,7 +41,7 @@ class Progress:
         self._next = -math.inf
         self._line = ""
         self._last = ""  # the line without the time left, for a run that is over
-        self._part = 0.0  # of the run that is done, by the last line
+        self._part = 0.0  # of the run that is done, by the lines so far
         self._bar = NotebookBar() if stream is None and in_notebook() else None
 
     def __call__(self, intermediate_result: Intermediate) -> None:
@@ -68,7 +68,7 @@ class Progress:
 
     def line(self, seen: Intermediate) -> str:
         """The line for what a callback sees."""
-        done = self._part = self._done(self.rule, seen)
+        done = self._part = max(self._part, self._done(self.rule, seen))  # a bar does not shrink
         calls = " ".join(f"{k} {v}" for k, v in seen.calls.items() if v)
         if math.isnan(seen.grad_norm):
             what = "" if math.isnan(seen.fun) else f"f {seen.fun:.9g}  "
