@@ -41,8 +41,8 @@ class FixedPeriod:
 class GradientTest:
     """Restart when the last step went uphill, <grad f(y_k), y_k - y_{k-1}> > 0.
 
-    The test is for an unknown mu and evaluates no term. It is a heuristic [1]_, which in practice
-    keeps the rate of the method that knows mu; there is no proof.
+    The test is for an unknown mu and evaluates no term. It is the heuristic of [1]_, which in
+    practice keeps the rate of the method that knows mu; there is no proof.
 
     References
     ----------
