@@ -59,9 +59,8 @@ def estimators(text: str) -> Table:
     """Seconds of KernelSVC and SVC."""
     lines = text.splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("data  "))
-    rival = ["intelex, s"] if "intelex s" in lines[first] else []
-    head = ["data", "rows", "gamma", "C", "SVC, s", *rival, "KernelSVC, s", "ratio", "tol"]
-    head += ["objective", "gap", "agreement"]
+    head = ["data", "rows", "gamma", "C", "SVC, s", "intelex, s", "KernelSVC, s", "ratio to SVC"]
+    head += ["ratio to intelex", "tol", "objective", "gap", "agreement"]
     rows = []
     for line in lines[first + 1 :]:
         parts = line.rsplit(maxsplit=len(head) - 1)
@@ -79,6 +78,31 @@ def cluster(text: str) -> Table:
     if any(len(row) != len(head) for row in rows):
         raise ValueError("a row of the distributed benchmark has another number of cells")
     return head, rows
+
+
+def composite(text: str) -> Table:
+    """Calls of h and g with a non-smooth term, from the output of ``bench composite``."""
+    lines = _block(text, "those of the best of the others;")
+    methods = re.findall(r"proximal QN|\S+", lines[0])[1:-1]
+    cell = r"(?:\d+ / \d+|[>.t])"
+    row = re.compile(rf"(.+?) +({cell}(?: +{cell}){{{len(methods) - 1}}}) +([\d.]+|[>.-])")
+    found = [row.fullmatch(line) for line in lines[1:]]
+    rows = [[m[1].strip(), *re.findall(cell, m[2]), m[3]] for m in found if m]
+    return ["problem", *methods, "ratio of calls of h"], rows
+
+
+def composite_summary(text: str) -> Table:
+    """The ratios of the problems with a non-smooth term, by accuracy."""
+    found = re.findall(r"^(report|made up) (\S+) +mean (\S+) +worst (\S+) +of (\d+)$", text, re.M)
+    return ["problems", "accuracy", "geometric mean", "largest", "number"], list(map(list, found))
+
+
+def ablation(text: str) -> Table:
+    """What the learned method needs without one of its parts."""
+    lines = text.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.split()[:2] == ["mean", "95"])
+    head = ["method", "mean", "95 %", "worst", "unsolved", "calls of g per gradient of h"]
+    return head, [line.rsplit(maxsplit=len(head) - 1) for line in lines[first + 1 :] if line]
 
 
 def loops(text: str) -> Table:
@@ -133,7 +157,7 @@ def draw_time_ratios(table: Table, path: Path) -> None:
     """The time of KernelSVC over that of SVC, a dot per cell."""
     plt = _pyplot()
     head, rows = table
-    ratio = head.index("ratio")
+    ratio = head.index("ratio to SVC")
     data = list(dict.fromkeys(row[0] for row in rows))
     figure, ax = plt.subplots(figsize=(8.6, 0.45 * len(data) + 1.5), layout="constrained")
     weights = sorted({float(row[3]) for row in rows})
@@ -191,6 +215,19 @@ TABLES: dict[str, Sequence[object]] = {
     "ratios": ("frontier", ratios, "Gradients of h, in multiples of the best L-BFGS"),
     "estimators": ("estimators", estimators, "Seconds to fit on one core"),
     "cluster": ("distributed", cluster, "Rounds, and seconds if a round takes so much longer"),
+    "composite": (
+        "composite",
+        composite,
+        "Calls of h / of g until f - f* is 1e-5 of its start, and the ratio of sae-qn to the best "
+        "of the others; >: cut off, because another is better or by the clock, a dot: the method "
+        "cannot take the problem",
+    ),
+    "composite_summary": (
+        "composite",
+        composite_summary,
+        "Calls of h of sae-qn over those of the best of the others",
+    ),
+    "ablation": ("ablation", ablation, "Gradients of h in multiples of L-BFGS"),
     "loops": ("kernels", loops, "Compiled loops in multiples of the work that cannot be avoided"),
 }
 

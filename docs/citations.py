@@ -54,7 +54,8 @@ def cite(lines: list[str]) -> None:
     out: list[str] = []
     for line in kept:
         if line.startswith("\0"):
-            out += [f"- {entries[line[1:]]}", ""]
+            # "A. Ivanova" would begin a list with letters; an escaped letter is a letter.
+            out += [f"- \\{entries[line[1:]]}", ""]
         else:
             out.append(re.sub(r"\[(\d+)\]_", lambda m: labels.get(m[1], m[0]), line))
     lines[:] = out

@@ -12,6 +12,8 @@ import mathematics
 import method_pages
 import paper_table
 import question_table
+import status_table
+from docutils import nodes
 
 project = "geartrain"
 author = "the geartrain developers"
@@ -69,12 +71,23 @@ def _write_generated(app):
     source = Path(app.srcdir)
     method_pages.write(source / "methods")
     question_table.write(source / "generated")
+    status_table.write(source / "generated")
     benchmark_pages.write(source / "benchmarks", source / "generated" / "benchmarks")
     paper_table.write(source / "generated" / "paper.txt")
 
 
+def _trim_code(app, doctree):
+    """Remove the empty line that doctest wants at the end of a block of code."""
+    for block in doctree.findall(nodes.literal_block):
+        text = block.astext()
+        if text != text.rstrip("\n") and block.rawsource == text:
+            block.rawsource = text.rstrip("\n")
+            block[:] = [nodes.Text(block.rawsource)]
+
+
 def setup(app):
     """Connect what writes pages and what rewrites citations."""
+    app.connect("doctree-read", _trim_code)
     app.connect("builder-inited", _write_generated)
     app.connect("autodoc-process-docstring", citations.process, priority=400)  # before numpydoc
     app.connect("autodoc-process-docstring", mathematics.process, priority=390)

@@ -1,8 +1,9 @@
 """Formulas of docstrings, typeset: ``x^{k+1} = (A_k y^k + a z^k)/A_{k+1}`` becomes mathematics.
 
 Docstrings hold formulas as plain text, which is readable in a terminal. In the pages the formulas
-among the words of the first sections of a method (the algorithm and its guarantee) and of the table
-of symbols of its module are found and translated into LaTeX.
+among the words of the docstring of a method (the algorithm, its guarantee, what is said of the
+parameters, the notes) and of the table of symbols of its module are found and translated into
+LaTeX.
 
 A text is cut into tokens. A token is mathematics if it is a symbol (one letter, a Greek name, a
 name with an index), a number or a function; a word of two or more letters is prose; operators and
@@ -54,7 +55,7 @@ _OPEN, _CLOSE = "([<{", ")]>}"
 _RELATIONS = {"<=": r"\le ", ">=": r"\ge ", "=": "=", "~": r"\approx ", "<": "<", ">": ">"}
 
 _NAME = re.compile(r"x_bar|x_low|t3|[A-Za-z]+2?")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _PROTECTED = re.compile(
     r"[A-Z]-[A-Z]{2,}(?:-[A-Z])?|NU_ACDM|(?<=option )I+"  # names
     r"|'s\b|\*\w+\*|``[^`]+``|`[^`]+`|:math:`[^`]+`|\[\d+\]_|\.\.\.|\.\.(?= )"
@@ -412,7 +413,7 @@ def _symbol(token: Token) -> str:
         return rf"\{base}"
     if len(base) > 1 and not base.isdigit() and "." not in base:
         return rf"\operatorname{{{base}}}"
-    return base
+    return base.replace(",", "{,}")  # 20,000
 
 
 def _scripted(symbol: str, scripts: tuple[tuple[str, str], ...]) -> str:
@@ -442,6 +443,7 @@ def latex(found: list[Token], flat: bool = False) -> str:
 
 # Docstrings ----------------------------------------------------------------------------------
 
+_DESCRIBED = ("Parameters", "Attributes", "Returns")
 _HEADING = re.compile(r"^-{3,}$")
 _ITEM = re.compile(r"^(\d+\. |- )")
 
@@ -454,13 +456,39 @@ def process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[
     if what == "module":
         lines[:] = tables(lines)
     elif what == "class":
-        lines[:] = first_sections(lines)
+        # The mark by which the source is searched for departures from a paper.
+        lines[:] = sections([s.replace("# Deviation:", "Deviation:") for s in lines])
 
 
-def first_sections(lines: list[str]) -> list[str]:
-    """The lines of a docstring, with formulas up to the first heading, the algorithm in a box."""
+def sections(lines: list[str]) -> list[str]:
+    """The lines of a docstring with formulas, and with the algorithm in a box."""
     end = next((i - 1 for i, s in enumerate(lines) if _HEADING.match(s.strip())), len(lines))
-    return [*_typeset(lines[:end]), "", *lines[end:]]
+    return [*_typeset(lines[:end]), "", *_sections(lines[end:])]
+
+
+def _sections(lines: list[str]) -> list[str]:
+    """The sections after the first heading, with formulas in descriptions and notes."""
+    heads = [i for i, s in enumerate(lines[1:]) if _HEADING.match(s.strip())]
+    out: list[str] = []
+    for head, end in zip(heads, [*heads[1:], len(lines)], strict=True):
+        name, body = lines[head], lines[head + 2 : end]
+        if name in _DESCRIBED:
+            body = _descriptions(body)
+        elif name == "Notes":
+            body = [*_typeset(body), ""]
+        out += [name, lines[head + 1], *body]
+    return out
+
+
+def _descriptions(lines: list[str]) -> list[str]:
+    """A list of parameters: names and types stay, formulas are typeset in what is said of them."""
+    out: list[str] = []
+    for line in lines:
+        if line.startswith("    ") and out and out[-1].startswith("    "):
+            out[-1] += f" {line.strip()}"
+        else:
+            out.append(line)
+    return [f"    {translate(line.strip())}" if line.startswith("    ") else line for line in out]
 
 
 def _typeset(lines: list[str]) -> list[str]:

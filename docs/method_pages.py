@@ -52,9 +52,9 @@ def page(name: str, call: str, classes: list[type], shown: frozenset[type] = fro
     first = classes[0]
     inner = name.startswith("inner-")
     asked = ", ".join(f"`{q}`" for q in first.needs)  # type: ignore[attr-defined]
-    asks = f"Asks {'g' if inner else 'h and g'} for: {asked}."
+    asks = f"It evaluates {asked} of {'g' if inner else 'h and g'}."
     if name in OUTER and "inner" in inspect.signature(first).parameters:
-        asks = f"Asks h for: {asked}; g for what the inner method needs."
+        asks = f"It evaluates {asked} of h, and of g whatever the inner method needs."
     modules = dict.fromkeys(cls.__module__ for cls in classes)
     home = "geartrain.methods.inner" if inner else "geartrain.methods"
     tables = [m for m in modules if "===" in (sys.modules[m].__doc__ or "")]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 README = Path(__file__).parent.parent / "README.md"
-PRINTED = re.compile(r"(?<=it tells the bill:\n\n)(?P<bill>(?:    .*\n)+)\n\(L-BFGS needs (\d+)")
+PRINTED = re.compile(r"(?<=it tells the bill:\n\n)(?P<bill>(?:    .*\n)+)\nL-BFGS needs (\d+)")
 
 
 def example() -> tuple[str, int]:
@@ -29,7 +29,7 @@ def write() -> None:
     text, rival = example()
     block = "".join(f"    {line}\n" for line in text.splitlines())
     README.write_text(
-        PRINTED.sub(lambda _: f"{block}\n(L-BFGS needs {rival}", README.read_text(), count=1)
+        PRINTED.sub(lambda _: f"{block}\nL-BFGS needs {rival}", README.read_text(), count=1)
     )
 
 

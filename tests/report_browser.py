@@ -6,6 +6,7 @@ missing; where that is not possible the tests say so and are left out.
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
@@ -91,6 +92,17 @@ def _settle(browser, deadline=180.0):
     raise AssertionError("the figures were not drawn in three minutes")
 
 
+def picture(element):
+    """What an element looks like: an array of pixels."""
+    from matplotlib import image
+
+    return image.imread(io.BytesIO(element.screenshot_as_png), format="png")
+
+
+# The figure that is drawn in space.
+SPACE = """
+return [...document.querySelectorAll('.plot')].find(f => f._fullLayout.scene);
+"""
 PLACES = """
 return [...document.querySelectorAll('figure, .main-svg, .main-svg text')].map(e => {
     const b = e.getBoundingClientRect();

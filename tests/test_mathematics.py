@@ -55,7 +55,7 @@ CLASSES = list(dict.fromkeys(c for _, classes in method_pages.pages().values() f
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_the_algorithm_of_every_method_is_typeset(cls):
     """No index, power, root, norm or fraction is left as plain text, and all brackets match."""
-    lines = mathematics.first_sections(inspect.getdoc(cls).splitlines())
+    lines = mathematics.sections(inspect.getdoc(cls).splitlines())
     end = next(i for i, s in enumerate(lines) if s.startswith("---"))
     page = "\n".join(lines[:end])
     assert ".. container:: algorithm" in page

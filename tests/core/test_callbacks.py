@@ -53,7 +53,17 @@ def test_progress_tells_the_time_left(rule, bar, left):
     assert "|grad f| 1.00e-02" in line and "h.grad 7" in line and "g.grad" not in line
     progress.close()
     progress.close()
-    assert out.getvalue().endswith("left\n") and out.getvalue().count("\n") == 1
+    last = out.getvalue().rpartition("\r")[2]
+    assert last.rstrip().endswith("10.0 s") and "left" not in last  # nothing is left
+    assert len(last.rstrip("\n")) >= len(line) and out.getvalue().count("\n") == 1
+
+
+def test_a_bar_does_not_shrink():
+    progress = Progress(gt.stop.Gradient(rel=1e-4))
+    progress(seen(0, 1.0, 0.0))
+    half = progress.line(seen(3, 1e-2))
+    assert progress.line(seen(4, 0.5)).partition("]")[0] == half.partition("]")[0]
+    assert progress.line(seen(5, 1e-4)).startswith("[" + "#" * 20 + "]")
 
 
 def test_progress_without_anything_to_go_by():
@@ -67,7 +77,35 @@ def test_progress_without_anything_to_go_by():
 def test_progress_of_a_run(pair, capsys):
     gt.minimize(*pair, method="sae", tol=1e-3, progress=True)
     err = capsys.readouterr().err
-    assert err.endswith("left\n") and "[####################]" in err and "h.grad" in err
+    last = err.rpartition("\r")[2]
+    assert last.endswith("\n") and "left" not in last
+    assert "[####################]" in last and "h.grad" in last
+
+
+class ZMQInteractiveShell:
+    """By this name the kernel of a notebook is known."""
+
+
+def test_progress_in_a_notebook_is_a_bar(pair, capsys, monkeypatch):
+    shown = []
+
+    class Handle:
+        def update(self, bar):
+            shown.append(bar)
+
+    def display(bar, display_id):
+        assert display_id and not shown  # one output, which is replaced afterwards
+        shown.append(bar)
+        return Handle()
+
+    page = types.SimpleNamespace(HTML=str, display=display)
+    kernel = types.SimpleNamespace(get_ipython=ZMQInteractiveShell, display=page)
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
+    monkeypatch.setitem(sys.modules, "IPython.display", page)
+    gt.minimize(*pair, method="sae", tol=1e-3, progress=True)
+    assert capsys.readouterr().err == ""
+    assert all("<progress " in bar and "h.grad" in bar for bar in shown)
+    assert "value='1.000'" in shown[-1] and "left" not in shown[-1]
 
 
 @pytest.mark.parametrize("kind", [CSVLog, JSONLLog])

@@ -334,3 +334,18 @@ def test_objective_is_computed_from_the_model_alone(moons):
     again = pickle.loads(pickle.dumps(model))
     assert again.objective_ == model.objective_ == pytest.approx(primal, rel=1e-12)
     assert model._objectives == [model.objective_]
+
+
+@pytest.mark.parametrize("kind", [int, float, bool, str])
+def test_labels_of_any_kind_are_classes(kind):
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    y = (X[:, 0] > 0).astype(int).astype(kind)
+    model = KernelSVC().fit(X, y)
+    assert model.classes_.tolist() == sorted(set(y.tolist())) and model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("shift", [0.5, 0.25])
+def test_measurements_are_not_labels(shift):
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        KernelSVC().fit(X, (X[:, 0] > 0) + shift)

@@ -241,3 +241,9 @@ def test_density_of_counts_is_the_maximum_of_the_posterior(tmp_path):
     # Optimality: observed - fitted = x/m, and x = ln fitted + const with sum x = 0.
     x = np.log(table.fitted) - np.log(table.fitted).mean()
     np.testing.assert_allclose(table.observed - table.fitted, x / 100.0, atol=1e-5)
+
+
+def test_what_differs_from_the_defaults_is_told():
+    assert runner.changed(gt.methods.SAEQN()) == "SAEQN()"
+    told = runner.changed(gt.methods.SAE(sigma=0.9, inner=gt.inner.Katyusha(epoch=7)))
+    assert told == "SAE(sigma=0.9, inner=Katyusha(epoch=7))"

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 
 import numpy as np
 import pytest
-from matplotlib import image
 
-from report_browser import show
+from report_browser import SPACE, picture, show
 
 pytestmark = [
     pytest.mark.outside,  # a browser
     pytest.mark.same_everywhere,  # what a browser draws
 ]
-
-SPACE = """
-return [...document.querySelectorAll('.plot')].find(f => f._fullLayout.scene);
-"""
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +88,6 @@ def test_space_is_drawn_and_turns_with_a_drag(wide):
     end = wide.execute_script(eye, figure)
     assert sum((start[c] - end[c]) ** 2 for c in "xyz") > 1e-3
     assert (np.abs(picture(figure) - before) > 0.1).any(axis=-1).mean() > 0.002
-
-
-def picture(element):
-    return image.imread(io.BytesIO(element.screenshot_as_png), format="png")
 
 
 def test_page_asks_no_host(browser, report):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from report_browser import resize, show
+from report_browser import SPACE, picture, resize, show
 
 pytestmark = [
     pytest.mark.outside,  # a browser
@@ -97,14 +97,34 @@ def luminance(text):
     return float(np.dot([(c / 255) ** 2.2 for c in numbers], (0.2126, 0.7152, 0.0722)))
 
 
+def cut_in_space(browser):
+    """Sides of its box at which the figure in space is cut off: ink in the outermost pixels.
+
+    Its texts are pixels of a canvas, whose places the page does not know.
+    """
+    figure = browser.execute_script(SPACE)
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", figure)
+    pixels = picture(figure)[..., :3]
+    sides = {
+        "left": pixels[:, :3],
+        "right": pixels[:, -3:],
+        "top": pixels[:3],
+        "bottom": pixels[-3:],
+    }
+    paper = pixels[0, 0]
+    return [name for name, strip in sides.items() if np.abs(strip - paper).max() > 0.1]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_figures_lie_inside_their_boxes(browser, report, width, scheme):
     show(browser, report.page, width, scheme)
     assert browser.execute_script(MEASURE) == [], f"after loading at {width} px"
+    assert cut_in_space(browser) == [], f"after loading at {width} px"
     other = WIDTHS[(WIDTHS.index(width) + 1) % len(WIDTHS)]
     resize(browser, other)
     assert browser.execute_script(MEASURE) == [], f"{width} px, resized to {other} px"
+    assert cut_in_space(browser) == [], f"{width} px, resized to {other} px"
     paper, *inks = map(luminance, browser.execute_script(COLOURS))
     assert (paper < 0.1) == (scheme == "dark")
     for ink in inks:

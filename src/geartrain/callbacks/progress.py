@@ -40,7 +40,8 @@ class Progress:
         self._first_seconds = 0.0
         self._next = -math.inf
         self._line = ""
-        self._part = 0.0  # of the run that is done, by the last line
+        self._last = ""  # the line without the time left, for a run that is over
+        self._part = 0.0  # of the run that is done, by the lines so far
         self._bar = NotebookBar() if stream is None and in_notebook() else None
 
     def __call__(self, intermediate_result: Intermediate) -> None:
@@ -60,14 +61,14 @@ class Progress:
     def close(self) -> None:
         """Show the last line and end it."""
         if self._line and self._bar is not None:
-            self._bar.show(self._line, self._part, over=True)
+            self._bar.show(self._last, self._part, over=True)
         elif self._line:
-            self._print(self._line + "\n")
+            self._print(self._last.ljust(len(self._line)) + "\n")
         self._line = ""
 
     def line(self, seen: Intermediate) -> str:
         """The line for what a callback sees."""
-        done = self._part = self._done(self.rule, seen)
+        done = self._part = max(self._part, self._done(self.rule, seen))  # a bar does not shrink
         calls = " ".join(f"{k} {v}" for k, v in seen.calls.items() if v)
         if math.isnan(seen.grad_norm):
             what = "" if math.isnan(seen.fun) else f"f {seen.fun:.9g}  "
@@ -79,7 +80,8 @@ class Progress:
             bar = "" if self._bar else f"[{'#' * full}{'.' * (_BAR - full)}] "
             elapsed = seen.seconds - (self._first_seconds if self._by_gradient else 0.0)
             left = f", about {_duration(elapsed * (1.0 - done) / done)} left"
-        return f"{bar}{seen.nit:6d}  {what}{calls}  {_duration(seen.seconds)}{left}"
+        self._last = f"{bar}{seen.nit:6d}  {what}{calls}  {_duration(seen.seconds)}"
+        return self._last + left
 
     _by_gradient = False  # whether the part that is done counts from the first line
 

@@ -30,9 +30,9 @@ class Result(OptimizeResult):
     constants
         L_h, L_g, mu as used, each with its source.
     plan
-        What was chosen, and why.
+        The method that was chosen, the reason, and the bill.
     state
-        For going on from here.
+        The state of the method; ``minimize(h, g, state=res.state)`` continues the run.
     """
 
     def __repr__(self) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 Array = NDArray[Any]  # of floats, of indices, of one or two dimensions
@@ -48,3 +49,16 @@ def classes_and_labels(y: Array) -> tuple[Array, Array]:
         if classes[0] != classes[1] and (second | (y == classes[0])).all():
             return classes, second.astype(np.intp)  # two, found without sorting
     return np.unique(y, return_inverse=True)
+
+
+def labels_of_classes(y: Array) -> tuple[Array, Array]:
+    """`classes_and_labels` of the labels of a classifier, which must not be measurements.
+
+    scikit-learn's check takes as long as a fit of a few hundred rows: whole numbers are spared it.
+    """
+    if y.dtype.kind not in "biuf":
+        check_classification_targets(y)
+    classes, labels = classes_and_labels(y)
+    if y.dtype.kind == "f" and (classes != np.rint(classes)).any():
+        check_classification_targets(y)
+    return classes, labels

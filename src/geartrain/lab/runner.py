@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from time import perf_counter
 from typing import Any
 
@@ -171,7 +171,13 @@ def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, status: Stat
     """The runs of one curve in a table, which is stored after every run."""
     limit = stage.limit if entry.limit is None else entry.limit
     method = entry.make(case)
-    settings = {"method": repr(method), "target": stage.target, "limit": limit, **case.facts}
+    settings = {
+        "method": repr(method),
+        "changed": changed(method),
+        "target": stage.target,
+        "limit": limit,
+        **case.facts,
+    }
     config = config_hash(
         {
             **settings,
@@ -251,6 +257,19 @@ def _rows(
         table[key] = seen[key].astype(int)
     table["h.grad"] += probe.calls
     return table.reset_index(drop=True)
+
+
+def changed(method: Any) -> str:
+    """The call that makes this method, with the arguments that differ from their defaults."""
+    if not is_dataclass(method):
+        return repr(method)
+    given = []
+    for part in fields(method):
+        value = getattr(method, part.name)
+        default = part.default if part.default_factory is MISSING else part.default_factory()
+        if part.init and repr(value) != repr(default):
+            given.append(f"{part.name}={changed(value)}")
+    return f"{type(method).__name__}({', '.join(given)})"
 
 
 def warm_up(case: Case, method: Any) -> None:

@@ -41,8 +41,13 @@ class FixedPeriod:
 class GradientTest:
     """Restart when the last step went uphill, <grad f(y_k), y_k - y_{k-1}> > 0.
 
-    For unknown mu; needs no call of an oracle. A heuristic (B. O'Donoghue, E. Candes, Found.
-    Comput. Math. 15, 2015): it keeps the rate sqrt(L/mu) in practice, without proof.
+    The test is for an unknown mu and evaluates no term. It is the heuristic of [1]_, which in
+    practice keeps the rate of the method that knows mu; there is no proof.
+
+    References
+    ----------
+    .. [1] B. O'Donoghue, E. Candes, Adaptive restart for accelerated gradient schemes, Found.
+       Comput. Math. 15 (2015).
     """
 
     def due(self, state: Any) -> bool:

@@ -26,8 +26,8 @@ ROWS = 6200  # as many as the paper has; a set with fewer rows is taken whole
 QUICK_ROWS = 400
 SPECTRUM_ROWS = 1500
 NOT_STATED = (
-    "The paper says that it has 6,200 rows of this data set, but not which of its "
-    "rows and classes they are, and it states no lambda, mu or gamma."
+    "The paper says that it has 6,200 rows of the gas sensor data, but not which rows and classes "
+    "they are, and it states no lambda, mu or gamma."
 )
 
 

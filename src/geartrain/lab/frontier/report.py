@@ -213,13 +213,13 @@ def draw(rows: list[Row], path: Path) -> None:
 
     cells = by_cell([r for r in rows if r["target"] == SHOWN])
     names = list(dict.fromkeys(name for name, _, _ in cells))
-    height = max(3.8, 0.9 + 0.22 * len(names))
-    fig, (left, right) = plt.subplots(
-        1, 2, figsize=(12.0, height), layout="constrained", width_ratios=(1.0, 1.05)
-    )
-    _draw_lines(left, cells, names)
-    _draw_map(right, cells, names)
-    fig.suptitle("to $f - f^* \\leq 10^{-5}\\,(f(x_0) - f^*)$", fontsize=10)
+    # One below the other and no wider than a page, so that the names in the map can be read there.
+    lines, fields = 3.6, 0.7 + 0.25 * len(names)
+    fig = plt.figure(figsize=(8.4, lines + fields), layout="constrained")
+    above, below = fig.subfigures(2, 1, height_ratios=(lines, fields))
+    _draw_lines(above.subplots(), cells, names)
+    _draw_map(below.subplots(), cells, names)
+    fig.suptitle("until $f - f^* \\leq 10^{-5}\\,(f(x_0) - f^*)$", fontsize=10)
     fig.savefig(path, dpi=160)
 
 
@@ -263,7 +263,7 @@ def _draw_lines(ax: Any, cells: dict[Cell, dict[str, Row]], names: list[str]) ->
     ax.set_xlabel("price of a gradient of h / price of a gradient of g")
     ax.set_ylabel("bill / bill of L-BFGS, geometric mean")
     ax.grid(alpha=0.25, lw=0.5)
-    ax.legend(fontsize=8, frameon=False)
+    ax.legend(fontsize=8.5, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     ax.spines[["top", "right"]].set_visible(False)
 
 
@@ -278,11 +278,11 @@ def _draw_map(ax: Any, cells: dict[Cell, dict[str, Row]], names: list[str]) -> N
             text = "lbfgs" if is_scipy(best["method"]) else best["method"]
             face = _colour(family(best["method"]), colours)
             ax.barh(i, 1.0, left=j - 0.5, height=1.0, color=face, alpha=0.55, ec="white", lw=1.0)
-            ax.text(j, i, text, ha="center", va="center", fontsize=6.5)
+            ax.text(j, i, text, ha="center", va="center", fontsize=8)
     ax.set_xticks(range(len(RHOS)), [str(rho) for rho in RHOS])
-    ax.set_yticks(range(len(names)), names, fontsize=7)
+    ax.set_yticks(range(len(names)), names, fontsize=8.5)
     ax.set_xlim(-0.5, len(RHOS) - 0.5)
     ax.set_ylim(len(names) - 0.5, -0.5)
-    ax.set_xlabel("price ratio: who is cheapest")
+    ax.set_xlabel("price of a gradient of h / price of a gradient of g: the cheapest method")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)

@@ -150,8 +150,9 @@ def _density(page: Page, results: Results) -> None:
     page.finding(
         "Its projections",
         [
-            "The three methods of the paper, with our setting of SAE, up to the smallest number of "
-            "calls among them: over ∇h, the fewest gradients of h that one of them needed."
+            "The paper also shows the three methods over the gradients of each term alone. Each "
+            "picture ends where the method that needs the fewest of these gradients has arrived. "
+            "SAE has our settings here."
         ],
         interactive.density_clipped(table),
     )
@@ -162,7 +163,7 @@ def _observed(page: Page, table: Any) -> None:
         "The same model on observed counts",
         [
             "Densities of the paper's Bayesian model, fitted to counts to a relative gradient norm "
-            "of 1e-5. The tables below have the gradients that it took."
+            "of 1e-5. The tables below list how many gradients this took."
         ],
         interactive.densities(table),
     )
@@ -221,7 +222,7 @@ def _settings(page: Page, results: Results) -> None:
     page.heading(
         "Settings",
         "All methods have the same oracles, the same L_g and the same stopping rule. They do not "
-        "all have the same L_h: the last table says which each one has, and where it is from.",
+        "all have the same L_h: the last table says which value each one uses, and its origin.",
     )
     curves, rows = [], []
     for table in (results.svm, results.density):
@@ -239,18 +240,21 @@ def _settings(page: Page, results: Results) -> None:
             rows.append(
                 {
                     "curve": method,
-                    "case": f"{experiment}, {case}",
+                    "case": case,
                     "L_h": f"{used['L_h used']:.4g}",
                     "L_h is from": used["L_h from"],
                     "seeds": run.seed.nunique() if used["randomised"] else "none",
-                    "limit, s": f"{used['limit']:g}",
+                    "limit (s)": f"{used['limit']:g}",
                     "ended": ended,
-                    "method": used["method"],
+                    "method": used["changed"],
                 }
             )
     page.subheading("What each curve is")
     page.table(pandas().DataFrame(curves))
     page.subheading("Runs")
+    page.text("Arguments of a method that have their default values are not shown.")
     page.table(pandas().DataFrame(rows), code=["method"])
     first = next(t for t in (results.svm, results.density) if t is not None)
-    page.text(f"geartrain {first.version.iloc[0]} on {first.machine.iloc[0]}, one core.")
+    page.text(
+        f"geartrain {first.version.iloc[0]} on {first.machine.iloc[0]}; all runs use one core."
+    )

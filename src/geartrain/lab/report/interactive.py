@@ -164,6 +164,12 @@ class _Row:
         """Whether both terms were asked equally often, to the eye."""
         return 0.97 <= self.h.low[1] / self.g.low[1] <= 1.03
 
+    @property
+    def together(self) -> str:
+        """The label of two dots that fall together."""
+        h, g = _number(self.h), _number(self.g)
+        return f"{h} each" if h == g else f"{h} and {g}"
+
 
 def _dumbbells(title: str, asked: list[tuple[str, Spread, Spread]], eps: float) -> Panel:
     rows = sorted((_Row(*row) for row in asked), key=lambda row: row.h.low[1])
@@ -201,13 +207,10 @@ def _dots(
     outer = paint == G_COLOUR  # drawn first, and as a ring where both dots fall together
     labels, places, symbols = [], [], []
     for row, s, other in zip(rows, mine, others, strict=True):
-        known = math.isfinite(s.median)
-        number = f"{s.low[1]:,.0f}" if s.low[1] >= 10.0 else f"{s.low[1]:.3g}"
-        number = number if known else f"> {number}"
-        labels.append(number if not row.same else f"{number} each" if outer else "")
+        labels.append(_number(s) if not row.same else row.together if outer else "")
         right = row.same or s.low[1] >= other.low[1]
         places.append("middle right" if right else "middle left")
-        symbols.append("circle" if known else "triangle-right")
+        symbols.append("circle" if math.isfinite(s.median) else "triangle-right")
     return graph().Scatter(
         x=[s.low[1] for s in mine],
         y=[row.method for row in rows],
@@ -230,6 +233,12 @@ def _dots(
         hovertext=[f"{row.method}: {s} {words}" for row, s in zip(rows, mine, strict=True)],
         hoverinfo="text",
     )
+
+
+def _number(s: Spread) -> str:
+    """The median, or the lower bound that is known of it."""
+    number = f"{s.low[1]:,.0f}" if s.low[1] >= 10.0 else f"{s.low[1]:.3g}"
+    return number if math.isfinite(s.median) else f"> {number}"
 
 
 def _whisker(s: Spread, side: int) -> float:
@@ -334,10 +343,12 @@ def density_space(table: Any) -> Group:
         )
         for c in lines
     ]
+    # The floor lies below the last accuracy: its label would meet those of the corner.
+    gaps = [math.log10(z) for c in lines for z in (min(c.z), max(c.z))]
     scene = {
         "xaxis": {"title": {"text": "gradients of h"}, **_LOG},
         "yaxis": {"title": {"text": "gradients of g"}, **_LOG},
-        "zaxis": {"title": {"text": GAP}, **_LOG},
+        "zaxis": {"title": {"text": GAP}, "range": [min(gaps) - 0.4, max(gaps) + 0.1], **_LOG},
         "camera": {"eye": {"x": 1.5, "y": -1.5, "z": 0.6}, "center": {"z": -0.12}},
     }
     figure = _figure(traces, height=480, margin={"l": 0, "r": 0, "t": 0, "b": 0}, scene=scene)

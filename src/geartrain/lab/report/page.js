@@ -22,21 +22,48 @@
     return out;
   }
 
+  // A figure in space is at most as high as it is wide. Its size on the screen follows its height:
+  // in a narrow box the eye steps back.
+  const ROOMY = 4 / 3;
+  const distance = ({ width, height }) => Math.max(1, ROOMY * height / width);
+  const sized = (layout, width) => ({ width, height: Math.min(layout.height, width) });
+  function farther(camera, factor) {
+    const { x, y, z } = camera.eye;
+    return { ...camera, eye: { x: x * factor, y: y * factor, z: z * factor } };
+  }
+
   function draw(box) {
     const { data, layout } = FIGURES[box.id];
-    const narrow = box.clientWidth < 420;
+    const width = box.clientWidth, narrow = width < 420;
     const font = { family: getComputedStyle(document.body).fontFamily, size: narrow ? 12 : 13 };
-    const settled = { ...layout, autosize: false, width: box.clientWidth, font };
+    const settled = { ...layout, autosize: false, width, font };
+    if (layout.scene) {
+      const size = sized(layout, width);
+      const camera = farther(layout.scene.camera, distance(size));
+      Object.assign(settled, size, { scene: { ...layout.scene, camera } });
+      box.style.height = `${size.height}px`;
+    }
     return Plotly.newPlot(box, data, settled, config)
       .then(() => Plotly.relayout(box, colours(layout)))
       .then(() => watch.observe(box));
+  }
+
+  function resized(box, width) {
+    const change = { width };
+    if (box.layout.scene) {
+      const size = sized(FIGURES[box.id].layout, width);
+      const factor = distance(size) / distance(box.layout);
+      Object.assign(change, size, { 'scene.camera': farther(box.layout.scene.camera, factor) });
+      box.style.height = `${size.height}px`;
+    }
+    return Plotly.relayout(box, change);
   }
 
   const watch = new ResizeObserver(entries => {
     for (const { target } of entries) {
       const width = target.clientWidth;
       if (width > 0 && target.layout && target.layout.width !== width) {
-        Plotly.relayout(target, { width });
+        resized(target, width);
       }
     }
   });
