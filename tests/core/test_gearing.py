@@ -70,11 +70,6 @@ def test_four_prices_are_four_levels():
     assert res.calls["a.grad"] < res.calls["b.grad"] < res.calls["c.grad"] < res.calls["g.grad"]
 
 
-def test_auto_without_prices_takes_the_terms_as_listed():
-    res = gt.minimize([opaque(H1), opaque(H2)], opaque(G), tol=1e-4)
-    assert res.success and res.plan.startswith("h1 > h2 + g: sae-qn, as listed, because no prices")
-
-
 def test_terms_that_are_alike_are_one_for_auto():
     terms = [gt.Quadratic(np.diag(d), np.ones(6)) for d in np.eye(6)[:3] + 1.0]
     res = gt.minimize(terms[:2], terms[2], prices=prices(1, 1, 1), tol=1e-6)
