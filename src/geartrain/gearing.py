@@ -11,17 +11,22 @@ from geartrain.methods.arrangement import (
     gives_gradients,
     listed,
     pinned,
-    ratios,
     two_levels,
 )
 from geartrain.methods.base import AnyMethod, InnerMethod, as_method
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.choice import Prices
+from geartrain.methods.learned_levels import learned, levels_of
 from geartrain.methods.learned_train import LearnedTrain
-from geartrain.methods.levels import Levels, arranged, innermost, told
+from geartrain.methods.levels import arranged, innermost, told
 from geartrain.methods.measured_train import MeasuredTrain
-from geartrain.methods.quasi_newton.sae_qn import SAEQN
-from geartrain.methods.registry import METHODS, make_inner, make_method, require_any_geometry
+from geartrain.methods.registry import (
+    METHODS,
+    make_inner,
+    make_method,
+    require_any_geometry,
+    require_psi,
+)
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.train import Train
 from geartrain.oracles.protocols import can, require
@@ -50,10 +55,6 @@ def make_train(
             return make_method(method, inner, problem), f"{method!r} as asked for"
         if method == "afb":
             return _afb(problem, inner, prices), ""
-        if problem.psi is not None:
-            names = " + ".join(oracle.name for oracle in problem.oracles[:-1])
-            made = make_method("sae-qn", inner, problem)
-            return made, f"sae-qn, {names} merged, because g has a non-smooth part"
         return _auto(problem, inner, prices)
     made = as_method(method)
     core = getattr(made, "method", made)
@@ -71,13 +72,8 @@ def make_train(
 # Levels --------------------------------------------------------------------------------------
 
 
-def _levels(
-    problem: Sum, prices: Prices, inner: str | InnerMethod, proven: bool
-) -> tuple[Levels, str]:
-    """The levels by the prices that are given and by constants, and why."""
-    L = {s.oracle.name: s.L.value for s in problem.summands}
-    last = pinned(problem, inner, proven)
-    return arrange(_price(problem, prices), L, mu=problem.mu.value or 0.0, last=last)
+def _constants(problem: Sum) -> dict[str, float | None]:
+    return {s.oracle.name: s.L.value for s in problem.summands}
 
 
 def _price(problem: Sum, prices: Prices) -> dict[str, float]:
@@ -89,9 +85,11 @@ def _afb(problem: Sum, inner: str | InnerMethod, prices: Prices) -> Train:
     if prices.given is None:  # a run by theory is the same every time, so nothing is measured
         levels, why = listed(problem), "as listed, because no prices are given"
     else:
-        levels, why = _levels(problem, prices, inner, True)
-    if len(levels) < 2:
-        levels, why = two_levels(_price(problem, prices)), f"{why}, but AFB needs two levels"
+        price, last = _price(problem, prices), pinned(problem, inner)
+        mu = problem.mu.value or 0.0
+        levels, why = arrange(price, _constants(problem), mu=mu, last=last)
+        if len(levels) < 2:
+            levels, why = two_levels(price), f"{why}, but AFB needs two levels"
     split = arranged(problem, levels)
     method: Any = AFB(inner=make_inner(inner, innermost(split)))
     if not split.mu_h + split.mu_g:
@@ -106,17 +104,12 @@ def _auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> tuple[AnyMe
         return _afb(problem, inner, prices), ""
     if prices.given is None:
         return MeasuredTrain(), ""
-    levels, why = _levels(problem, prices, inner, False)
     price = _price(problem, prices)
+    levels, why = levels_of(problem, price, _constants(problem))
     values = all(can(oracle.term, "value") for oracle in problem.oracles)
     if len(levels) < 2 and values and problem.geometry is EUCLIDEAN:
         return ScipyLBFGS(_MEMORY), f"lbfgs on the sum: {why}"
-    if len(levels) < 2:
-        levels = two_levels(price)
-    rho = ratios(levels, price)
-    if len(levels) == 2:
-        return Train(levels, SAEQN(rho=rho[0]), f"sae-qn, {why}"), ""
-    return LearnedTrain(levels, rho, why), ""
+    return learned(problem, levels, price, why), ""
 
 
 def _checked(train: T, problem: Sum) -> T:
@@ -128,15 +121,12 @@ def _checked(train: T, problem: Sum) -> T:
         )
     if len(train.levels) < 2 or not all(train.levels):
         raise ValueError(f"a train needs two levels or more, each with a term; got {train.levels}")
-    if problem.psi is not None:
-        raise ValueError(
-            f"a train of more than two terms is not made for a non-smooth term, here "
-            f"{problem.psi!r}; give two terms, as in minimize(h1 + h2, g + psi), or take "
-            "method='fgm'"
-        )
     if isinstance(train, LearnedTrain) or not isinstance(train.core, AFB):
+        _refuse_psi(train, problem)
         return train
     core, inside = train.core, train.core.inner
+    if problem.psi is not None:
+        require_psi(inside, problem, inner=True)
     if problem.geometry is not EUCLIDEAN:
         require_any_geometry(train.method, problem)
         require_any_geometry(inside, problem)
@@ -159,6 +149,18 @@ def _checked(train: T, problem: Sum) -> T:
                 "method='auto', which needs no constants"
             )
     return train
+
+
+def _refuse_psi(train: T, problem: Sum) -> None:
+    """Raise where a non-smooth term is given to a train whose method is not made for it."""
+    method = train if isinstance(train, LearnedTrain) else train.core
+    if problem.psi is None or getattr(method, "takes_psi", False):
+        return
+    raise ValueError(
+        f"{type(method).__name__} is not made for a non-smooth term, here {problem.psi!r}; take "
+        "method='afb', which splits the terms level by level, or method='auto', which learns on "
+        "two levels"
+    )
 
 
 def _refused(name: str, problem: Sum) -> str:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from geartrain import theory
 from geartrain.methods.levels import Levels
 from geartrain.oracles.protocols import answers
+from geartrain.oracles.splitting import Zero
 from geartrain.problem import Sum
 
 # Terms are alike in price up to this ratio; where no constants are known, they are merged.
@@ -89,15 +90,16 @@ def ratios(levels: Levels, price: Mapping[str, float]) -> tuple[float, ...]:
     return tuple(a / b for a, b in pairwise(cost))
 
 
-def pinned(problem: Sum, inner: object, proven: bool) -> str | None:
-    """The name of g, if it has to be the last level.
+def pinned(problem: Sum, inner: object) -> str | None:
+    """The name of g, if it has to be the last level of AFB.
 
-    That is so where an inner method is chosen for it, where it gives no gradients, and where the
-    levels above need a constant (`proven`) that g does not have.
+    That is so where an inner method is chosen for it, where it gives no gradients, where it is
+    nothing but a non-smooth term, and where it has not the constant that the levels above need.
     """
-    constant = problem.L_g.value is not None and getattr(problem.g.term, "convex", True)
-    free = inner == "auto" and gives_gradients(problem.g.term) and (constant or not proven)
-    return None if free else problem.g.name
+    g = problem.g.term
+    constant = problem.L_g.value is not None and getattr(g, "convex", True)
+    able = gives_gradients(g) and not isinstance(g, Zero) and constant
+    return None if inner == "auto" and able else problem.g.name
 
 
 def gives_gradients(term: object) -> bool:

@@ -17,17 +17,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
 from geartrain import theory
-from geartrain.methods.arrangement import (
-    are_alike,
-    arrange,
-    listed,
-    ratios,
-    two_levels,
-)
+from geartrain.methods.arrangement import are_alike, listed
 from geartrain.methods.delegated import Delegated
 from geartrain.methods.gmco import curvature
+from geartrain.methods.learned_levels import learned, levels_of
 from geartrain.methods.learned_train import LearnedTrain
 from geartrain.methods.levels import Levels, told
+from geartrain.methods.quasi_newton.composite import CompositeQN
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.recalling import Entry, Recalled, Recalling
 from geartrain.methods.train import Train
@@ -110,6 +106,7 @@ class MeasuredTrain:
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
+    takes_psi: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> MeasuredState:
         """Line 1."""
@@ -158,16 +155,12 @@ def _chosen(
     if are_alike(price):
         first, *others = listed(problem)
         why = "sae-qn, as listed, because a gradient of each term takes about as long"
-        # L-BFGS on the sum is one of its models.
-        return Train((first, sum(others, ())), SAEQN(rho=None), why)
-    levels, why = arrange(price, L, mu=problem.mu.value or 0.0)
-    if len(levels) < 2:
-        levels = two_levels(price)
+        # Both have L-BFGS on the sum among their models.
+        method = SAEQN(rho=None) if problem.psi is None else CompositeQN()
+        return Train((first, sum(others, ())), method, why)
+    levels, why = levels_of(problem, price, L)
     why += f" (measured: {', '.join(f'{name} {price[name]:.2g} s' for name in price)})"
-    rho = ratios(levels, price)
-    if len(levels) == 2:
-        return Train(levels, SAEQN(rho=rho[0]), f"sae-qn, {why}")
-    return LearnedTrain(levels, rho, why)
+    return learned(problem, levels, price, why)
 
 
 def _observed(problem: Sum, recalled: Mapping[str, Recalled]) -> Sum:
