@@ -20,6 +20,7 @@ from geartrain.methods.learned_levels import learned, levels_of
 from geartrain.methods.learned_train import LearnedTrain
 from geartrain.methods.levels import arranged, innermost, told
 from geartrain.methods.measured_train import MeasuredTrain
+from geartrain.methods.quasi_newton.composite import CompositeQN
 from geartrain.methods.registry import (
     METHODS,
     make_inner,
@@ -35,7 +36,7 @@ from geartrain.problem import MissingConstant, Sum
 T = TypeVar("T", Train, LearnedTrain)
 
 # Methods by name that take any number of terms. The last two treat all of them as one.
-_NAMES = ("auto", "afb", "fgm", "lbfgs")
+_NAMES = ("auto", "afb", "sae-qn", "fgm", "lbfgs")
 # Methods whose proofs rest on a test of the exact gradient at the new point.
 _TESTED = ("sae", "rsae", "scsae", "gmco", "aeg")
 # Pairs of L-BFGS on the sum.
@@ -55,6 +56,8 @@ def make_train(
             return make_method(method, inner, problem), f"{method!r} as asked for"
         if method == "afb":
             return _afb(problem, inner, prices), ""
+        if method == "sae-qn":
+            return _learned(problem, inner, prices), ""
         return _auto(problem, inner, prices)
     made = as_method(method)
     core = getattr(made, "method", made)
@@ -97,6 +100,24 @@ def _afb(problem: Sum, inner: str | InnerMethod, prices: Prices) -> Train:
     return _checked(Train(levels, method, why), problem)
 
 
+def _learned(problem: Sum, inner: str | InnerMethod, prices: Prices) -> AnyMethod:
+    """The learned method on all levels."""
+    if inner != "auto":
+        raise TypeError(
+            "method 'sae-qn' for more than two terms has no inner method but the levels below; "
+            "leave out inner=, or choose afb"
+        )
+    for oracle in problem.oracles:
+        require("sae-qn", oracle.name, oracle.term, "grad")
+    price = _price(problem, prices)
+    if prices.given is not None:
+        return learned(problem, *levels_of(problem, price, _constants(problem)), price)
+    (first, *others), why = listed(problem), "as listed, because no prices are given"
+    if problem.psi is not None:
+        return Train((first, sum(others, ())), CompositeQN(), f"sae-qn, {why}")
+    return LearnedTrain((first, *others), reason=why)
+
+
 def _auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> tuple[AnyMethod, str]:
     """The learned method on all levels, and AFB where it cannot work."""
     plain = all(gives_gradients(oracle.term) for oracle in problem.oracles)
@@ -109,7 +130,7 @@ def _auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> tuple[AnyMe
     values = all(can(oracle.term, "value") for oracle in problem.oracles)
     if len(levels) < 2 and values and problem.geometry is EUCLIDEAN:
         return ScipyLBFGS(_MEMORY), f"lbfgs on the sum: {why}"
-    return learned(problem, levels, price, why), ""
+    return learned(problem, levels, why, price), ""
 
 
 def _checked(train: T, problem: Sum) -> T:

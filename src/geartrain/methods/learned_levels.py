@@ -31,7 +31,7 @@ def levels_of(
 
 
 def learned(
-    problem: Sum, levels: Levels, price: Mapping[str, float], why: str
+    problem: Sum, levels: Levels, why: str, price: Mapping[str, float]
 ) -> Train | LearnedTrain:
     """The learned method on these levels, or on two where it is a single one."""
     if len(levels) < 2:

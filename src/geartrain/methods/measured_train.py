@@ -160,7 +160,7 @@ def _chosen(
         return Train((first, sum(others, ())), method, why)
     levels, why = levels_of(problem, price, L)
     why += f" (measured: {', '.join(f'{name} {price[name]:.2g} s' for name in price)})"
-    return learned(problem, levels, price, why)
+    return learned(problem, levels, why, price)
 
 
 def _observed(problem: Sum, recalled: Mapping[str, Recalled]) -> Sum:

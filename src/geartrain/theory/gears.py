@@ -122,7 +122,9 @@ def order(
 def level_bill(
     levels: Levels, L: Mapping[Any, float], prices: Mapping[Any, float], *, mu: float = 0.0
 ) -> float:
-    """The sum over all terms of price times calls, by `level_calls`.
+    """The sum over all terms of price times calls, by the theorem for more than two terms.
+
+    The calls are those of `level_calls`.
 
     Parameters
     ----------
