@@ -66,16 +66,22 @@ def test_a_slow_first_call_is_found_out(clock):
 
 
 def test_unknown_constants_are_replaced_by_secants(clock):
-    """A dear term with the largest curvature cannot be spared, so that it is merged."""
-    h = [timed(G, clock, 0.02), timed(H1, clock, 0.005)]
-    res = gt.minimize(h, timed(H2, clock, 0.001), tol=1e-4)
-    given = gt.theory.order(
-        {"h1": G.L, "h2": H1.L, "g": H2.L}, {"h1": 0.0201, "h2": 0.0051, "g": 0.0011}
-    )
-    first = res.plan.split(":")[0]
-    assert res.success and "h1" in first.split(" > ")[-1]
-    assert "h1" in given[-1]
-    assert "levels changed from h1" in str(res.history.notes)
+    """After the first iteration the reason is that of known constants; before it, prices alone."""
+    h = [timed(H1, clock, 10.0), timed(H2, clock, 0.1)]
+    res = gt.minimize(h, timed(G, clock, 1e-3), stop=NEVER, max_iter=0)
+    assert res.plan.startswith("h1 > h2 > g: sae-qn on every level, by prices (measured")
+    res = gt.minimize(h, timed(G, clock, 1e-3), tol=1e-4)
+    assert res.success
+    assert res.plan.startswith("h1 > h2 > g: sae-qn on every level, by prices and constants (meas")
+
+
+def test_a_level_is_dearer_than_the_next_one(clock):
+    """By constants h1 would be above the dearer h2, where its model could not pay."""
+    h = [timed(H1, clock, 0.01, L=H1.L), timed(H2, clock, 0.02, L=H2.L)]
+    res = gt.minimize(h, timed(G, clock, 1e-3, L=G.L), tol=1e-4)
+    L, price = {"h1": H1.L, "h2": H2.L, "g": G.L}, {"h1": 0.0101, "h2": 0.0201, "g": 0.0011}
+    assert gt.theory.order(L, price) == (("h1",), ("h2",), ("g",))
+    assert res.success and res.plan.startswith("h2 + h1 > g: sae-qn, h2 + h1 merged, prices alike")
 
 
 def test_known_constants_are_used_at_once(clock):

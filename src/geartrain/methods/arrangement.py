@@ -41,7 +41,12 @@ def arrange(
         levels = theory.order(known, cost, mu=mu) + tail
         return levels, _why(levels, price, "by prices and constants")
     levels = _by_price(cost) + tail
-    return levels, _why(levels, price, "by prices, because not all constants are known")
+    return levels, _why(levels, price, "by prices")
+
+
+def falling(levels: Levels, price: Mapping[str, float]) -> bool:
+    """Whether every level is clearly dearer than the next one."""
+    return all(ratio > ALIKE for ratio in ratios(levels, price))
 
 
 def _by_price(price: Mapping[str, float]) -> Levels:

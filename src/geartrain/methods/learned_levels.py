@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from geartrain.methods.arrangement import arrange, ratios, two_levels
+from geartrain.methods.arrangement import arrange, falling, ratios, two_levels
 from geartrain.methods.learned_train import LearnedTrain
 from geartrain.methods.levels import Levels
 from geartrain.methods.quasi_newton.composite import CompositeQN
@@ -22,7 +22,11 @@ def levels_of(
     With a non-smooth term there are two, because the learned method has no other form then.
     """
     if problem.psi is None:
-        return arrange(price, L, mu=problem.mu.value or 0.0)
+        levels, why = arrange(price, L, mu=problem.mu.value or 0.0)
+        if falling(levels, price):
+            return levels, why
+        # A model of a level pays only where the next level is cheaper: constants do not help then.
+        return arrange(price, dict.fromkeys(price))
     names = tuple(price)
     levels = two_levels(price)
     if isinstance(problem.g.term, Zero):
