@@ -65,17 +65,21 @@ def _price_per_term(args: argparse.Namespace) -> list[float]:
 
 def _plan_levels(args: argparse.Namespace) -> None:
     """Print the order of the levels of more than two terms, and the calls of each."""
+    for name, size in (("--n", args.n), ("--m", args.m)):
+        if size is not None:
+            raise ValueError(f"{name} is for a single --L-h: of several terms gradients are asked")
     names = [f"h{i + 1}" for i in range(len(args.L_h))] + ["g"]
     L = dict(zip(names, [*args.L_h, args.L_g], strict=True))
     prices = dict(zip(names, [*_price_per_term(args), args.price_g], strict=True))
-    levels = theory.order(L, prices)
+    case = {"mu": args.mu, "eps": args.eps, "R": args.R}
+    theory.calls("full", L_h=args.L_h, L_g=args.L_g, **case)  # raises for constants that none has
+    levels = theory.order(L, prices, mu=args.mu)
     print(f"f = {' + '.join(names)}: mu = {args.mu:g}, eps = {args.eps:g}, R = {args.R:g}")
     print(f"levels with the smallest bill: {' > '.join(' + '.join(level) for level in levels)}")
     print("calls up to constants; terms on one level are asked together\n")
     print(f"{'term':8}{'L':>12}{'price':>12}{'calls':>14}{'bill':>14}")
     level_of = {name: i for i, level in enumerate(levels) for name in level}
     constants = [sum(L[name] for name in level) for level in levels]
-    case = {"mu": args.mu, "eps": args.eps, "R": args.R}
     found = theory.level_calls(constants, **case)
     total = 0.0
     for name in names:

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, TypeVar
 
-from geartrain import theory
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.afb import AFB
+from geartrain.methods.arrangement import (
+    arrange,
+    gives_gradients,
+    listed,
+    pinned,
+    two_levels,
+)
 from geartrain.methods.base import AnyMethod, InnerMethod, as_method
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.choice import Prices
+from geartrain.methods.learned_levels import learned, levels_of
 from geartrain.methods.learned_train import LearnedTrain
-from geartrain.methods.levels import Levels, arranged, innermost, told
-from geartrain.methods.quasi_newton.sae_qn import SAEQN
-from geartrain.methods.registry import METHODS, make_inner, make_method, require_any_geometry
+from geartrain.methods.levels import arranged, innermost, told
+from geartrain.methods.measured_train import MeasuredTrain
+from geartrain.methods.quasi_newton.composite import CompositeQN
+from geartrain.methods.registry import (
+    METHODS,
+    make_inner,
+    make_method,
+    require_any_geometry,
+    require_psi,
+)
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.train import Train
-from geartrain.oracles.protocols import answers, can, require
+from geartrain.oracles.protocols import can, require
 from geartrain.problem import MissingConstant, Sum
 
 T = TypeVar("T", Train, LearnedTrain)
 
 # Methods by name that take any number of terms. The last two treat all of them as one.
-_NAMES = ("auto", "afb", "fgm", "lbfgs")
+_NAMES = ("auto", "afb", "sae-qn", "fgm", "lbfgs")
 # Methods whose proofs rest on a test of the exact gradient at the new point.
 _TESTED = ("sae", "rsae", "scsae", "gmco", "aeg")
-# Terms are alike in price up to this ratio; where no constants are known, they are merged.
-_ALIKE = 3.0
 # Pairs of L-BFGS on the sum.
 _MEMORY = 50
 
@@ -44,14 +55,9 @@ def make_train(
         if method in ("fgm", "lbfgs"):
             return make_method(method, inner, problem), f"{method!r} as asked for"
         if method == "afb":
-            levels, why = _levels(problem, prices, inner)
-            if len(levels) < 2:
-                levels, why = _two(problem, prices), f"{why}, but AFB needs two levels"
-            return _afb(levels, inner, problem, why), ""
-        if problem.psi is not None:
-            names = " + ".join(oracle.name for oracle in problem.oracles[:-1])
-            made = make_method("sae-qn", inner, problem)
-            return made, f"sae-qn, {names} merged, because g has a non-smooth part"
+            return _afb(problem, inner, prices), ""
+        if method == "sae-qn":
+            return _learned(problem, inner, prices), ""
         return _auto(problem, inner, prices)
     made = as_method(method)
     core = getattr(made, "method", made)
@@ -60,7 +66,7 @@ def make_train(
     if isinstance(made, Train):
         return _checked(made, problem), ""
     if isinstance(core, AFB):
-        return _checked(Train(_listed(problem), made, _AS_LISTED), problem), ""
+        return _checked(Train(listed(problem), made, "as listed"), problem), ""
     if getattr(core, "many_terms", False):
         return make_method(made, inner, problem), "given as an object"
     raise ValueError(_refused(type(core).__name__, problem))
@@ -68,104 +74,63 @@ def make_train(
 
 # Levels --------------------------------------------------------------------------------------
 
-_AS_LISTED = "as listed"
 
-
-def _levels(problem: Sum, prices: Prices, inner: str | InnerMethod) -> tuple[Levels, str]:
-    """The levels by prices and constants, and why."""
-    if prices.given is None:
-        return _listed(problem), f"{_AS_LISTED}, because no prices are given"
-    price = _price(problem, prices)
-    L = {s.oracle.name: s.L.value for s in problem.summands}
-    last = problem.g.name
-    if inner != "auto" or not _gives_gradients(problem.g):  # then g has to be the last one
-        price.pop(last), L.pop(last)
-        tail: Levels = ((last,),)
-    else:
-        tail = ()
-    if all(value is not None for value in L.values()):
-        known = {name: value for name, value in L.items() if value is not None}
-        levels = theory.order(known, price, mu=problem.mu.value or 0.0) + tail
-        return levels, _why(levels, price, "by prices and constants")
-    levels = _by_price(price) + tail
-    return levels, _why(levels, price, "by prices, because not all constants are known")
-
-
-def _by_price(price: dict[str, float]) -> Levels:
-    """Dearest first; a term that is alike in price to the one before joins its level."""
-    levels: list[list[str]] = []
-    for name in sorted(price, key=lambda name: -price[name]):
-        if levels and price[levels[-1][0]] <= _ALIKE * price[name]:
-            levels[-1].append(name)
-        else:
-            levels.append([name])
-    return tuple(tuple(level) for level in levels)
-
-
-def _why(levels: Levels, price: dict[str, float], otherwise: str) -> str:
-    """The reason in words: which terms were merged, and why."""
-    parts = []
-    for level in levels:
-        costs = [price[name] for name in level if name in price]
-        if len(level) > 1:
-            alike = max(costs) <= _ALIKE * min(costs)
-            gain = "prices alike" if alike else "a level of its own would not pay"
-            parts.append(f"{' + '.join(level)} merged, {gain}")
-    return "; ".join(parts) or otherwise
-
-
-def _two(problem: Sum, prices: Prices) -> Levels:
-    """The best two levels: dearest terms first, split where the ratio of prices is largest."""
-    price = _price(problem, prices)
-    names = sorted(price, key=lambda name: -price[name])
-    ratios = [price[a] / price[b] for a, b in pairwise(names)]
-    cut = 1 + ratios.index(max(ratios))
-    return tuple(names[:cut]), tuple(names[cut:])
+def _constants(problem: Sum) -> dict[str, float | None]:
+    return {s.oracle.name: s.L.value for s in problem.summands}
 
 
 def _price(problem: Sum, prices: Prices) -> dict[str, float]:
     return {oracle.name: prices.of(oracle.name, problem) for oracle in problem.oracles}
 
 
-def _gives_gradients(oracle: Any) -> bool:
-    return not answers(oracle.term).isdisjoint(("grad", "value_and_grad"))
-
-
-def _auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> tuple[AnyMethod, str]:
-    """The learned method on all levels, and AFB where it cannot work."""
-    plain = all(map(_gives_gradients, problem.oracles))
-    if not plain or inner != "auto":
-        levels, why = _levels(problem, prices, inner)
-        return _afb(levels, inner, problem, why), ""
-    if prices.given is None:
-        first, *others = (oracle.name for oracle in problem.oracles)
-        told_why = f"sae-qn, {_AS_LISTED}, because no prices are given"
-        return Train(((first,), tuple(others)), SAEQN(rho=None), told_why), ""
-    levels, why = _levels(problem, prices, inner)
-    price = _price(problem, prices)
-    values = all(can(oracle.term, "value") for oracle in problem.oracles)
-    if len(levels) < 2 and values and problem.geometry is EUCLIDEAN:
-        return ScipyLBFGS(_MEMORY), f"lbfgs on the sum: {why}"
-    if len(levels) < 2:
-        levels = _two(problem, prices)
-    cost = [sum(price[name] for name in level) for level in levels]
-    if len(levels) == 2:
-        return Train(levels, SAEQN(rho=cost[0] / cost[1]), f"sae-qn, {why}"), ""
-    return LearnedTrain(levels, tuple(a / b for a, b in pairwise(cost)), why), ""
-
-
-def _listed(problem: Sum) -> Levels:
-    """One level per term, in the order in which they were given."""
-    return tuple((oracle.name,) for oracle in problem.oracles)
-
-
-def _afb(levels: Levels, inner: str | InnerMethod, problem: Sum, reason: str) -> Train:
-    """AFB on every level; with restarts on the first one where strong convexity is not known."""
+def _afb(problem: Sum, inner: str | InnerMethod, prices: Prices) -> Train:
+    """AFB on all levels; with restarts on the first one where strong convexity is not known."""
+    if prices.given is None:  # a run by theory is the same every time, so nothing is measured
+        levels, why = listed(problem), "as listed, because no prices are given"
+    else:
+        price, last = _price(problem, prices), pinned(problem, inner)
+        mu = problem.mu.value or 0.0
+        levels, why = arrange(price, _constants(problem), mu=mu, last=last)
+        if len(levels) < 2:
+            levels, why = two_levels(price), f"{why}, but AFB needs two levels"
     split = arranged(problem, levels)
     method: Any = AFB(inner=make_inner(inner, innermost(split)))
     if not split.mu_h + split.mu_g:
         method = Restarted(method, GradientTest())
-    return _checked(Train(levels, method, reason), problem)
+    return _checked(Train(levels, method, why), problem)
+
+
+def _learned(problem: Sum, inner: str | InnerMethod, prices: Prices) -> AnyMethod:
+    """The learned method on all levels."""
+    if inner != "auto":
+        raise TypeError(
+            "method 'sae-qn' for more than two terms has no inner method but the levels below; "
+            "leave out inner=, or choose afb"
+        )
+    for oracle in problem.oracles:
+        require("sae-qn", oracle.name, oracle.term, "grad")
+    price = _price(problem, prices)
+    if prices.given is not None:
+        return learned(problem, *levels_of(problem, price, _constants(problem)), price)
+    (first, *others), why = listed(problem), "as listed, because no prices are given"
+    if problem.psi is not None:
+        return Train((first, sum(others, ())), CompositeQN(), f"sae-qn, {why}")
+    return LearnedTrain((first, *others), reason=why)
+
+
+def _auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> tuple[AnyMethod, str]:
+    """The learned method on all levels, and AFB where it cannot work."""
+    plain = all(gives_gradients(oracle.term) for oracle in problem.oracles)
+    if not plain or inner != "auto":
+        return _afb(problem, inner, prices), ""
+    if prices.given is None:
+        return MeasuredTrain(), ""
+    price = _price(problem, prices)
+    levels, why = levels_of(problem, price, _constants(problem))
+    values = all(can(oracle.term, "value") for oracle in problem.oracles)
+    if len(levels) < 2 and values and problem.geometry is EUCLIDEAN:
+        return ScipyLBFGS(_MEMORY), f"lbfgs on the sum: {why}"
+    return learned(problem, levels, why, price), ""
 
 
 def _checked(train: T, problem: Sum) -> T:
@@ -177,15 +142,12 @@ def _checked(train: T, problem: Sum) -> T:
         )
     if len(train.levels) < 2 or not all(train.levels):
         raise ValueError(f"a train needs two levels or more, each with a term; got {train.levels}")
-    if problem.psi is not None:
-        raise ValueError(
-            f"a train of more than two terms is not made for a non-smooth term, here "
-            f"{problem.psi!r}; give two terms, as in minimize(h1 + h2, g + psi), or take "
-            "method='fgm'"
-        )
     if isinstance(train, LearnedTrain) or not isinstance(train.core, AFB):
+        _refuse_psi(train, problem)
         return train
     core, inside = train.core, train.core.inner
+    if problem.psi is not None:
+        require_psi(inside, problem, inner=True)
     if problem.geometry is not EUCLIDEAN:
         require_any_geometry(train.method, problem)
         require_any_geometry(inside, problem)
@@ -208,6 +170,18 @@ def _checked(train: T, problem: Sum) -> T:
                 "method='auto', which needs no constants"
             )
     return train
+
+
+def _refuse_psi(train: T, problem: Sum) -> None:
+    """Raise where a non-smooth term is given to a train whose method is not made for it."""
+    method = train if isinstance(train, LearnedTrain) else train.core
+    if problem.psi is None or getattr(method, "takes_psi", False):
+        return
+    raise ValueError(
+        f"{type(method).__name__} is not made for a non-smooth term, here {problem.psi!r}; take "
+        "method='afb', which splits the terms level by level, or method='auto', which learns on "
+        "two levels"
+    )
 
 
 def _refused(name: str, problem: Sum) -> str:

@@ -84,7 +84,7 @@ def _by_capabilities(problem: Sum, inner: str | InnerMethod, plain: bool) -> Cho
 
 def _by_prices(problem: Sum, prices: Prices, lbfgs: AnyMethod | None) -> Choice:
     """SAE-QN on the dearer term as h, unless prices are alike."""
-    p_h, p_g = prices.of("h", problem), prices.of("g", problem)
+    p_h, p_g = prices.of(problem.h.name, problem), prices.of(problem.g.name, problem)
     swap = p_g > p_h
     ratio = max(p_h, p_g) / min(p_h, p_g)
     reason = Reason.EXPENSIVE
@@ -111,11 +111,11 @@ def _is_newton(problem: Sum, prices: Prices) -> bool:
     """Whether `SimilarNewton` is the cheapest: g stands for f, and products cost little."""
     if problem.h_is_convex or problem.psi is not None or not has_products(problem):
         return False
-    return price_of_newton(problem, prices) <= _NEWTON * prices.of("h", problem)
+    return price_of_newton(problem, prices) <= _NEWTON * prices.of(problem.h.name, problem)
 
 
 def _is_exact(term: Oracle, problem: Sum, prices: Prices) -> bool:
     """Whether it is a quadratic with proximal steps that cost about as much as a gradient."""
-    gradient = max(prices.of("h", problem), prices.of("g", problem))
+    gradient = max(prices.of(name, problem) for name in (problem.h.name, problem.g.name))
     step = prices.of_call(f"{term.name}.prox", term.ledger)
     return problem.psi is None and is_solvable(term) and step < ALIKE * gradient

@@ -220,6 +220,11 @@ class Model:
         """Gradient of phi, without psi, at v, where that of g is known."""
         return self.beta + self.alpha * v + grad_g
 
+    def subgradient(self, v: Vector, grad_g: Vector, w: Vector | None) -> Vector:
+        """The shortest known subgradient of phi at v; `w` is a known element of dpsi(v)."""
+        grad = self.grad(v, grad_g)
+        return grad if self.psi is None else self.psi.residual(v, grad, w)
+
     def quadratic(self, S: Vector) -> Vector:
         """The Hessian of the quadratic part times a vector, or times each row of S."""
         return self.alpha * S

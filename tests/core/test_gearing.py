@@ -55,6 +55,31 @@ def test_without_constants_terms_are_ordered_by_price():
     assert res.calls["cluster.grad"] == res.calls["local.grad"]
 
 
+def test_the_learned_method_by_name():
+    given = prices(1e4, 100, 1)
+    res = gt.minimize([H1, H2], G, method="sae-qn", prices=given, stop=NEVER, max_iter=4)
+    same(res, gt.minimize([H1, H2], G, prices=given, stop=NEVER, max_iter=4))
+    assert res.plan.startswith("h1 > h2 > g: sae-qn on every level, by prices and constants")
+    res = gt.minimize([H1, H2], G, method="sae-qn", tol=1e-5)
+    assert res.success and res.plan.startswith(
+        "h1 > h2 > g: sae-qn on every level, as listed, because no prices are given"
+    )
+    res = gt.minimize([H1, H2], G + gt.L1(0.1), method="sae-qn", tol=1e-5)
+    assert res.success and res.plan == "h1 > h2 + g: sae-qn, as listed, because no prices are given"
+    with pytest.raises(TypeError, match="no inner method but the levels below"):
+        gt.minimize([H1, H2], G, method="sae-qn", inner="agm")
+
+
+def test_the_price_of_a_single_term_with_a_name():
+    """It is the price of h, whatever the term is called."""
+    term = opaque(H1)
+    named = gt.minimize({"simulator": term}, opaque(G), prices={"simulator.grad": 1e4}, tol=1e-4)
+    plain = gt.minimize(term, opaque(G), prices={"h.grad": 1e4}, tol=1e-4)
+    assert named.plan == plain.plan.replace("of h", "of simulator")
+    assert "costs 1e+04 times one" in named.plan
+    assert list(named.calls.values()) == list(plain.calls.values())
+
+
 def test_auto_runs_the_learned_method_on_every_level():
     res = gt.minimize([H1, H2], G, prices=prices(1e4, 100, 1), tol=1e-6)
     assert res.success and res.plan.startswith("h1 > h2 > g: sae-qn on every level, by prices and")
@@ -68,11 +93,6 @@ def test_four_prices_are_four_levels():
     res = gt.minimize(terms, opaque(G), prices=given, tol=1e-4)
     assert res.success and res.plan.startswith("a > b > c > g: sae-qn on every level")
     assert res.calls["a.grad"] < res.calls["b.grad"] < res.calls["c.grad"] < res.calls["g.grad"]
-
-
-def test_auto_without_prices_takes_the_terms_as_listed():
-    res = gt.minimize([opaque(H1), opaque(H2)], opaque(G), tol=1e-4)
-    assert res.success and res.plan.startswith("h1 > h2 + g: sae-qn, as listed, because no prices")
 
 
 def test_terms_that_are_alike_are_one_for_auto():

@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
 import geartrain as gt
@@ -14,6 +15,7 @@ CASE = {"mu": 1e-3, "eps": 1e-6}
 def test_one_constant_in_a_list_is_that_constant():
     alone = gt.theory.calls("full", L_h=2.0, L_g=50.0, **CASE)
     assert gt.theory.calls("full", L_h=[2.0], L_g=50.0, **CASE) == alone
+    assert gt.theory.calls("full", L_h=np.array([2.0]), L_g=50.0, **CASE) == alone
     named = gt.theory.calls("full", L_h={"simulator": 2.0}, L_g=50.0, **CASE)
     assert named == {"simulator": alone["h"], "g": alone["g"]}
 
@@ -92,3 +94,36 @@ def test_plan_of_several_terms(capsys):
     assert main(arguments) == 0
     assert main([*arguments, "--price-h", "1", "2", "3"]) != 0
     assert "--price-h takes one price or 2, one per --L-h; got 3" in capsys.readouterr().err
+
+
+def test_the_plan_is_the_order_for_the_mu_that_is_given(capsys):
+    """With more strong convexity h1 and h2 are better merged."""
+    orders = set()
+    for mu in (1e-6, 1.0):
+        L, prices = {"h1": 1.0, "h2": 30.0, "g": 300.0}, {"h1": 1.0, "h2": 1.0, "g": 1.0}
+        levels = gt.theory.order(L, prices, mu=mu)
+        constants = ["--L-h", "1", "30", "--L-g", "300", "--mu", str(mu)]
+        assert main(["plan", *constants, "--eps", "1e-6"]) == 0
+        words = " > ".join(" + ".join(level) for level in levels)
+        assert f"smallest bill: {words}\n" in capsys.readouterr().out
+        orders.add(words)
+    assert len(orders) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--n", "5"], "--n is for a single --L-h"),
+        (["--m", "5"], "--m is for a single --L-h"),
+        (["--mu", "1e9"], "mu = 1e+09 exceeds L_h + L_g = 10101"),
+        (["--eps", "nan"], "eps must be finite, got nan"),
+        (["--R", "-1"], "R must be positive, got -1"),
+        (["--L-h", "1", "0"], "must be positive, got 0"),
+        (["--price-h", "1", "-1"], "must be positive, got -1"),
+    ],
+)
+def test_a_plan_of_several_terms_with_bad_numbers(changes, message, capsys):
+    arguments = ["plan", "--L-h", "1", "100", "--L-g", "1e4", "--mu", "1e-3", "--eps", "1e-6"]
+    assert main([*arguments, *changes]) == 1
+    out, err = capsys.readouterr()
+    assert message in err and err.count("\n") == 1 and out == ""

@@ -19,6 +19,7 @@ from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner_rule import PaperRule
 from geartrain.methods.learned_train import LearnedTrain
+from geartrain.methods.measured_train import MeasuredTrain
 from geartrain.methods.quasi_newton.composite import CompositeQN
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
@@ -50,6 +51,7 @@ __all__ = [
     "KatyushaWhole",
     "LBFGSWhole",
     "LearnedTrain",
+    "MeasuredTrain",
     "Method",
     "MonteiroSvaiterWhole",
     "PaperRule",

@@ -87,6 +87,13 @@ class GearState:
     slack: float  # |s - gradient of that sum at v| is at most that
     level: AFBState
 
+    guessed: ClassVar[bool] = False
+
+    @property
+    def grad_psi(self) -> Vector | None:
+        """The element of dpsi(v) that the level knows."""
+        return self.level.grad_psi
+
     @property
     def rounding(self) -> bool:
         """Whether only rounding keeps the level from going on."""
@@ -148,8 +155,13 @@ class AFB:
         """x_0 = z_0, the gradients of all terms there."""
         return self.start(problem, x0)
 
-    def start(self, problem: Sum, x0: Vector, before: AFBState | None = None) -> AFBState:
-        """A state at x_0; constants that an earlier run has raised are kept."""
+    def start(
+        self, problem: Sum, x0: Vector, before: AFBState | None = None, inside: bool = False
+    ) -> AFBState:
+        """A state at x_0; constants that an earlier run has raised are kept.
+
+        `inside` a gear, x_0 may be outside of the domain of psi.
+        """
         L_h = problem.L_h.need(f"L_{problem.h.name}", "AFB")
         if not problem.h_is_convex:
             raise ValueError(
@@ -159,7 +171,7 @@ class AFB:
         grad_h, below = problem.h.grad(x0), None
         if isinstance(problem.g, Rest):
             under = None if before is None or before.below is None else before.below.level
-            below = _exact(self.start(problem.g.problem, x0, under))
+            below = _exact(self.start(problem.g.problem, x0, under, inside=True))
         grad_g = problem.g.grad(x0) if below is None else below.grad_g
         return AFBState(
             k=0,
@@ -172,7 +184,7 @@ class AFB:
             L=L_h,
             L_h=L_h if before is None else before.L_h,
             below=below,
-            grad_psi=problem.grad_psi(x0, grad_h + grad_g),
+            grad_psi=None if inside else problem.grad_psi(x0, grad_h + grad_g),
         )
 
     def restart(self, state: AFBState) -> AFBState:
@@ -296,9 +308,11 @@ class Gear:
 
     Every iterate v comes with an eps-subgradient s of h_i + ... + g at v,
     s = grad h_i(y_i) + ... + grad h_k(y_k) + grad g(v) and eps = sum_j L_j/2 \|v - y_j\|^2, where
-    y_j is the point at which level j has linearised h_j. The rules of all levels above are tested
-    with it at every iterate of the last level, so several levels can be left at once, and no
-    gradient is asked for twice.
+    y_j is the point at which level j has linearised h_j. A non-smooth psi adds an element of its
+    subdifferential at v to s, which the inner method of the last level gives, and nothing to eps;
+    the first iterate is then the one after a step, because v_0 may be outside of the domain. The
+    rules of all levels above are tested with it at every iterate of the last level, so several
+    levels can be left at once, and no gradient is asked for twice.
 
     Parameters
     ----------
@@ -311,15 +325,16 @@ class Gear:
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
     splits: ClassVar[bool] = True
+    takes_psi: ClassVar[bool] = True
 
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: GearState | None = None
     ) -> GearState:
-        """Start at v0; gradients that `warm` knows there are used."""
+        """Start at v0; gradients that `warm` knows there are used. With psi, one step from v0."""
         old = None if warm is None else warm.level
-        if warm is not None and old is not None and old.x is v0 and old.y is v0:
-            return warm
-        return _exact(self.method.start(phi.g.problem, v0, old))
+        if warm is None or old is None or not (old.x is v0 and old.y is v0):
+            warm = _exact(self.method.start(phi.g.problem, v0, old, inside=True))
+        return warm if phi.psi is None else self.step(phi, warm)
 
     def step(self, phi: Model, state: GearState) -> GearState:
         """One iteration of the level."""

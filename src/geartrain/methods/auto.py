@@ -23,26 +23,16 @@ from geartrain.methods.choice import (
     Reason,
     alternatives,
 )
+from geartrain.methods.delegated import Delegated
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutoState(State):
+class AutoState(Delegated):
     """State of `Auto`: that of the current method, and how the run came there."""
 
-    current: State  # of the current method
     choice: Choice  # with the changes so far
-    note: str = ""
-
-    # What the driver reads is that of the current method.
-    A = property(lambda self: self.current.A)
-    L = property(lambda self: self.current.L)
-    ms_ratio = property(lambda self: self.current.ms_ratio)
-    value = property(lambda self: self.current.value)
-    grad_bound = property(lambda self: self.current.grad_bound)
-    rounding = property(lambda self: self.current.rounding)
-    noisy = property(lambda self: self.current.noisy)
 
     @property
     def gap_weight(self) -> float:  # type: ignore[override]
@@ -50,30 +40,10 @@ class AutoState(State):
         return math.nan if self.choice.changes else self.current.gap_weight
 
     @property
-    def gap_rests_on(self) -> tuple[str, ...]:  # type: ignore[override]
-        """That of the current method."""
-        return self.current.gap_rests_on
-
-    @property
     def stalled(self) -> bool:  # type: ignore[override]
         """Whether the current method is, and no other one goes on."""
         shown = self.current.rounding or self.current.noisy
         return self.current.stalled and (self.choice.settled or shown)
-
-    @property
-    def point(self) -> Vector:
-        """The output of the current method."""
-        return self.current.point
-
-    @property
-    def grad(self) -> Vector | None:
-        """Gradient of f at `grad_point`, if the current method knows it."""
-        return self.current.grad
-
-    @property
-    def grad_point(self) -> Vector:
-        """The point at which the current method knows the gradient."""
-        return self.current.grad_point
 
 
 @dataclass(frozen=True)

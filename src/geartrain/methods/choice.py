@@ -177,13 +177,14 @@ def has_products(problem: Sum) -> bool:
 def price_of_newton(problem: Sum, prices: Prices) -> float:
     """The price of an iteration of `geartrain.methods.SimilarNewton`, products included."""
     at_h, at_g = SimilarNewton().products_per_step(problem.n)
-    of_h = prices.of("h", problem) + at_h * prices.of_product("h", problem)
-    return of_h + prices.of("g", problem) + at_g * prices.of_product("g", problem)
+    h, g = problem.h.name, problem.g.name
+    of_h = prices.of(h, problem) + at_h * prices.of_product(h, problem)
+    return of_h + prices.of(g, problem) + at_g * prices.of_product(g, problem)
 
 
 def alternatives(problem: Sum, prices: Prices, chosen: str) -> tuple[Alternative, ...]:
     """The methods that compete, other than the chosen one."""
-    low, high = sorted(prices.of(name, problem) for name in ("h", "g"))
+    low, high = sorted(prices.of(name, problem) for name in (problem.h.name, problem.g.name))
     out = [
         Alternative("lbfgs", low + high, False, "evaluation"),
         Alternative("sae-qn", high + _FEWEST * low, True, "iteration"),

@@ -65,9 +65,10 @@ class ErrorRule:
     def __call__(self, v: Vector, s: Vector, grad_phi: Vector, eps: float = 0.0) -> bool:
         """Whether the rule holds at v, where s is an eps-subgradient of g."""
         use, norm = self.use, self.geometry.norm
-        G = self.shifted + s + use.tilt * v
+        G, w = self.shifted + s + use.tilt * v, None
         if self.has_psi:  # w in dpsi(v) is what grad_phi has beyond the smooth part of phi
-            G = G + (grad_phi - (self.beta + self.alpha * v + s))
+            w = grad_phi - (self.beta + self.alpha * v + s)
+            G = G + w
         length = norm(v - self.y)
         allowed = math.hypot(self.zeta * use.lam * norm(G), use.radius * length)
         weight = 2.0 * use.lam * (1.0 + use.mu * use.eta)  # of eps
@@ -77,4 +78,5 @@ class ErrorRule:
             return False
         # Where v is good enough for the level above, both are left.
         s = s + self.own + use.mu_h * v
-        return self.above.accept(v, s, self.above.grad(v, s), eps + 0.5 * use.smooth * length**2)
+        above = self.above.subgradient(v, s, w)
+        return self.above.accept(v, s, above, eps + 0.5 * use.smooth * length**2)

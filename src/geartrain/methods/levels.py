@@ -3,7 +3,8 @@ r"""Levels: a sum of many terms as a chain of problems with two terms each.
 The levels (h1) > (h2, h3) > (g) stand for the problem h1 + rest, whose rest is again a problem,
 (h2 + h3) + g. A method for two terms minimises the first one, and an inner method that splits its
 model once more (`geartrain.methods.afb.Gear`) the others. Terms on one level are asked together
-and counted apart.
+and counted apart. A non-smooth psi is part of every one of these problems, and the inner method of
+the last level takes care of it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def _chain(f: Sum, levels: Levels) -> Sum:
     rest, L_rest = last.oracle, last.L
     while True:
         level = before.pop()
-        problem = Sum(level.oracle, rest, level.L, L_rest, f.mu, f.seed, f.geometry)
+        problem = Sum(level.oracle, rest, level.L, L_rest, f.mu, f.seed, f.geometry, psi=f.psi)
         if not before:
             return problem
         rest, L_rest = Rest(problem), total((level.L, L_rest))

@@ -28,9 +28,9 @@ class Recalled:
         known = (*(entry for entries in self.kept.values() for entry in entries), *self.recent)
         return next((entry for entry in known if np.array_equal(entry[0], x)), None)
 
-    def with_recent(self, entry: Entry) -> Recalled:
-        """With one more answer; the oldest one is forgotten."""
-        return Recalled(self.kept, (entry, *self.recent[: _RECENT - 1]))
+    def with_recent(self, entry: Entry, most: int = _RECENT) -> Recalled:
+        """With one more answer; of more than `most` the oldest one is forgotten."""
+        return Recalled(self.kept, (entry, *self.recent[: most - 1]))
 
     def with_start(self, level: int, entry: Entry) -> Recalled:
         """With the answer where a run of this level starts; its last run is forgotten."""
@@ -91,5 +91,8 @@ class Recalling:
         else:
             value, grad = math.nan, self.oracle.grad(x)
         entry = (x.copy(), value, grad)
-        self.recalled = self.recalled.with_recent(entry)
+        self._asked(entry)
         return entry
+
+    def _asked(self, entry: Entry) -> None:
+        self.recalled = self.recalled.with_recent(entry)

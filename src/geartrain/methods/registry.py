@@ -143,9 +143,9 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
         if inside is not None:
             require_any_geometry(inside, problem)
     if problem.psi is not None:
-        _require_psi(made, problem)
+        require_psi(made, problem)
         if inside is not None:
-            _require_psi(inside, problem, inner=True)
+            require_psi(inside, problem, inner=True)
     require(name, "h", problem.h.term, *made.needs)
     if inside is None:
         require(name, "g", problem.g.term, *made.needs)
@@ -190,7 +190,8 @@ def require_any_geometry(method: Any, problem: Sum) -> None:
         )
 
 
-def _require_psi(method: Any, problem: Sum, inner: bool = False) -> None:
+def require_psi(method: Any, problem: Sum, inner: bool = False) -> None:
+    """Raise unless `method` is made for the non-smooth term of the problem."""
     if getattr(method, "takes_psi", False):
         return
     name = type(getattr(method, "method", method)).__name__

@@ -27,7 +27,7 @@ C_1         same         constant of equation (6)
 """
 
 from geartrain.theory.bounds import bound, gradient_sliding
-from geartrain.theory.gears import level_calls, order
+from geartrain.theory.gears import level_bill, level_calls, order
 from geartrain.theory.orders import (
     calls,
     corollary_1,
@@ -66,6 +66,7 @@ __all__ = [
     "lemma_1",
     "lemma_2",
     "lemma_3",
+    "level_bill",
     "level_calls",
     "order",
     "table_1",

@@ -114,16 +114,29 @@ def order(
         )
     if not smooth:
         raise ValueError("L is empty: give one constant per term")
-
-    def bill(levels: Levels) -> float:
-        calls = level_calls([sum(smooth[name] for name in level) for level in levels], mu=mu)
-        return sum(
-            n * price[name] for n, level in zip(calls, levels, strict=True) for name in level
-        )
-
     groups = _merged([(name,) for name in smooth], price)
-    best = min(arrangements(groups), key=bill)
+    best = min(arrangements(groups), key=lambda levels: level_bill(levels, smooth, price, mu=mu))
     return tuple(tuple(name for name in smooth if name in level) for level in best)
+
+
+def level_bill(
+    levels: Levels, L: Mapping[Any, float], prices: Mapping[Any, float], *, mu: float = 0.0
+) -> float:
+    """The sum over all terms of price times calls, by the theorem for more than two terms.
+
+    The calls are those of `level_calls`.
+
+    Parameters
+    ----------
+    levels : tuple of tuple
+        The names of the terms on every level, outermost first.
+    L, prices : dict of float
+        Smoothness of every term, and the price of one of its gradients, by name.
+    mu : float
+        Strong convexity of the sum; 0 if it is not known.
+    """
+    calls = level_calls([sum(L[name] for name in level) for level in levels], mu=mu)
+    return sum(n * prices[name] for n, level in zip(calls, levels, strict=True) for name in level)
 
 
 def _named(given: Any, what: str) -> dict[Any, float]:

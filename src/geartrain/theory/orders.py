@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from geartrain.oracles.validation import as_positive
 from geartrain.theory.arguments import Calls, by_name, check, size_of
 
@@ -147,6 +149,8 @@ def calls(
     >>> [round(few[name] / few["h1"]) for name in ("h1", "h2", "g")]
     [1, 10, 101]
     """
+    if isinstance(L_h, np.ndarray):
+        L_h = L_h.tolist()
     if isinstance(L_h, (Mapping, Sequence)):
         named = by_name(L_h)
         if len(named) > 1:

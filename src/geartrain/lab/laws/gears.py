@@ -32,7 +32,7 @@ N = 120
 SEEDS = (0, 1, 2)
 # The constants around which each one is varied, by these factors.
 CENTRES = {3: (1.0, 100.0, 1e4), 4: (1.0, 20.0, 400.0, 8000.0)}
-FACTORS = (1 / 3, 3.0)
+FACTORS = (1 / 3, 3**-0.5, 3**0.5, 3.0)
 QUICK = {3: (1.0, 30.0, 900.0)}
 # Of the bills: constants of three terms, and prices of one gradient of each.
 CONSTANTS = ((1.0, 40.0, 1600.0), (1.0, 1.0, 500.0), (5.0, 50.0, 50.0), (20.0, 20.0, 20.0))

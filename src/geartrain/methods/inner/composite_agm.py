@@ -47,6 +47,8 @@ def step(phi: Model, state: CompositeAGMState, L_g: float) -> CompositeAGMState:
     """The extrapolation, and the proximal gradient step from there."""
     q = (phi.alpha + phi.mu_g) / (L_g + phi.alpha)
     theta, momentum = next_theta(state.theta, q)
+    if momentum == 0.0 and not state.guessed:  # as after the first step: y is v
+        return _proximal_step(phi, L_g, state.v, state.grad_g, state.v, theta, state.share)
     y = state.v + momentum * (state.v - state.before)
     return _proximal_step(phi, L_g, y, phi.g.grad(y), state.v, theta, state.share)
 

@@ -1,0 +1,112 @@
+"""Which levels more than two terms are put on: by prices and constants, given or measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from geartrain import theory
+from geartrain.methods.levels import Levels
+from geartrain.oracles.protocols import answers
+from geartrain.oracles.splitting import Zero
+from geartrain.problem import Sum
+
+# Terms are alike in price up to this ratio; where no constants are known, they are merged.
+ALIKE = 3.0
+
+
+def arrange(
+    price: Mapping[str, float],
+    L: Mapping[str, float | None],
+    *,
+    mu: float = 0.0,
+    last: str | None = None,
+) -> tuple[Levels, str]:
+    """The levels of the terms with these prices and constants, and why.
+
+    Parameters
+    ----------
+    price, L : dict of float
+        By name: what a gradient costs, and the smoothness, where it is known.
+    mu : float
+        Strong convexity of the sum; 0 if it is not known.
+    last : str, optional
+        A term that has to be the last level, alone.
+    """
+    free = [name for name in price if name != last]
+    tail: Levels = () if last is None else ((last,),)
+    known = {name: value for name in free if (value := L[name]) is not None}
+    cost = {name: price[name] for name in free}
+    if len(known) == len(free):
+        levels = theory.order(known, cost, mu=mu) + tail
+        return levels, _why(levels, price, "by prices and constants")
+    levels = _by_price(cost) + tail
+    return levels, _why(levels, price, "by prices")
+
+
+def falling(levels: Levels, price: Mapping[str, float]) -> bool:
+    """Whether every level is clearly dearer than the next one."""
+    return all(ratio > ALIKE for ratio in ratios(levels, price))
+
+
+def _by_price(price: Mapping[str, float]) -> Levels:
+    """Dearest first; a term that is alike in price to the one before joins its level."""
+    levels: list[list[str]] = []
+    for name in sorted(price, key=lambda name: -price[name]):
+        if levels and price[levels[-1][0]] <= ALIKE * price[name]:
+            levels[-1].append(name)
+        else:
+            levels.append([name])
+    return tuple(tuple(level) for level in levels)
+
+
+def _why(levels: Levels, price: Mapping[str, float], otherwise: str) -> str:
+    """The reason in words: which terms were merged, and why."""
+    parts = []
+    for level in levels:
+        if len(level) > 1:
+            alike = are_alike({name: price[name] for name in level})
+            gain = "prices alike" if alike else "a level of its own would not pay"
+            parts.append(f"{' + '.join(level)} merged, {gain}")
+    return "; ".join(parts) or otherwise
+
+
+def are_alike(price: Mapping[str, float]) -> bool:
+    """Whether no term is much dearer than another one."""
+    return max(price.values()) <= ALIKE * min(price.values())
+
+
+def two_levels(price: Mapping[str, float]) -> Levels:
+    """The best two levels: dearest terms first, split where the ratio of prices is largest."""
+    names = sorted(price, key=lambda name: -price[name])
+    ratios = [price[a] / price[b] for a, b in pairwise(names)]
+    cut = 1 + ratios.index(max(ratios))
+    return tuple(names[:cut]), tuple(names[cut:])
+
+
+def listed(problem: Sum) -> Levels:
+    """One level per term, in the order in which they were given."""
+    return tuple((oracle.name,) for oracle in problem.oracles)
+
+
+def ratios(levels: Levels, price: Mapping[str, float]) -> tuple[float, ...]:
+    """The price of each level over that of the next."""
+    cost = [sum(price[name] for name in level) for level in levels]
+    return tuple(a / b for a, b in pairwise(cost))
+
+
+def pinned(problem: Sum, inner: object) -> str | None:
+    """The name of g, if it has to be the last level of AFB.
+
+    That is so where an inner method is chosen for it, where it gives no gradients, where it is
+    nothing but a non-smooth term, and where it has not the constant that the levels above need.
+    """
+    g = problem.g.term
+    constant = problem.L_g.value is not None and getattr(g, "convex", True)
+    able = gives_gradients(g) and not isinstance(g, Zero) and constant
+    return None if inner == "auto" and able else problem.g.name
+
+
+def gives_gradients(term: object) -> bool:
+    """Whether a term answers with gradients."""
+    return not answers(term).isdisjoint(("grad", "value_and_grad"))
