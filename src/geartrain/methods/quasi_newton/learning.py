@@ -10,6 +10,7 @@ from geartrain.geometry import Geometry
 from geartrain.methods.quasi_newton.along import lowest
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
 from geartrain.methods.quasi_newton.doubt import evidence_against_convexity
+from geartrain.methods.quasi_newton.low_rank import Applied
 from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.state import SAEQNState
@@ -33,6 +34,7 @@ def judged(
     step: Step,
     shelf: Shelf,
     trial: Trial,
+    applied: Applied,
     tuning: LearnedTuning,
     terms: CountedTerms,
 ) -> SAEQNState:
@@ -40,14 +42,11 @@ def judged(
     contest, norm, chosen = state.contest, terms.geometry.norm, trial.candidate
     if len(contest.candidates) == 1:
         return state
-    y_f = step.y_h + step.y_g
     if len(state.pairs) > 1:
-        errors = [
-            norm(
-                (y_f if is_plain(c) else step.y_h) - (trial.B if c == chosen else shelf[c])(step.s)
-            )
-            for c in contest.candidates
-        ]
+        y_f = step.y_h + step.y_g
+        models = [trial.B if c == chosen else shelf[c] for c in contest.candidates]
+        changes = [y_f if is_plain(c) else step.y_h for c in contest.candidates]
+        errors = [norm(error) for error in applied.less(models, changes)]
         if state.rho <= tuning.effect:
             size = norm(step.p.grad)
             if not is_plain(chosen):
@@ -61,7 +60,7 @@ def judged(
     if not state.convex:
         B = shelf[contest.candidates[0]] if is_plain(chosen) else trial.B
         if state.memory.pairs or not tuning.starts_plain(state.rho, terms.exact):
-            error = norm(step.y_h - B(step.s)) / step.length
+            error = norm(applied.less([B], [step.y_h])[0]) / step.length
             lam = min(max(tuning.lam_error * error, _FALL * lam), _GROW * lam)
         else:
             lam = tuning.lam_error * norm(step.y_h) / step.length

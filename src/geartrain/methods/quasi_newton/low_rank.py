@@ -52,6 +52,14 @@ class Small:
         """C V v."""
         return self.C @ self.rows.dots(v, self.geometry, self.used)
 
+    def dots_all(self, vectors: Sequence[Vector]) -> Vector:
+        """C V v for each of the vectors, a row of the result per vector."""
+        return self.rows.dots_all(vectors, self.geometry, self.used) @ self.C.T
+
+    def add_to(self, vectors: Sequence[Vector], coefficients: Vector) -> None:
+        """Add V'C' c to each of the vectors in place, c its row of the coefficients."""
+        self.rows.add_to(vectors, coefficients @ self.C)
+
     def combine(self, c: Vector) -> Vector:
         """V'C' c."""
         return self.rows.combine(c @ self.C)
@@ -67,8 +75,7 @@ class Small:
 
     def all(self, vectors: Sequence[Vector]) -> list[Vector]:
         """V'C'MCV times each of the vectors: faster than one by one."""
-        c = self.rows.dots_all(vectors, self.geometry) @ self.C.T @ self.M @ self.C
-        return self.rows.combine_all(c)
+        return self.rows.combine_all(self.dots_all(vectors) @ self.M @ self.C)
 
     @cached_property
     def spectrum(self) -> tuple[Vector, Vector]:
@@ -106,17 +113,24 @@ class LowRank:
 
     def solve(self, q: Vector, mu: float) -> Vector:
         """The inverse of (this with its negative eigenvalues set to 0, plus mu I), times q."""
-        a = max(self.lam + mu, _TINY)
-        if self.small is None or self.small.spectrum[0].size == 0:
-            return q / a
-        w, E = self.small.spectrum
-        w = np.maximum(w + self.lam, 0.0) + mu
-        top = max(float(w.max()), a)
-        a = max(a, _FLAT_OFF * top)
-        change = 1.0 / np.maximum(w, _FLAT * top) - 1.0 / a
-        out = self.small.combine((change * (E @ self.small.dots(q))) @ E)
-        out += q / a
+        a, change, E = self.inverse(mu)
+        out = q / a
+        if self.small is not None and len(change):
+            self.small.add_to([out], ((change * (E @ self.small.dots(q))) @ E)[None])
         return out
+
+    def inverse(self, mu: float) -> tuple[float, Vector, Vector]:
+        """a, D and E of the matrix I/a + V'C'E'DECV that `solve` applies, D diagonal."""
+        a = max(self.lam + mu, _TINY)
+        if self.small is None:
+            return a, np.zeros(0), np.zeros((0, 0))
+        w, E = self.small.spectrum
+        if len(w) > 0:
+            w = np.maximum(w + self.lam, 0.0) + mu
+            top = max(float(w.max()), a)
+            a = max(a, _FLAT_OFF * top)
+            w = 1.0 / np.maximum(w, _FLAT * top) - 1.0 / a
+        return a, w, E
 
     def positive(self) -> LowRank:
         """With the negative eigenvalues of V'C'MCV set to zero."""
@@ -124,6 +138,49 @@ class LowRank:
             return self
         w, E = self.small.spectrum
         return replace(self, small=replace(self.small, M=(E.T * np.maximum(w, 0.0)) @ E))
+
+
+class Applied:
+    """Matrices applied to one vector v: V v is computed once, and V'c for all of them together.
+
+    Parameters
+    ----------
+    v : array
+        The vector.
+    """
+
+    def __init__(self, v: Vector) -> None:
+        self.v = v
+        self._seen: list[tuple[Rows, Vector]] = []
+
+    def _dots(self, small: Small) -> Vector:
+        """C V v."""
+        for rows, dots in self._seen:
+            if rows is small.rows:
+                return small.C @ dots
+        # of all rows: other matrices use others
+        self._seen.append((small.rows, small.rows.dots(self.v, small.geometry)))
+        return small.C @ self._seen[-1][1]
+
+    def bend(self, B: LowRank, geometry: Geometry) -> float:
+        """<v, B v>."""
+        bend = B.lam * float(geometry.dot(self.v, self.v))
+        if B.small is not None:
+            c = self._dots(B.small)
+            bend += float(c @ B.small.M @ c)
+        return bend
+
+    def less(self, matrices: Sequence[LowRank], targets: Sequence[Vector]) -> list[Vector]:
+        """The vectors y - B v for each matrix B and its y."""
+        out = [y - B.lam * self.v for B, y in zip(matrices, targets, strict=True)]
+        left = [(B.small, x) for B, x in zip(matrices, out, strict=True) if B.small is not None]
+        while left:
+            rows = left[0][0].rows
+            here = [(small, x) for small, x in left if small.rows is rows]
+            left = [(small, x) for small, x in left if small.rows is not rows]
+            C = np.array([self._dots(small) @ small.M @ small.C for small, _ in here])
+            rows.add_to([x for _, x in here], -C)
+        return out
 
 
 @dataclass(frozen=True)

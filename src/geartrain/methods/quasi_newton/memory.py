@@ -76,10 +76,10 @@ class Memory:
         k = 3 * len(pairs)
         gram = np.empty((k, k))
         gram[:-3, :-3] = self.gram[3 * first :, 3 * first :]
-        for i, new in enumerate(pair.rows, start=k - 3):
-            if self.pairs:
-                gram[i, : k - 3] = gram[: k - 3, i] = self.rows.dots(new, geometry)[3 * first :]
-            gram[i, k - 3 :] = [geometry.dot(row, new) for row in pair.rows]
+        if self.pairs:
+            dots = self.rows.dots_all(pair.rows, geometry)[:, 3 * first :]
+            gram[-3:, :-3], gram[:-3, -3:] = dots, dots.T
+        gram[-3:, -3:] = [[geometry.dot(u, v) for v in pair.rows] for u in pair.rows]
         return Memory(pairs, gram)
 
     def with_curvature_of_g(self, i: int, y_g: Vector, ratio: float, geometry: Geometry) -> Memory:

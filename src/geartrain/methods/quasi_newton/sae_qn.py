@@ -30,6 +30,7 @@ from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
 from geartrain.methods.quasi_newton.doubt import Doubt
 from geartrain.methods.quasi_newton.guard import ZETA, Guard
+from geartrain.methods.quasi_newton.low_rank import Applied
 from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.refreshing import refreshed
 from geartrain.methods.quasi_newton.state import Learned, SAEQNState
@@ -223,10 +224,11 @@ class SAEQN:
             return replace(state, radius=0.1 * length, tries=state.tries + 1)
         # 4. and 5.
         step = Step.between(p, new, geometry)
+        applied = Applied(step.s)
         state = learning.without_convexity(state, step, t, terms)
         if trial.candidate in state.contest.candidates:
-            state = learning.judged(state, step, shelf, trial, t, terms)
-        expected = _expected(step, trial, geometry)
+            state = learning.judged(state, step, shelf, trial, applied, t, terms)
+        expected = _expected(step, trial, applied, geometry)
         ratio = step.f.change / expected if expected < 0.0 else -1.0
         if step.is_descent(t.armijo, t.rounding):
             state = learning.accepted(state, step, ratio, t, pairs, geometry)
@@ -351,9 +353,9 @@ def _curvature_of_g(terms: CountedTerms, at: Known, size: float) -> float:
     return norm(bent - at.grad_g) / length or size / max(norm(at.v), 1.0)
 
 
-def _expected(step: Step, trial: Trial, geometry: Geometry) -> float:
+def _expected(step: Step, trial: Trial, applied: Applied, geometry: Geometry) -> float:
     """The change of f that the model predicts, g's own change included where the model keeps g."""
-    bent = 0.5 * float(geometry.dot(step.s, trial.B(step.s)))
+    bent = 0.5 * applied.bend(trial.B, geometry)
     if is_plain(trial.candidate):
         return step.f.slope + bent
     return step.h.slope + bent + step.g.change

@@ -22,7 +22,8 @@ import numpy as np
 
 from geartrain.methods.base import InnerMethod, solve_model
 from geartrain.methods.quasi_newton import quadratic
-from geartrain.methods.quasi_newton.inner import InnerPairs, Phi, Point, descend
+from geartrain.methods.quasi_newton.curvature import InnerPairs
+from geartrain.methods.quasi_newton.inner import Phi, Point, descend
 from geartrain.methods.quasi_newton.low_rank import Bowl, LowRank, Raised
 from geartrain.methods.quasi_newton.rows import SHORT
 from geartrain.methods.quasi_newton.step import Known
