@@ -78,6 +78,21 @@ def _add(rows, C, x, y):  # type: ignore[no-untyped-def]
                 v[j] += va * a[j] + vb * b[j] + vc * c[j] + vd * d[j]
 
 
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def _add_one(rows, C, x):  # type: ignore[no-untyped-def]
+    for start in range(0, len(x), _PIECE):
+        size, at = min(_PIECE, len(x) - start), 8 * start
+        u = x[start : start + size]
+        for i in range(0, len(rows), _ROWS):
+            a = carray(_pointer(rows[i] + at), (size,), np.float64)
+            b = carray(_pointer(rows[i + 1] + at), (size,), np.float64)
+            c = carray(_pointer(rows[i + 2] + at), (size,), np.float64)
+            d = carray(_pointer(rows[i + 3] + at), (size,), np.float64)
+            ua, ub, uc, ud = C[0, i], C[0, i + 1], C[0, i + 2], C[0, i + 3]
+            for j in range(size):
+                u[j] += ua * a[j] + ub * b[j] + uc * c[j] + ud * d[j]
+
+
 def dots_of_two(rows: Sequence[Vector], x: Vector, y: Vector) -> Vector:
     """Inner products of all rows with x, and with y: two rows of the result."""
     addresses = _addresses(rows)
@@ -86,12 +101,12 @@ def dots_of_two(rows: Sequence[Vector], x: Vector, y: Vector) -> Vector:
     return out[:, : len(rows)]
 
 
-def add_to_two(rows: Sequence[Vector], C: Vector, x: Vector, y: Vector) -> None:
-    """Add sum_j C_0j rows_j to x and sum_j C_1j rows_j to y, in place."""
+def add_to(rows: Sequence[Vector], C: Vector, vectors: Sequence[Vector]) -> None:
+    """Add sum_j C_ij rows_j to vector i in place, for one or two vectors."""
     addresses = _addresses(rows)
-    padded = np.zeros((2, len(addresses)))
+    padded = np.zeros((len(C), len(addresses)))
     padded[:, : len(rows)] = C
-    _add(addresses, padded, x, y)
+    (_add if len(C) == 2 else _add_one)(addresses, padded, *vectors)
 
 
 def _addresses(rows: Sequence[Vector]) -> Any:

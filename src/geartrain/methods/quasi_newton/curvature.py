@@ -3,47 +3,97 @@ r"""The curvature that an inner run knows: the matrix of the model, and pairs of
 =========  ==============  ==================================================================
 symbol     name            meaning
 =========  ==============  ==================================================================
-B          ``B``           lam I + V'C'MCV, of `geartrain.methods.quasi_newton.low_rank`
+B          ``B``           lam I + V'MV, of `geartrain.methods.quasi_newton.low_rank`
 lam        ``lam``         that of B, plus mu
 s, y_g     ``pairs``       steps, and the changes of grad g along them
 y          --              y_g + (B + mu I) s: the change of grad phi; never formed
-W          ``W``           the rows C V, s_1, y_g1, s_2, y_g2, ...; oldest pair first
+W          ``W``           the rows V, s_1, y_g1, s_2, y_g2, ...; oldest pair first
 Gamma      ``gram``        W W'
-q          ``q``           W grad phi, at the last point
 tau        ``tau``         curvature of g along the last step
 H_0        --              (B + (mu + tau) I)^{-1}
 R          ``R``           upper triangle of S'Y
 =========  ==============  ==================================================================
 
 All that the method applies to grad phi leads to combinations of the rows W and grad phi, whose
-coefficients follow from the inner products Gamma and q. So vectors of length n are read twice per
-step: for the inner products of W with a new step and a new gradient, and for the combinations d and
-B d. All entries of Gamma are sums over n products, or differences of two such sums; none is a
-recursion on others.
+coefficients follow from the inner products Gamma and W grad phi. So the rows are read three times
+per step: for their inner products with grad phi, for the combinations d and B d, and for the inner
+products with the new pair. All inner products are sums over n products; where they were recursions
+or differences of others, inner runs on problems with few variables took up to a third longer.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from geartrain.geometry import Geometry
-from geartrain.methods.quasi_newton.low_rank import LowRank
+from geartrain.methods.quasi_newton.low_rank import Bare, LowRank
 from geartrain.methods.quasi_newton.rows import Rows, Slots
 from geartrain.oracles.protocols import Vector
-
-InnerPairs = tuple[tuple[Vector, Vector], ...]  # steps and changes of grad g, newest last
 
 # A pair is used where <s, y> exceeds this part of |s| |y|.
 _CURVED = 1e-12
 _TINY = 1e-300
 
 
+@dataclass(frozen=True)
+class InnerPairs:
+    """Steps and changes of grad g, oldest first, with the inner products that are known of them."""
+
+    pairs: tuple[tuple[Vector, Vector], ...] = ()
+    gram: Vector = field(default_factory=lambda: np.zeros((0, 0)))  # of s_1, y_g1, s_2, ...
+    rows: tuple[Vector, ...] = ()  # of a model
+    cross: Vector = field(default_factory=lambda: np.zeros((0, 0)))  # of the rows with s_1, y_g1...
+
+    @staticmethod
+    def of(pairs: Sequence[tuple[Vector, Vector]], geometry: Geometry) -> InnerPairs:
+        """These pairs."""
+        vectors = [row for pair in pairs for row in pair]
+        if not vectors:
+            return InnerPairs()
+        return InnerPairs(
+            tuple(pairs),
+            Rows(vectors).dots_all(vectors, geometry),
+            cross=np.zeros((0, len(vectors))),
+        )
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __iter__(self) -> Iterator[tuple[Vector, Vector]]:
+        return iter(self.pairs)
+
+    def last(self, most: int) -> InnerPairs:
+        """The newest pairs."""
+        old = 2 * max(len(self) - most, 0)
+        if not old:
+            return self
+        return InnerPairs(
+            self.pairs[-most:], self.gram[old:, old:], self.rows, self.cross[:, old:]
+        )
+
+    def against(self, bare: Bare) -> Vector:
+        """Inner products of the rows of a model with s_1, y_g1, ...; most are known."""
+        found = {id(row): i for i, row in enumerate(self.rows)}
+        wanted = [bare.rows.rows[i] for i in bare.at]
+        known = [found.get(id(row), -1) for row in wanted]
+        out = np.empty((len(wanted), 2 * len(self)))
+        new = [i for i, place in enumerate(known) if place < 0]
+        old = [i for i, place in enumerate(known) if place >= 0]
+        out[old] = self.cross[[known[i] for i in old]]
+        if new:
+            vectors = [row for pair in self.pairs for row in pair]
+            out[new] = Rows(vectors).dots_all([wanted[i] for i in new], bare.geometry)
+        return out
+
+
 class Curvature:
-    """The matrix of the model and the pairs, at a point with a gradient of phi.
+    """The matrix of the model, and the pairs.
 
     Parameters
     ----------
@@ -55,8 +105,8 @@ class Curvature:
         Known at the start.
     memory : int
         Number of pairs used.
-    grad : array
-        Gradient of phi.
+    n : int
+        Length of the vectors.
     geometry : Geometry
         Of the inner products.
     """
@@ -67,22 +117,22 @@ class Curvature:
         mu: float,
         pairs: InnerPairs,
         memory: int,
-        grad: Vector,
+        n: int,
         geometry: Geometry,
     ) -> None:
         self.B, self.mu, self.geometry, self.memory = B, mu, geometry, memory
-        self.lam, self.tau, self.q = B.lam + mu, 0.0, np.zeros(0)
-        self.M = np.zeros((0, 0)) if B.small is None else B.small.M
+        self.lam, self.tau = B.lam + mu, 0.0
+        self.V = None if B.small is None else B.small.bare
+        self.M = np.zeros((0, 0)) if self.V is None else self.V.M
         self.r, self.k = len(self.M), 0
-        self.W = Slots(4 * memory, grad.size)  # the rows of the pairs, in places low, low + 1, ...
+        self.W = Slots(4 * memory, n)  # the rows of the pairs, in places low, low + 1, ...
         self.low = 0
         size = self.r + 2 * memory
         self.gram, self.R = np.zeros((size, size)), np.zeros((memory, memory))
-        self.MVS = np.zeros((self.r, memory))  # M C V s of each pair
-        if B.small is not None:
-            self.gram[: self.r, : self.r] = B.small.G
-        self._start(pairs[-memory:])
-        self.q = self._dots([grad])[0]
+        self.MVS = np.zeros((self.r, memory))  # M V s of each pair
+        if self.V is not None:
+            self.gram[: self.r, : self.r] = self.V.G
+        self._start(pairs.last(memory))
 
     def __len__(self) -> int:
         return self.k
@@ -99,7 +149,7 @@ class Curvature:
 
     def clear(self) -> None:
         """Forget the pairs."""
-        self.k, self.low, self.q = 0, 0, self.q[: self.r]
+        self.k = self.low = 0
 
     def direction(self, grad: Vector) -> tuple[Vector, Vector]:
         """d = -H grad with the BFGS inverse Hessian in compact form [1]_, and (B + mu I) d.
@@ -112,17 +162,17 @@ class Curvature:
         r, k, lam = self.r, self.k, self.lam
         S, Y, R, MVS = self.steps, self.changes, self.R[:k, :k], self.MVS[:, :k]
         gram, solve = self.gram[: r + 2 * k, : r + 2 * k], _triangular()
-        alpha, D, E = self.B.inverse(self.mu + self.tau)
+        alpha, D = self.B.inverse(self.mu + self.tau)
         # u = grad - Y a: its coefficients c, and W u
-        c, dots = np.zeros(r + 2 * k), self.q
+        c, dots = np.zeros(r + 2 * k), self._dots([grad])[0]
         if k:
-            a = solve(R, self.q[S])[0]
+            a = solve(R, dots[S])[0]
             c[:r], c[S], c[Y] = -(MVS @ a), -lam * a, -a
             dots = dots + gram @ c
         # z = H_0 u
         c, dots = c / alpha, dots / alpha
-        if len(D):
-            base = alpha * ((D * (E @ dots[:r])) @ E)
+        if self.V is not None:
+            base = alpha * ((D * (self.V.E @ dots[:r])) @ self.V.E)
             c[:r] += base
             dots += gram[:, :r] @ base
         # z + S b
@@ -133,24 +183,19 @@ class Curvature:
             dots += gram[:, S] @ b
         d = grad * (-1.0 / alpha)
         Bd = np.zeros_like(d)
-        if self.B.small is not None:
-            self.B.small.add_to([d, Bd], -np.array([c[:r], self.M @ dots[:r]]))
+        if self.V is not None:
+            self.V.add_to([d, Bd], -np.array([c[:r], self.M @ dots[:r]]))
         if k:
             self._pairs().add_to([d], -c[None, r:])
         Bd += lam * d
         return d, Bd
 
-    def add(self, s: Vector, y_g: Vector, grad: Vector) -> None:
-        """Learn from a step s that led to a point with this gradient of phi."""
-        r, dot = self.r, self.geometry.dot
-        q, along = self._dots([grad, s])
-        # y_g is the change of grad phi less that of the quadratic
-        change = q - self.q - self.lam * along
-        change -= self.gram[: len(q), :r] @ (self.M @ along[:r])
+    def add(self, s: Vector, y_g: Vector) -> None:
+        """Learn from a step s, along which grad g changed by y_g."""
+        dot = self.geometry.dot
+        along, change = self._dots([s, y_g])
         ss, sy, yy = (float(dot(u, v)) for u, v in ((s, s), (s, y_g), (y_g, y_g)))
-        self.q = q
-        if self._put(s, y_g, np.array([[*along, ss, sy], [*change, sy, yy]])):
-            self.q = np.append(self.q, [float(dot(s, grad)), float(dot(y_g, grad))])
+        self._put(s, y_g, np.array([[*along, ss, sy], [*change, sy, yy]]))
 
     def _pairs(self) -> Rows:
         """The rows of W that belong to pairs."""
@@ -158,23 +203,32 @@ class Curvature:
 
     def _dots(self, vectors: list[Vector]) -> Vector:
         """W v for each of the vectors."""
-        parts = [] if self.B.small is None else [self.B.small.dots_all(vectors)]
+        parts = [] if self.V is None else [self.V.dots_all(vectors)]
         if self.k:
             parts.append(self._pairs().dots_all(vectors, self.geometry))
         return np.hstack(parts) if parts else np.zeros((len(vectors), 0))
 
     def _start(self, pairs: InnerPairs) -> None:
         """Learn from the pairs of earlier runs."""
-        vectors = [row for pair in pairs for row in pair]
-        for i, row in enumerate(vectors):
-            self.W.put(i, row)
-        self.k = len(pairs)
-        dots = self._dots(vectors) if pairs else None
-        self.k, kept = 0, list(range(self.r))
+        if not pairs:
+            return
+        cross = np.zeros((0, 2 * len(pairs))) if self.V is None else pairs.against(self.V)
+        dots, kept = np.hstack([cross.T, pairs.gram]), list(range(self.r))
         for j, (s, y_g) in enumerate(pairs):
             i = self.r + 2 * j
             if self._put(s, y_g, dots[2 * j : 2 * j + 2, [*kept, i, i + 1]]):
                 kept += [i, i + 1]
+
+    def pairs(self) -> InnerPairs:
+        """What the next run begins with."""
+        r, high = self.r, self.r + 2 * self.k
+        rows = self._pairs().rows
+        return InnerPairs(
+            tuple(zip(rows[::2], rows[1::2], strict=True)),
+            self.gram[r:high, r:high].copy(),
+            () if self.V is None else tuple(self.V.rows.rows[i] for i in self.V.at),
+            self.gram[:r, r:high].copy(),
+        )
 
     def _put(self, s: Vector, y_g: Vector, dots: Vector) -> bool:
         """Use a pair if there is curvature along it; `dots` are those with W, s and y_g."""
@@ -208,7 +262,6 @@ class Curvature:
         self.gram[:high, r : high - 2] = self.gram[:high, r + 2 : high]
         self.R[:k, :k] = self.R[1 : k + 1, 1 : k + 1]
         self.MVS[:, :k] = self.MVS[:, 1 : k + 1]
-        self.q = np.delete(self.q, [r, r + 1])
         self.k, self.low = k, self.low + 2
         if self.low + 2 * self.memory > len(self.W):
             for i, row in enumerate(self.W.rows[self.low : self.low + 2 * k]):

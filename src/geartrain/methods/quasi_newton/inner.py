@@ -10,8 +10,8 @@ s, y       ``pairs``       steps and the changes of grad *g* along them; that of
 d, B d     ``d, Bd``       search direction, and its product with B + mu I
 =========  ==============  ==================================================================
 
-A step reads the pairs and the rows of B twice: once for their inner products with the gradient and
-with the step, once for d and B d (`geartrain.methods.quasi_newton.curvature`).
+B is applied once per step, in coefficients (`geartrain.methods.quasi_newton.curvature`); points of
+a line search need no product with it.
 """
 
 from __future__ import annotations
@@ -88,10 +88,8 @@ def descend(
     dot, norm = phi.geometry.dot, phi.geometry.norm
     calls, grad, bent = 0, at.grad_phi, False
     residual = norm(grad)
-    learned = None
+    learned = Curvature(phi.B, phi.mu, pairs, memory, grad.size, phi.geometry)
     while calls < most and residual > enough:
-        if learned is None:
-            learned = Curvature(phi.B, phi.mu, pairs, memory, grad, phi.geometry)
         d, Bd = learned.direction(grad)
         slope = float(dot(grad, d))
         if not slope < 0.0:  # rounding
@@ -114,12 +112,10 @@ def descend(
         at = Point(found.v, found.g, found.grad_g, linear)
         np.add(linear, found.grad_g, out=grad)
         residual = norm(grad)
-        pairs = (*pairs, (s, y_g))[-memory:]
+        learned.add(s, y_g)
         if stuck or leave(at, residual):
             break
-        if calls < most and residual > enough:
-            learned.add(s, y_g, grad)
-    return InnerDescent(at, residual, calls, pairs, bent)
+    return InnerDescent(at, residual, calls, learned.pairs(), bent)
 
 
 @dataclass(frozen=True)

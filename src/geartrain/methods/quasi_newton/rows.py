@@ -20,8 +20,6 @@ from geartrain.oracles.protocols import Vector
 
 # Rows up to this length are copied into one array.
 SHORT = 20_000
-# Long rows are read by pieces of this length, which stay in the cache for all vectors.
-_PIECE = 16_384
 # Products with more vectors than this go by slices of this length, copied side by side.
 _FEW, _SLICE = 4, 2_048
 
@@ -105,10 +103,8 @@ class Rows:
         if not len(used):
             return
         rows = [self.rows[j] for j in used]
-        for i in range(0, len(C) - 1, 2):
-            _two().add_to_two(rows, C[i : i + 2, used], vectors[i], vectors[i + 1])
-        if len(C) % 2:
-            _add_to_one(rows, C[-1, used], vectors[-1])
+        for i in range(0, len(C), 2):
+            _compiled().add_to(rows, C[i : i + 2, used], vectors[i : i + 2])
 
 
 class Slots(Rows):
@@ -145,20 +141,10 @@ class Slots(Rows):
 def _dots(vectors: Sequence[Vector], rows: Sequence[Vector]) -> Vector:
     """Inner products of a few vectors with long rows."""
     pairs = range(0, len(vectors) - 1, 2)
-    out = [_two().dots_of_two(rows, vectors[i], vectors[i + 1]) for i in pairs]
+    out = [_compiled().dots_of_two(rows, vectors[i], vectors[i + 1]) for i in pairs]
     if len(vectors) % 2:
         out.append(np.array([[row @ vectors[-1] for row in rows]]))
     return np.vstack(out)
-
-
-def _add_to_one(rows: Sequence[Vector], c: Vector, vector: Vector) -> None:
-    """Add sum_i c_i rows_i to the vector, by pieces that stay in the cache."""
-    axpy, scaled = _axpy(), list(zip(map(float, c), rows, strict=True))
-    for start in range(0, vector.size, _PIECE):
-        piece = slice(start, start + _PIECE)
-        part = vector[piece]
-        for a, row in scaled:
-            axpy(row[piece], part, a=a)
 
 
 def _many_dots(vectors: Sequence[Vector], rows: Sequence[Vector]) -> Vector:
@@ -171,14 +157,7 @@ def _many_dots(vectors: Sequence[Vector], rows: Sequence[Vector]) -> Vector:
 
 
 @lru_cache(maxsize=1)
-def _two() -> Any:
+def _compiled() -> Any:
     from geartrain.compiled import rows  # here, because importing Numba takes a while
 
     return rows
-
-
-@lru_cache(maxsize=1)
-def _axpy() -> Any:
-    from scipy.linalg.blas import daxpy  # here, because importing it takes a while
-
-    return daxpy
