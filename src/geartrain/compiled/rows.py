@@ -1,4 +1,4 @@
-"""Long rows against two vectors at a time, each row read once.
+"""Long rows against one or two vectors at a time, each row read once.
 
 Long rows cost what reading them from memory costs, and BLAS reads them once per vector. The rows
 are separate arrays, given by their addresses: one array of all of them would double the memory.
@@ -21,7 +21,7 @@ from geartrain.oracles.vectors import Vector
 _ROWS, _PIECE = 4, 32_768
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _pointer(context: Any, address: Any) -> Any:
     """The pointer of an address."""
 
@@ -62,6 +62,28 @@ def _dots(rows, x, y, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
+def _dots_one(rows, x, out):  # type: ignore[no-untyped-def]
+    for start in range(0, len(x), _PIECE):
+        size, at = min(_PIECE, len(x) - start), 8 * start
+        u = x[start : start + size]
+        for i in range(0, len(rows), _ROWS):
+            a = carray(_pointer(rows[i] + at), (size,), np.float64)
+            b = carray(_pointer(rows[i + 1] + at), (size,), np.float64)
+            c = carray(_pointer(rows[i + 2] + at), (size,), np.float64)
+            d = carray(_pointer(rows[i + 3] + at), (size,), np.float64)
+            au = bu = cu = du = 0.0
+            for j in range(size):
+                au += a[j] * u[j]
+                bu += b[j] * u[j]
+                cu += c[j] * u[j]
+                du += d[j] * u[j]
+            out[0, i] += au
+            out[0, i + 1] += bu
+            out[0, i + 2] += cu
+            out[0, i + 3] += du
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})
 def _add(rows, C, x, y):  # type: ignore[no-untyped-def]
     for start in range(0, len(x), _PIECE):
         size, at = min(_PIECE, len(x) - start), 8 * start
@@ -93,11 +115,11 @@ def _add_one(rows, C, x):  # type: ignore[no-untyped-def]
                 u[j] += ua * a[j] + ub * b[j] + uc * c[j] + ud * d[j]
 
 
-def dots_of_two(rows: Sequence[Vector], x: Vector, y: Vector) -> Vector:
-    """Inner products of all rows with x, and with y: two rows of the result."""
+def dots(rows: Sequence[Vector], vectors: Sequence[Vector]) -> Vector:
+    """Inner products of all rows with one or two vectors; a row of the result per vector."""
     addresses = _addresses(rows)
-    out = np.zeros((2, len(addresses)))
-    _dots(addresses, np.ascontiguousarray(x), np.ascontiguousarray(y), out)
+    out = np.zeros((len(vectors), len(addresses)))
+    (_dots if len(vectors) == 2 else _dots_one)(addresses, *map(np.ascontiguousarray, vectors), out)
     return out[:, : len(rows)]
 
 

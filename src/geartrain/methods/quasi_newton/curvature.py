@@ -23,7 +23,6 @@ or differences of others, inner runs on problems with few variables took up to a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -36,7 +35,7 @@ from geartrain.methods.quasi_newton.low_rank import Bare, LowRank
 from geartrain.methods.quasi_newton.rows import Rows, Slots
 from geartrain.oracles.protocols import Vector
 
-# A pair is used where <s, y> exceeds this part of |s| |y|.
+# A pair is used where <s, y> exceeds this part of |s| (|y_g| + lam |s| + |V'MVs|).
 _CURVED = 1e-12
 _TINY = 1e-300
 
@@ -73,9 +72,7 @@ class InnerPairs:
         old = 2 * max(len(self) - most, 0)
         if not old:
             return self
-        return InnerPairs(
-            self.pairs[-most:], self.gram[old:, old:], self.rows, self.cross[:, old:]
-        )
+        return InnerPairs(self.pairs[-most:], self.gram[old:, old:], self.rows, self.cross[:, old:])
 
     def against(self, bare: Bare) -> Vector:
         """Inner products of the rows of a model with s_1, y_g1, ...; most are known."""
@@ -193,9 +190,9 @@ class Curvature:
     def add(self, s: Vector, y_g: Vector) -> None:
         """Learn from a step s, along which grad g changed by y_g."""
         dot = self.geometry.dot
-        along, change = self._dots([s, y_g])
         ss, sy, yy = (float(dot(u, v)) for u, v in ((s, s), (s, y_g), (y_g, y_g)))
-        self._put(s, y_g, np.array([[*along, ss, sy], [*change, sy, yy]]))
+        own = np.array([[ss, sy], [sy, yy]])
+        self._put([(s, y_g)], np.hstack([self._dots([s, y_g]), own]))
 
     def _pairs(self) -> Rows:
         """The rows of W that belong to pairs."""
@@ -213,11 +210,7 @@ class Curvature:
         if not pairs:
             return
         cross = np.zeros((0, 2 * len(pairs))) if self.V is None else pairs.against(self.V)
-        dots, kept = np.hstack([cross.T, pairs.gram]), list(range(self.r))
-        for j, (s, y_g) in enumerate(pairs):
-            i = self.r + 2 * j
-            if self._put(s, y_g, dots[2 * j : 2 * j + 2, [*kept, i, i + 1]]):
-                kept += [i, i + 1]
+        self._put(pairs.pairs, np.hstack([cross.T, pairs.gram]))
 
     def pairs(self) -> InnerPairs:
         """What the next run begins with."""
@@ -230,30 +223,38 @@ class Curvature:
             self.gram[:r, r:high].copy(),
         )
 
-    def _put(self, s: Vector, y_g: Vector, dots: Vector) -> bool:
-        """Use a pair if there is curvature along it; `dots` are those with W, s and y_g."""
-        r, lam = self.r, self.lam
-        (along, change), (ss, sy_g, yy_g) = dots, (*dots[0, -2:], dots[1, -1])
-        MVs = self.M @ along[:r]
-        bend = float(along[:r] @ MVs)
-        sy = sy_g + lam * ss + bend
-        yy = yy_g + 2.0 * lam * (sy_g + bend) + lam**2 * ss
-        yy += float(MVs @ (2.0 * change[:r] + self.gram[:r, :r] @ MVs))
-        if not sy > _CURVED * math.sqrt(ss * max(yy, 0.0)):
-            return False
+    def _put(self, pairs: Sequence[tuple[Vector, Vector]], dots: Vector) -> None:
+        """Use the pairs along which there is curvature; `dots` are those with W and themselves."""
+        r, lam, known = self.r, self.lam, self.r + 2 * self.k
+        VS = dots[::2, :r].T
+        MVS = self.M @ VS
+        square = np.diag(dots, known)
+        ss, yy_g, sy_g = square[::2], square[1::2], np.diag(dots, known + 1)[::2]
+        sy = sy_g + lam * ss + (VS * MVS).sum(axis=0)
+        low_rank = np.maximum((MVS * (self.gram[:r, :r] @ MVS)).sum(axis=0), 0.0)
+        size = np.sqrt(yy_g) + lam * np.sqrt(ss) + np.sqrt(low_rank)  # at least |y|
+        good = np.flatnonzero(sy > _CURVED * np.sqrt(ss) * size)
+        if len(good) < len(pairs):
+            if not len(good):
+                return
+            rows = np.stack([2 * good, 2 * good + 1], axis=1).ravel()
+            dots = dots[rows][:, [*range(known), *(known + rows)]]
+            pairs, MVS = [pairs[int(i)] for i in good], MVS[:, good]
         if self.k == self.memory:
             self._drop()
             dots = np.delete(dots, [r, r + 1], axis=1)
-            along, change = dots
-        k, i = self.k, r + 2 * self.k
-        self.gram[i : i + 2, : i + 2], self.gram[: i + 2, i : i + 2] = dots, dots.T
-        self.MVS[:, k], self.k = MVs, k + 1
-        S = self.steps
-        self.R[: k + 1, k] = change[S] + lam * along[S] + MVs @ self.gram[:r, S]
-        self.W.put(self.low + 2 * k, s)
-        self.W.put(self.low + 2 * k + 1, y_g)
-        self.tau = max(sy_g, 0.0) / max(ss, _TINY)
-        return True
+        k, end = self.k, dots.shape[1]
+        self.gram[end - len(dots) : end, :end], self.gram[:end, end - len(dots) : end] = (
+            dots,
+            dots.T,
+        )
+        self.k += len(pairs)
+        self.MVS[:, k : self.k], S = MVS, self.steps
+        secant = dots[1::2, S] + lam * dots[::2, S] + MVS.T @ self.gram[:r, S]
+        self.R[: self.k, k : self.k] = secant.T
+        for i, row in enumerate((row for pair in pairs for row in pair), start=self.low + 2 * k):
+            self.W.put(i, row)
+        self.tau = max(float(sy_g[good[-1]]), 0.0) / max(float(ss[good[-1]]), _TINY)
 
     def _drop(self) -> None:
         """Forget the oldest pair."""

@@ -19,7 +19,7 @@ from geartrain.geometry import Geometry
 from geartrain.oracles.protocols import Vector
 
 # Rows up to this length are copied into one array.
-SHORT = 20_000
+SHORT = 2_000
 # Products with more vectors than this go by slices of this length, copied side by side.
 _FEW, _SLICE = 4, 2_048
 
@@ -43,18 +43,12 @@ class Rows:
 
     def dots(self, v: Vector, geometry: Geometry, used: Any = None) -> Vector:
         """Inner products of all rows with v; of long rows, only of those that are `used`."""
-        w = geometry.dual(v)
         if self._block is not None:
-            return geometry.primal(self._block) @ w
-        out = np.zeros(len(self.rows))
-        for i in range(len(self.rows)) if used is None else used:
-            out[i] = geometry.primal(self.rows[i]) @ w
-        return out
+            return geometry.primal(self._block) @ geometry.dual(v)
+        return self.dots_all([v], geometry, used)[0]
 
     def dots_all(self, vectors: Sequence[Vector], geometry: Geometry, used: Any = None) -> Vector:
         """`dots` of each of the vectors; a row of the result per vector."""
-        if len(vectors) == 1:
-            return self.dots(vectors[0], geometry, used)[None]
         W = [geometry.dual(v) for v in vectors]
         if self._block is not None:
             V = geometry.primal(self._block)
@@ -140,11 +134,8 @@ class Slots(Rows):
 
 def _dots(vectors: Sequence[Vector], rows: Sequence[Vector]) -> Vector:
     """Inner products of a few vectors with long rows."""
-    pairs = range(0, len(vectors) - 1, 2)
-    out = [_compiled().dots_of_two(rows, vectors[i], vectors[i + 1]) for i in pairs]
-    if len(vectors) % 2:
-        out.append(np.array([[row @ vectors[-1] for row in rows]]))
-    return np.vstack(out)
+    dots = _compiled().dots
+    return np.vstack([dots(rows, vectors[i : i + 2]) for i in range(0, len(vectors), 2)])
 
 
 def _many_dots(vectors: Sequence[Vector], rows: Sequence[Vector]) -> Vector:

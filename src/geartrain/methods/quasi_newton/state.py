@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from geartrain.methods.base import State
 from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.contest import Contest
+from geartrain.methods.quasi_newton.curvature import InnerPairs
 from geartrain.methods.quasi_newton.doubt import Doubt
 from geartrain.methods.quasi_newton.guard import Guard
-from geartrain.methods.quasi_newton.curvature import InnerPairs
 from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.quadratic import Factor
 from geartrain.methods.quasi_newton.step import Known
