@@ -10,9 +10,9 @@ from geartrain.geometry import Geometry
 from geartrain.methods.quasi_newton.along import lowest
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
 from geartrain.methods.quasi_newton.doubt import evidence_against_convexity
-from geartrain.methods.quasi_newton.low_rank import Applied
 from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.models import Shelf
+from geartrain.methods.quasi_newton.products import StepProducts
 from geartrain.methods.quasi_newton.state import SAEQNState
 from geartrain.methods.quasi_newton.step import Step
 from geartrain.methods.quasi_newton.terms import CountedTerms
@@ -34,7 +34,7 @@ def judged(
     step: Step,
     shelf: Shelf,
     trial: Trial,
-    applied: Applied,
+    products: StepProducts,
     tuning: LearnedTuning,
     terms: CountedTerms,
 ) -> SAEQNState:
@@ -43,10 +43,10 @@ def judged(
     if len(contest.candidates) == 1:
         return state
     if len(state.pairs) > 1:
-        y_f = step.y_h + step.y_g
-        models = [trial.B if c == chosen else shelf[c] for c in contest.candidates]
-        changes = [y_f if is_plain(c) else step.y_h for c in contest.candidates]
-        errors = [norm(error) for error in applied.less(models, changes)]
+        errors = [
+            products.error(trial.B if c == chosen else shelf[c], is_plain(c))
+            for c in contest.candidates
+        ]
         if state.rho <= tuning.effect:
             size = norm(step.p.grad)
             if not is_plain(chosen):
@@ -60,7 +60,7 @@ def judged(
     if not state.convex:
         B = shelf[contest.candidates[0]] if is_plain(chosen) else trial.B
         if state.memory.pairs or not tuning.starts_plain(state.rho, terms.exact):
-            error = norm(applied.less([B], [step.y_h])[0]) / step.length
+            error = products.error(B, False) / step.length
             lam = min(max(tuning.lam_error * error, _FALL * lam), _GROW * lam)
         else:
             lam = tuning.lam_error * norm(step.y_h) / step.length
@@ -70,6 +70,7 @@ def judged(
 def accepted(
     state: SAEQNState,
     step: Step,
+    products: StepProducts,
     ratio: float,
     tuning: LearnedTuning,
     memory: int,
@@ -83,11 +84,11 @@ def accepted(
         bend = step.h.fit.curvature_at_end / step.h.rise
         bend = min(max(bend, 1.0 / tuning.local), tuning.local)
         lam = bend * norm(step.y_h) / step.length
-        learned = learned.add(replace(pair, scale=bend), geometry, memory)
+        learned = learned.add(replace(pair, scale=bend), geometry, memory, products)
     elif step.f.rise > _CURVED * step.length * norm(step.y_h + step.y_g):
         # a convex h is flat along the step, as far as rounding shows
         scale = 0.0 if state.convex else 1.0
-        learned = learned.add(replace(pair, scale=scale), geometry, memory)
+        learned = learned.add(replace(pair, scale=scale), geometry, memory, products)
     certificate = state.certificate.lowered(step.drop, geometry)
     return replace(
         state,
@@ -107,6 +108,7 @@ def accepted(
 def rejected(
     state: SAEQNState,
     step: Step,
+    products: StepProducts,
     ratio: float,
     tuning: LearnedTuning,
     memory: int,
@@ -129,7 +131,7 @@ def rejected(
         lam = max(lam, scale * norm(step.y_h) / step.length)
     elif not state.convex:
         scale = mean / max(step.f.rise, _TINY)
-        learned = learned.add(replace(pair, in_f=(scale, scale)), geometry, memory)
+        learned = learned.add(replace(pair, in_f=(scale, scale)), geometry, memory, products)
     return replace(
         state,
         memory=learned,

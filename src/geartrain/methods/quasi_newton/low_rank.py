@@ -168,49 +168,6 @@ class LowRank:
         return replace(self, small=replace(self.small, M=(E.T * np.maximum(w, 0.0)) @ E))
 
 
-class Applied:
-    """Matrices applied to one vector v: V v is computed once, and V'c for all of them together.
-
-    Parameters
-    ----------
-    v : array
-        The vector.
-    """
-
-    def __init__(self, v: Vector) -> None:
-        self.v = v
-        self._seen: list[tuple[Rows, Vector]] = []
-
-    def _dots(self, small: Small) -> Vector:
-        """C V v."""
-        for rows, dots in self._seen:
-            if rows is small.rows:
-                return small.C @ dots
-        # of all rows: other matrices use others
-        self._seen.append((small.rows, small.rows.dots(self.v, small.geometry)))
-        return small.C @ self._seen[-1][1]
-
-    def bend(self, B: LowRank, geometry: Geometry) -> float:
-        """<v, B v>."""
-        bend = B.lam * float(geometry.dot(self.v, self.v))
-        if B.small is not None:
-            c = self._dots(B.small)
-            bend += float(c @ B.small.M @ c)
-        return bend
-
-    def less(self, matrices: Sequence[LowRank], targets: Sequence[Vector]) -> list[Vector]:
-        """The vectors y - B v for each matrix B and its y."""
-        out = [y - B.lam * self.v for B, y in zip(matrices, targets, strict=True)]
-        left = [(B.small, x) for B, x in zip(matrices, out, strict=True) if B.small is not None]
-        while left:
-            rows = left[0][0].rows
-            here = [(small, x) for small, x in left if small.rows is rows]
-            left = [(small, x) for small, x in left if small.rows is not rows]
-            C = np.array([self._dots(small) @ small.M @ small.C for small, _ in here])
-            rows.add_to([x for _, x in here], -C)
-        return out
-
-
 @dataclass(frozen=True)
 class Bowl:
     """The quadratic <c, v> + 1/2 <v - p, B (v - p)>."""
