@@ -13,8 +13,11 @@ import numpy as np
 from numba import carray, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 from geartrain.oracles.vectors import Vector
+
+Addresses = NDArray[np.intp]
 
 # Four rows at a time: what the registers hold. Pieces of this many entries of both vectors stay in
 # the cache while all rows pass.
@@ -115,26 +118,31 @@ def _add_one(rows, C, x):  # type: ignore[no-untyped-def]
                 u[j] += ua * a[j] + ub * b[j] + uc * c[j] + ud * d[j]
 
 
-def dots(rows: Sequence[Vector], vectors: Sequence[Vector]) -> Vector:
-    """Inner products of all rows with one or two vectors; a row of the result per vector."""
-    addresses = _addresses(rows)
-    out = np.zeros((len(vectors), len(addresses)))
-    (_dots if len(vectors) == 2 else _dots_one)(addresses, *map(np.ascontiguousarray, vectors), out)
+def address(row: Vector) -> int:
+    """Where a row is in memory."""
+    if row.dtype != np.float64 or row.strides != (8,):
+        raise ValueError("rows must be contiguous arrays of float64")
+    return int(row.__array_interface__["data"][0])
+
+
+def dots(rows: Addresses, vectors: Sequence[Vector]) -> Vector:
+    """Inner products of the rows with one or two vectors; a row of the result per vector.
+
+    The rows are as long as the vectors, or longer.
+    """
+    out = np.zeros((len(vectors), len(rows) + -len(rows) % _ROWS))
+    loop = _dots if len(vectors) == 2 else _dots_one
+    loop(_whole(rows), *map(np.ascontiguousarray, vectors), out)
     return out[:, : len(rows)]
 
 
-def add_to(rows: Sequence[Vector], C: Vector, vectors: Sequence[Vector]) -> None:
+def add_to(rows: Addresses, C: Vector, vectors: Sequence[Vector]) -> None:
     """Add sum_j C_ij rows_j to vector i in place, for one or two vectors."""
-    addresses = _addresses(rows)
-    padded = np.zeros((len(C), len(addresses)))
+    padded = np.zeros((len(C), len(rows) + -len(rows) % _ROWS))
     padded[:, : len(rows)] = C
-    (_add if len(C) == 2 else _add_one)(addresses, padded, *vectors)
+    (_add if len(C) == 2 else _add_one)(_whole(rows), padded, *vectors)
 
 
-def _addresses(rows: Sequence[Vector]) -> Any:
-    """Where the rows are; the last one again and again, until there are a multiple of four."""
-    for row in rows:
-        if row.dtype != np.float64 or row.strides != (8,) or row.size != rows[0].size:
-            raise ValueError("rows must be contiguous arrays of float64 of one length")
-    found = [row.__array_interface__["data"][0] for row in rows]
-    return np.array(found + found[-1:] * (-len(found) % _ROWS), dtype=np.intp)
+def _whole(rows: Addresses) -> Addresses:
+    """The last one again and again, until there are a multiple of four."""
+    return np.concatenate([rows, np.repeat(rows[-1:], -len(rows) % _ROWS)])

@@ -26,7 +26,6 @@ from geartrain.geometry import Geometry
 from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.oracles.protocols import Vector
 
-
 # Squared lengths between this and its reciprocal have lost nothing to underflow or overflow.
 _SMALL = 1e-200
 

@@ -45,15 +45,21 @@ class StepProducts:
         hh, hg, gg = (float(dot(u, v)) for u, v in ((y_h, y_h), (y_h, y_g), (y_g, y_g)))
         h, g = step.h.rise, step.g.rise
         self.own = np.array([[float(dot(s, s)), h, g], [h, hh, hg], [g, hg, gg]])
+        self._whole: list[tuple[Rows, Vector]] = []
         self._seen: dict[int, tuple[Vector, Vector]] = {}  # a row, and its inner products
 
     def __call__(self, rows: Rows) -> Vector:
         """Inner products of s, y_h and y_g with the rows; a row of the result for each."""
+        for known, dots in self._whole:
+            if known is rows:
+                return dots
         new = [i for i, row in enumerate(rows.rows) if id(row) not in self._seen]
         if new:
             dots = rows.dots_all(self.vectors, self.geometry, new)
             self._seen |= {id(rows.rows[i]): (rows.rows[i], dots[:, i]) for i in new}
-        return np.array([self._seen[id(row)][1] for row in rows.rows]).reshape(-1, 3).T
+        dots = np.array([self._seen[id(row)][1] for row in rows.rows]).reshape(-1, 3).T
+        self._whole.append((rows, dots))
+        return dots
 
     def bend(self, B: LowRank) -> float:
         """<s, B s>."""

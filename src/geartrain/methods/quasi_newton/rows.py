@@ -37,6 +37,8 @@ class Rows:
         self.rows = list(rows)
         short = bool(self.rows) and self.rows[0].size <= SHORT
         self._block = np.array(self.rows) if short else None
+        found = [] if short else [_compiled().address(row) for row in self.rows]
+        self._addresses = np.array(found, dtype=np.intp)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -53,12 +55,18 @@ class Rows:
         if self._block is not None:
             V = geometry.primal(self._block)
             return np.array([V @ w for w in W] if len(W) <= _FEW else np.array(W) @ V.T)
-        where = range(len(self.rows)) if used is None else [int(i) for i in used]
+        where = np.arange(len(self.rows)) if used is None else np.asarray(used)
         out = np.zeros((len(W), len(self.rows)))
         if len(where) == 0:
             return out
-        rows = [geometry.primal(self.rows[i]) for i in where]
-        out[:, where] = _dots(W, rows) if len(W) <= _FEW else _many_dots(W, rows)
+        if len(W) > _FEW:
+            out[:, where] = _many_dots(W, [geometry.primal(self.rows[i]) for i in where])
+            return out
+        address, dots = _compiled().address, _compiled().dots
+        offset = address(geometry.primal(self.rows[0])) - address(self.rows[0])
+        rows = self._addresses[where] + offset
+        for i in range(0, len(W), 2):
+            out[i : i + 2, where] = dots(rows, W[i : i + 2])
         return out
 
     def combine(self, c: Vector) -> Vector:
@@ -96,9 +104,8 @@ class Rows:
         used = np.flatnonzero(C.any(axis=0))
         if not len(used):
             return
-        rows = [self.rows[j] for j in used]
         for i in range(0, len(C), 2):
-            _compiled().add_to(rows, C[i : i + 2, used], vectors[i : i + 2])
+            _compiled().add_to(self._addresses[used], C[i : i + 2, used], vectors[i : i + 2])
 
 
 class Slots(Rows):
@@ -115,6 +122,7 @@ class Slots(Rows):
     def __init__(self, count: int, n: int) -> None:
         self.rows = [np.zeros(0)] * count
         self._block = np.zeros((count, n)) if n <= SHORT else None
+        self._addresses = np.zeros(count, dtype=np.intp)
 
     def put(self, i: int, row: Vector) -> None:
         """Put a row into place i."""
@@ -123,19 +131,16 @@ class Slots(Rows):
         self.rows[i] = row
         if self._block is not None:
             self._block[i] = row
+        else:
+            self._addresses[i] = _compiled().address(row)
 
     def part(self, low: int, high: int) -> Rows:
         """The rows in places low, ..., high - 1, not copied."""
         part = Rows(())
         part.rows = self.rows[low:high]
         part._block = None if self._block is None else self._block[low:high]
+        part._addresses = self._addresses[low:high]
         return part
-
-
-def _dots(vectors: Sequence[Vector], rows: Sequence[Vector]) -> Vector:
-    """Inner products of a few vectors with long rows."""
-    dots = _compiled().dots
-    return np.vstack([dots(rows, vectors[i : i + 2]) for i in range(0, len(vectors), 2)])
 
 
 def _many_dots(vectors: Sequence[Vector], rows: Sequence[Vector]) -> Vector:
