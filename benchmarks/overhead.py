@@ -46,6 +46,7 @@ class Timed:
         self.function, self.seconds = function, 0.0
 
     def __call__(self, x):
+        """Ask it."""
         start = process_time()
         try:
             return self.function(x)

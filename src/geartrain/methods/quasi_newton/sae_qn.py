@@ -102,9 +102,9 @@ class SAEQN:
     Values of h are used where they come with its gradient (``value_and_grad``). Without them a
     point is accepted where <grad f(v), v - p> <= 0, which proves descent by convexity.
 
-    Memory: three vectors per pair, three per inner pair (20 of them, 8 for n > 20,000), and about
-    35 further vectors; with the default `memory` at most 100 vectors of length n from n = 100,000
-    on. The state holds each vector once, and states share them.
+    Memory: three vectors per pair, two per inner pair (20 of them, 8 for n > 20,000), and about 35
+    further vectors; with the default `memory` at most 100 vectors of length n from n = 100,000 on.
+    The state holds each vector once, and states share them.
 
     References
     ----------
