@@ -1,9 +1,12 @@
-"""What the library itself costs, apart from the oracles: seconds and memory.
+"""What the library itself costs, apart from the oracles: processor time and memory.
 
-The first table has the microseconds per outer iteration on quadratics with n = 100, the second one,
-for n = 10^3 to 10^6, the microseconds per inner step, that is per gradient of g, and the peak
-memory in vectors of length n. Time inside the oracles is taken off, and so is their own memory.
-L-BFGS is SciPy's, on the sum; one of its steps is one evaluation.
+The first table has the microseconds per outer iteration on quadratics with n = 100. The second one
+has, for n = 10^3 to 10^6 and cheap terms, the microseconds per inner step, that is per gradient of
+g, the same over that of L-BFGS, and the peak memory in vectors of length n. All own time counts,
+that of outer iterations included. The third one has whole runs with n = 10^5.
+
+Times are those of the processor, the least of a few runs; what is spent inside the oracles is taken
+off, and so is their own memory. L-BFGS is SciPy's, on the sum; one of its steps is one evaluation.
 
     python benchmarks/overhead.py
 """
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 
@@ -31,6 +34,24 @@ OVER_N = {
     "afb": lambda: gt.methods.AFB(inner=gt.inner.AGM()),
     "lbfgs": lambda: gt.ScipyLBFGS(),
 }
+SIZES = (10**3, 10**4, 10**5, 10**6)
+REPETITIONS = 4
+CALLS = 40  # gradients of h per run
+
+
+class Timed:
+    """A function, and the seconds spent in it."""
+
+    def __init__(self, function):
+        self.function, self.seconds = function, 0.0
+
+    def __call__(self, x):
+        """Ask it."""
+        start = process_time()
+        try:
+            return self.function(x)
+        finally:
+            self.seconds += process_time() - start
 
 
 def per_iteration():
@@ -44,15 +65,15 @@ def per_iteration():
     for name, method in OUTER.items():
         best = np.inf
         for _ in range(5):
-            start = perf_counter()
+            start = process_time()
             res = gt.minimize(h, g, np.ones(n), method=method, tol=1e-10, max_iter=200)
-            spent = perf_counter() - start - sum(res.seconds.values())
+            spent = process_time() - start - sum(res.seconds.values())
             best = min(best, 1e6 * spent / res.nit)
         print(f"{name:10}{best:24.0f}")
 
 
 def separable(n):
-    """Two cheap terms: h = sum sqrt(1 + (x_i - a_i)^2), and g a quadratic given by functions."""
+    """Two cheap functions: h = sum sqrt(1 + (x_i - a_i)^2), and g a quadratic."""
     rng = np.random.default_rng(n)
     a, w = rng.standard_normal(n), np.geomspace(1e-3, 1.0, n)
 
@@ -64,14 +85,21 @@ def separable(n):
         wx = w * x
         return 0.5 * float(wx @ x), wx
 
-    return gt.Term(h, n=n, L=1.0, convex=True), gt.Term(g, n=n, L=1.0, convex=True)
+    return Timed(h), Timed(g)
 
 
-def run(method, n, calls):
-    """A run that ends with its budget of gradients of h."""
+def run(method, n, rule):
+    """The result, all seconds, and those of the oracles."""
     h, g = separable(n)
-    rule = gt.stop.any_of(gt.stop.Gradient(rel=1e-12), gt.stop.Calls({"h.grad": calls}))
-    return gt.minimize(h, g, np.zeros(n), method=method, stop=rule)
+    terms = (gt.Term(f, n=n, L=1.0, convex=True) for f in (h, g))
+    start = process_time()
+    res = gt.minimize(*terms, np.zeros(n), method=method, stop=rule)
+    return res, process_time() - start, h.seconds + g.seconds
+
+
+def short():
+    """A run that ends with its budget of gradients of h."""
+    return gt.stop.any_of(gt.stop.Gradient(rel=1e-12), gt.stop.Calls({"h.grad": CALLS}))
 
 
 def peak(function):
@@ -85,25 +113,53 @@ def peak(function):
         tracemalloc.stop()
 
 
-def over_n(sizes=(10**3, 10**4, 10**5, 10**6), calls=40):
+def vectors(method, n):
+    """Peak memory of a run beyond that of the oracles, in vectors of length n."""
+    h, g = separable(n)
+    oracles = peak(lambda: (h(np.zeros(n)), g(np.zeros(n))))
+    data = 2  # a and w belong to the terms
+    return (peak(lambda: run(method, n, short())) - oracles) / (8 * n) - data
+
+
+def own_times(n):
+    """Own seconds per gradient of g of each method, the least of a few runs in turn."""
+    best = dict.fromkeys(OVER_N, np.inf)
+    for _ in range(REPETITIONS):
+        for name, make in OVER_N.items():
+            res, spent, oracles = run(make(), n, short())
+            best[name] = min(best[name], (spent - oracles) / max(res.calls["g.grad"], 1))
+    return best
+
+
+def over_n(sizes=SIZES):
     """Own microseconds per inner step, and peak memory in vectors of length n."""
     rows = []
-    print(f"\n{'n':>9} {'method':8}{'us per inner step':>20}{'per entry, ns':>16}{'vectors':>10}")
+    head = f"{'us per inner step':>20}{'per entry, ns':>16}{'over lbfgs':>13}{'vectors':>10}"
+    print(f"\n{'n':>9} {'method':8}{head}")
     for n in sizes:
+        own = own_times(n)
         for name, make in OVER_N.items():
-            start = perf_counter()
-            res = run(make(), n, calls)
-            own = perf_counter() - start - sum(res.seconds.values())
-            step = own / max(res.calls["g.grad"], 1)
-            h, g = separable(n)
-            x = np.zeros(n)
-            oracles = peak(lambda h=h, g=g, x=x: (h.value_and_grad(x), g.value_and_grad(x)))
-            vectors = (peak(lambda make=make, n=n: run(make(), n, calls)) - oracles) / (8 * n)
-            rows.append((n, name, step, vectors))
-            print(f"{n:9} {name:8}{1e6 * step:20.0f}{1e9 * step / n:16.2f}{vectors:10.0f}")
+            step, room = own[name], vectors(make(), n)
+            rows.append((n, name, step, room))
+            ratio = step / own["lbfgs"]
+            print(
+                f"{n:9} {name:8}{1e6 * step:20.0f}{1e9 * step / n:16.2f}{ratio:13.2f}{room:10.0f}"
+            )
     return rows
+
+
+def whole_runs(n=10**5):
+    """Seconds of whole runs with cheap terms."""
+    print(f"\nn = {n}, until |grad f| has fallen by 1e-8")
+    print(f"{'method':8}{'seconds':>10}{'in oracles':>12}{'h.grad':>8}{'g.grad':>8}")
+    for name in ("sae-qn", "lbfgs"):
+        runs = [run(OVER_N[name](), n, gt.stop.Gradient(rel=1e-8)) for _ in range(REPETITIONS)]
+        res, spent, oracles = min(runs, key=lambda one: one[1])
+        calls = f"{res.calls['h.grad']:8}{res.calls['g.grad']:8}"
+        print(f"{name:8}{spent:10.2f}{oracles:12.2f}{calls}")
 
 
 if __name__ == "__main__":
     per_iteration()
-    over_n([int(float(n)) for n in sys.argv[1:]] or (10**3, 10**4, 10**5, 10**6))
+    over_n([int(float(n)) for n in sys.argv[1:]] or SIZES)
+    whole_runs()

@@ -46,6 +46,7 @@ COMMANDS = {
     "inner_rules": "python benchmarks/inner_rules.py",
     "finite_sum_methods": "python benchmarks/finite_sum_methods.py",
     "gradient_sliding_law": "python benchmarks/gradient_sliding_law.py",
+    "overhead": "python benchmarks/overhead.py",
 }
 # Pictures that a command draws besides, and where the documentation looks for them.
 PICTURES = {

@@ -11,6 +11,7 @@ import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods import learned_train
 from geartrain.methods.learned_train import Account, Spent
+from geartrain.methods.quasi_newton.curvature import InnerPairs
 from geartrain.methods.quasi_newton.low_rank import Bowl, LowRank, Raised
 from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.state import Learned
@@ -193,13 +194,14 @@ def test_shifting_there_and_back():
     for pair in pairs:
         one_by_one = one_by_one.add(pair, EUCLIDEAN, 3)
     np.testing.assert_allclose(memory.gram, one_by_one.gram, rtol=1e-13)
-    before = Learned(True, 1.0, 1.0, None, memory, ((pairs[0].s, pairs[0].y_g),))
+    inner = InnerPairs.of([(pairs[0].s, pairs[0].y_g)], EUCLIDEAN)
+    before = Learned(True, 1.0, 1.0, None, memory, inner)
     there = learned_train._shifted(before, bowls, 1.0, EUCLIDEAN)
     for old, new in zip(pairs, there.memory.pairs, strict=True):
         np.testing.assert_allclose(new.y_g, old.y_g + 4.0 * old.s)
     back = learned_train._shifted(there, bowls, -1.0, EUCLIDEAN)
     np.testing.assert_allclose(back.memory.gram, memory.gram, rtol=1e-10)
-    np.testing.assert_allclose(back.inner_pairs[0][1], pairs[0].y_g, rtol=1e-12)
+    np.testing.assert_allclose(back.inner_pairs.pairs[0][1], pairs[0].y_g, rtol=1e-12)
 
 
 def test_differences_of_tiers():

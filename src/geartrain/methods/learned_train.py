@@ -29,6 +29,7 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.levels import Levels, Rest, arranged, told
+from geartrain.methods.quasi_newton.curvature import InnerPairs
 from geartrain.methods.quasi_newton.low_rank import Bowl, LowRank, Raised
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
@@ -232,8 +233,8 @@ def _shifted(learned: Learned, bowls: Sequence[Bowl], sign: float, geometry: Geo
     moved = zip(pairs, shifts([pair.s for pair in pairs]), strict=True)
     memory = Memory.of([replace(pair, y_g=pair.y_g + shift) for pair, shift in moved], geometry)
     moved_inner = zip(inner, shifts([s for s, _ in inner]), strict=True)
-    inner_pairs = tuple((s, y_g + shift) for (s, y_g), shift in moved_inner)
-    return replace(learned, memory=memory, inner_pairs=inner_pairs)
+    shifted = [(s, y_g + shift) for (s, y_g), shift in moved_inner]
+    return replace(learned, memory=memory, inner_pairs=InnerPairs.of(shifted, geometry))
 
 
 def _oracles(split: Sum) -> list[Recalling]:

@@ -12,6 +12,7 @@ from geartrain.methods.quasi_newton.contest import Contest, is_plain
 from geartrain.methods.quasi_newton.doubt import evidence_against_convexity
 from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.models import Shelf
+from geartrain.methods.quasi_newton.products import StepProducts
 from geartrain.methods.quasi_newton.state import SAEQNState
 from geartrain.methods.quasi_newton.step import Step
 from geartrain.methods.quasi_newton.terms import CountedTerms
@@ -33,6 +34,7 @@ def judged(
     step: Step,
     shelf: Shelf,
     trial: Trial,
+    products: StepProducts,
     tuning: LearnedTuning,
     terms: CountedTerms,
 ) -> SAEQNState:
@@ -40,12 +42,9 @@ def judged(
     contest, norm, chosen = state.contest, terms.geometry.norm, trial.candidate
     if len(contest.candidates) == 1:
         return state
-    y_f = step.y_h + step.y_g
     if len(state.pairs) > 1:
         errors = [
-            norm(
-                (y_f if is_plain(c) else step.y_h) - (trial.B if c == chosen else shelf[c])(step.s)
-            )
+            products.error(trial.B if c == chosen else shelf[c], is_plain(c))
             for c in contest.candidates
         ]
         if state.rho <= tuning.effect:
@@ -61,7 +60,7 @@ def judged(
     if not state.convex:
         B = shelf[contest.candidates[0]] if is_plain(chosen) else trial.B
         if state.memory.pairs or not tuning.starts_plain(state.rho, terms.exact):
-            error = norm(step.y_h - B(step.s)) / step.length
+            error = products.error(B, False) / step.length
             lam = min(max(tuning.lam_error * error, _FALL * lam), _GROW * lam)
         else:
             lam = tuning.lam_error * norm(step.y_h) / step.length
@@ -71,6 +70,7 @@ def judged(
 def accepted(
     state: SAEQNState,
     step: Step,
+    products: StepProducts,
     ratio: float,
     tuning: LearnedTuning,
     memory: int,
@@ -84,11 +84,11 @@ def accepted(
         bend = step.h.fit.curvature_at_end / step.h.rise
         bend = min(max(bend, 1.0 / tuning.local), tuning.local)
         lam = bend * norm(step.y_h) / step.length
-        learned = learned.add(replace(pair, scale=bend), geometry, memory)
+        learned = learned.add(replace(pair, scale=bend), geometry, memory, products)
     elif step.f.rise > _CURVED * step.length * norm(step.y_h + step.y_g):
         # a convex h is flat along the step, as far as rounding shows
         scale = 0.0 if state.convex else 1.0
-        learned = learned.add(replace(pair, scale=scale), geometry, memory)
+        learned = learned.add(replace(pair, scale=scale), geometry, memory, products)
     certificate = state.certificate.lowered(step.drop, geometry)
     return replace(
         state,
@@ -108,6 +108,7 @@ def accepted(
 def rejected(
     state: SAEQNState,
     step: Step,
+    products: StepProducts,
     ratio: float,
     tuning: LearnedTuning,
     memory: int,
@@ -130,7 +131,7 @@ def rejected(
         lam = max(lam, scale * norm(step.y_h) / step.length)
     elif not state.convex:
         scale = mean / max(step.f.rise, _TINY)
-        learned = learned.add(replace(pair, in_f=(scale, scale)), geometry, memory)
+        learned = learned.add(replace(pair, in_f=(scale, scale)), geometry, memory, products)
     return replace(
         state,
         memory=learned,

@@ -34,6 +34,28 @@ _FLAT, _FLAT_OFF = 1e-10, 1e-8
 
 
 @dataclass(frozen=True)
+class Bare:
+    """V'MV with some of the rows V, and E of `Small.spectrum` in terms of them."""
+
+    rows: Rows
+    at: Any  # which of the rows
+    G: Vector  # their inner products
+    M: Vector
+    E: Vector
+    geometry: Geometry
+
+    def dots_all(self, vectors: Sequence[Vector]) -> Vector:
+        """V v for each of the vectors, a row of the result per vector."""
+        return self.rows.dots_all(vectors, self.geometry, self.at)[:, self.at]
+
+    def add_to(self, vectors: Sequence[Vector], coefficients: Vector) -> None:
+        """Add V'c to each of the vectors in place, c its row of the coefficients."""
+        C = np.zeros((len(vectors), len(self.rows)))
+        C[:, self.at] = coefficients
+        self.rows.add_to(vectors, C)
+
+
+@dataclass(frozen=True)
 class Small:
     """V'C'MCV: the part of a matrix that acts on the span of the rows."""
 
@@ -52,6 +74,20 @@ class Small:
         """C V v."""
         return self.C @ self.rows.dots(v, self.geometry, self.used)
 
+    @cached_property
+    def bare(self) -> Bare:
+        """The same in terms of the rows V, where C does no more than choose and scale them."""
+        at = np.argmax(self.C != 0.0, axis=1)
+        scale = self.C[np.arange(len(at)), at]
+        if np.count_nonzero(self.C) > np.count_nonzero(scale):
+            raise ValueError("C combines several rows")
+        kept = np.flatnonzero(scale)
+        scale, at = scale[kept], at[kept]
+        M, G = self.M[kept[:, None], kept], self.G[kept[:, None], kept]
+        square = np.outer(scale, scale)
+        E = self.spectrum[1][:, kept] * scale
+        return Bare(self.rows, at, G / square, M * square, E, self.geometry)
+
     def combine(self, c: Vector) -> Vector:
         """V'C' c."""
         return self.rows.combine(c @ self.C)
@@ -67,8 +103,8 @@ class Small:
 
     def all(self, vectors: Sequence[Vector]) -> list[Vector]:
         """V'C'MCV times each of the vectors: faster than one by one."""
-        c = self.rows.dots_all(vectors, self.geometry) @ self.C.T @ self.M @ self.C
-        return self.rows.combine_all(c)
+        dots = self.rows.dots_all(vectors, self.geometry, self.used)
+        return self.rows.combine_all(dots @ self.C.T @ self.M @ self.C)
 
     @cached_property
     def spectrum(self) -> tuple[Vector, Vector]:
@@ -106,17 +142,23 @@ class LowRank:
 
     def solve(self, q: Vector, mu: float) -> Vector:
         """The inverse of (this with its negative eigenvalues set to 0, plus mu I), times q."""
+        a, change = self.inverse(mu)
+        out = q / a
+        if self.small is not None and len(change):
+            E = self.small.spectrum[1]
+            c = (change * (E @ self.small.dots(q))) @ E
+            self.small.rows.add_to([out], (c @ self.small.C)[None])
+        return out
+
+    def inverse(self, mu: float) -> tuple[float, Vector]:
+        """a and the diagonal of D in the matrix I/a + V'C'E'DECV that `solve` applies."""
         a = max(self.lam + mu, _TINY)
-        if self.small is None or self.small.spectrum[0].size == 0:
-            return q / a
-        w, E = self.small.spectrum
-        w = np.maximum(w + self.lam, 0.0) + mu
+        if self.small is None or len(self.small.spectrum[0]) == 0:
+            return a, np.zeros(0)
+        w = np.maximum(self.small.spectrum[0] + self.lam, 0.0) + mu
         top = max(float(w.max()), a)
         a = max(a, _FLAT_OFF * top)
-        change = 1.0 / np.maximum(w, _FLAT * top) - 1.0 / a
-        out = self.small.combine((change * (E @ self.small.dots(q))) @ E)
-        out += q / a
-        return out
+        return a, 1.0 / np.maximum(w, _FLAT * top) - 1.0 / a
 
     def positive(self) -> LowRank:
         """With the negative eigenvalues of V'C'MCV set to zero."""

@@ -18,12 +18,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.oracles.protocols import Vector
+
+# Squared lengths between this and its reciprocal have lost nothing to underflow or overflow.
+_SMALL = 1e-200
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,15 @@ class Pair:
     def rows(self) -> tuple[Vector, Vector, Vector]:
         """The three vectors."""
         return self.s, self.y_h, self.y_g
+
+
+class Products(Protocol):
+    """Inner products of s, y_h and y_g of a step, before they are divided by its length."""
+
+    own: Vector  # with each other
+
+    def __call__(self, rows: Rows) -> Vector:
+        """With the rows."""
 
 
 @dataclass(frozen=True)
@@ -69,17 +82,23 @@ class Memory:
         """V."""
         return Rows([row for pair in self.pairs for row in pair.rows])
 
-    def add(self, pair: Pair, geometry: Geometry, most: int) -> Memory:
-        """With one more pair, and no more than `most`."""
+    def add(
+        self, pair: Pair, geometry: Geometry, most: int, products: Products | None = None
+    ) -> Memory:
+        """With one more pair, and no more than `most`; `products` of its step where known."""
         first = max(len(self) + 1 - most, 0)
         pairs = (*self.pairs[first:], pair)
         k = 3 * len(pairs)
         gram = np.empty((k, k))
         gram[:-3, :-3] = self.gram[3 * first :, 3 * first :]
-        for i, new in enumerate(pair.rows, start=k - 3):
-            if self.pairs:
-                gram[i, : k - 3] = gram[: k - 3, i] = self.rows.dots(new, geometry)[3 * first :]
-            gram[i, k - 3 :] = [geometry.dot(row, new) for row in pair.rows]
+        if products is not None and _SMALL < products.own[0, 0] < 1.0 / _SMALL:
+            length = np.sqrt(products.own[0, 0])
+            dots, own = products(self.rows) / length, products.own / length / length
+        else:
+            dots = self.rows.dots_all(pair.rows, geometry)
+            own = np.array([[geometry.dot(u, v) for v in pair.rows] for u in pair.rows])
+        dots = dots[:, 3 * first :]
+        gram[-3:, :-3], gram[:-3, -3:], gram[-3:, -3:] = dots, dots.T, own
         return Memory(pairs, gram)
 
     def with_curvature_of_g(self, i: int, y_g: Vector, ratio: float, geometry: Geometry) -> Memory:

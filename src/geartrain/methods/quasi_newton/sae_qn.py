@@ -23,7 +23,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from geartrain.geometry import Geometry
 from geartrain.methods.base import InnerMethod
 from geartrain.methods.quasi_newton import learning
 from geartrain.methods.quasi_newton.certificate import CutCertificate
@@ -32,6 +31,7 @@ from geartrain.methods.quasi_newton.doubt import Doubt
 from geartrain.methods.quasi_newton.guard import ZETA, Guard
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.models import Shelf
+from geartrain.methods.quasi_newton.products import StepProducts
 from geartrain.methods.quasi_newton.refreshing import refreshed
 from geartrain.methods.quasi_newton.state import Learned, SAEQNState
 from geartrain.methods.quasi_newton.step import Known, Step
@@ -103,9 +103,9 @@ class SAEQN:
     Values of h are used where they come with its gradient (``value_and_grad``). Without them a
     point is accepted where <grad f(v), v - p> <= 0, which proves descent by convexity.
 
-    Memory: three vectors per pair, three per inner pair (20 of them, 8 for n > 20,000), and about
-    35 further vectors; with the default `memory` at most 100 vectors of length n from n = 100,000
-    on. The state holds each vector once, and states share them.
+    Memory: three vectors per pair, two per inner pair (20 of them, 8 for n > 20,000), and about 35
+    further vectors; with the default `memory` at most 100 vectors of length n from n = 100,000 on.
+    The state holds each vector once, and states share them.
 
     References
     ----------
@@ -226,17 +226,18 @@ class SAEQN:
             return replace(state, radius=0.1 * length, tries=state.tries + 1)
         # 4. and 5.
         step = Step.between(p, new, geometry)
+        products = StepProducts(step, geometry)
         state = learning.without_convexity(state, step, t, terms)
         if trial.candidate in state.contest.candidates:
-            state = learning.judged(state, step, shelf, trial, t, terms)
-        expected = _expected(step, trial, geometry)
+            state = learning.judged(state, step, shelf, trial, products, t, terms)
+        expected = _expected(step, trial, products)
         ratio = step.f.change / expected if expected < 0.0 else -1.0
         if step.is_descent(t.armijo, t.rounding):
-            state = learning.accepted(state, step, ratio, t, pairs, geometry)
+            state = learning.accepted(state, step, products, ratio, t, pairs, geometry)
         elif abs(step.f.slope) <= _UNDECIDED * (norm(p.grad_h) + norm(p.grad_g)) * length:
             state = replace(state, stalled=True, rounding=True)
         else:
-            state = learning.rejected(state, step, ratio, t, pairs, geometry)
+            state = learning.rejected(state, step, products, ratio, t, pairs, geometry)
         fallen, L_seen = state.top - state.at.f, state.guard.L_seen
         doubt = state.doubt.after(step, norm(new.grad), fallen, L_seen, geometry)
         if not state.stalled and (doubt.is_noise or doubt.is_rounding):
@@ -372,9 +373,9 @@ def _curvature_of_g(terms: CountedTerms, at: Known, size: float) -> float:
     return norm(bent - at.grad_g) / length or size / max(norm(at.v), 1.0)
 
 
-def _expected(step: Step, trial: Trial, geometry: Geometry) -> float:
+def _expected(step: Step, trial: Trial, products: StepProducts) -> float:
     """The change of f that the model predicts, g's own change included where the model keeps g."""
-    bent = 0.5 * float(geometry.dot(step.s, trial.B(step.s)))
+    bent = 0.5 * products.bend(trial.B)
     if is_plain(trial.candidate):
         return step.f.slope + bent
     return step.h.slope + bent + step.g.change

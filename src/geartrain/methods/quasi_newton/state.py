@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from geartrain.methods.base import State
 from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.contest import Contest
+from geartrain.methods.quasi_newton.curvature import InnerPairs
 from geartrain.methods.quasi_newton.doubt import Doubt
 from geartrain.methods.quasi_newton.guard import Guard
-from geartrain.methods.quasi_newton.inner import InnerPairs
 from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.quadratic import Factor
 from geartrain.methods.quasi_newton.step import Known
@@ -26,7 +26,7 @@ class Learned:
     scale: float  # that of f, before the first pair
     contest: Contest
     memory: Memory = field(default_factory=Memory)
-    inner_pairs: InnerPairs = ()
+    inner_pairs: InnerPairs = field(default_factory=InnerPairs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class SAEQNState(LearnedState):
     contest: Contest
     # Inner runs.
     radius: float = math.inf  # trust radius
-    inner_pairs: InnerPairs = ()  # of g
+    inner_pairs: InnerPairs = field(default_factory=InnerPairs)  # of g
     factor: Factor | None = None  # of a quadratic g
     doubt: Doubt
     # The last iteration.

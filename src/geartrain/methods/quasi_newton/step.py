@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from geartrain.geometry import Geometry
 from geartrain.methods.quasi_newton.along import ExponentialFit, change
@@ -41,7 +42,7 @@ class Known:
         """f(v)."""
         return self.h + self.g
 
-    @property
+    @cached_property
     def grad(self) -> Vector:
         """Gradient of f."""
         return self.grad_h + self.grad_g

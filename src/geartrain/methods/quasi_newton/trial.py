@@ -22,9 +22,9 @@ import numpy as np
 
 from geartrain.methods.base import InnerMethod, solve_model
 from geartrain.methods.quasi_newton import quadratic
-from geartrain.methods.quasi_newton.inner import InnerPairs, Phi, Point, descend
+from geartrain.methods.quasi_newton.curvature import InnerPairs
+from geartrain.methods.quasi_newton.inner import Phi, Point, descend
 from geartrain.methods.quasi_newton.low_rank import Bowl, LowRank, Raised
-from geartrain.methods.quasi_newton.rows import SHORT
 from geartrain.methods.quasi_newton.step import Known
 from geartrain.methods.quasi_newton.terms import CountedTerms
 from geartrain.methods.quasi_newton.tuning import Candidate, LearnedTuning
@@ -36,6 +36,8 @@ from geartrain.problem import EPS, Model
 _BENT = 0.95
 # Trials of mu, and how many radii an inner run may go before it is left.
 _SHIFTS, _LOST = 8, 8.0
+# Vectors up to this length are short: more pairs of inner runs are kept.
+_SHORT = 20_000
 # The proximal step of the guard: its name among the models, and how much longer its run may be.
 _PROX, _LONGER = ("prox", 0), 10
 
@@ -180,7 +182,7 @@ class Proposer:
             self.pairs,
             leave,
             most=most,
-            memory=t.inner_memory if p.v.size <= SHORT else t.inner_memory_long,
+            memory=t.inner_memory if p.v.size <= _SHORT else t.inner_memory_long,
         )
         self.pairs, end = run.pairs, run.end
         bent = run.bent or (

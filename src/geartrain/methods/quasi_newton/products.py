@@ -1,0 +1,85 @@
+r"""What the models say about a step, from inner products that the next memory needs anyway.
+
+=============  ===========  ====================================================================
+symbol         name         meaning
+=============  ===========  ====================================================================
+s, y_h, y_g    ``vectors``  the step and the changes of the gradients along it
+own            ``own``      their inner products with each other
+B              --           a model, lam I + V'C'MCV
+=============  ===========  ====================================================================
+
+The rows V are read once per step, for their inner products with all three vectors. These give
+<s, B s>, |y - B s| for every model, and the inner products of the pair that is learned.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from geartrain.geometry import Geometry
+from geartrain.methods.quasi_newton.low_rank import LowRank
+from geartrain.methods.quasi_newton.rows import Rows
+from geartrain.methods.quasi_newton.step import Step
+from geartrain.oracles.protocols import Vector
+
+# A squared error below this part of its terms has lost digits, and is computed from vectors.
+_CANCELLED = 1e-6
+
+
+class StepProducts:
+    """Inner products of the vectors of a step with the rows of models and of the memory.
+
+    Parameters
+    ----------
+    step : Step
+        The step.
+    geometry : Geometry
+        Of the inner products.
+    """
+
+    def __init__(self, step: Step, geometry: Geometry) -> None:
+        self.vectors, self.geometry = (step.s, step.y_h, step.y_g), geometry
+        dot, (s, y_h, y_g) = geometry.dot, self.vectors
+        hh, hg, gg = (float(dot(u, v)) for u, v in ((y_h, y_h), (y_h, y_g), (y_g, y_g)))
+        h, g = step.h.rise, step.g.rise
+        self.own = np.array([[float(dot(s, s)), h, g], [h, hh, hg], [g, hg, gg]])
+        self._whole: list[tuple[Rows, Vector]] = []
+        self._seen: dict[int, tuple[Vector, Vector]] = {}  # a row, and its inner products
+
+    def __call__(self, rows: Rows) -> Vector:
+        """Inner products of s, y_h and y_g with the rows; a row of the result for each."""
+        for known, dots in self._whole:
+            if known is rows:
+                return dots
+        new = [i for i, row in enumerate(rows.rows) if id(row) not in self._seen]
+        if new:
+            dots = rows.dots_all(self.vectors, self.geometry, new)
+            self._seen |= {id(rows.rows[i]): (rows.rows[i], dots[:, i]) for i in new}
+        dots = np.array([self._seen[id(row)][1] for row in rows.rows]).reshape(-1, 3).T
+        self._whole.append((rows, dots))
+        return dots
+
+    def bend(self, B: LowRank) -> float:
+        """<s, B s>."""
+        bend = B.lam * self.own[0, 0]
+        if B.small is not None:
+            c = B.small.C @ self(B.small.rows)[0]
+            bend += c @ B.small.M @ c
+        return float(bend)
+
+    def error(self, B: LowRank, of_f: bool) -> float:
+        """|y - B s|, y the change of the gradient of f or of h."""
+        y = np.array([0.0, 1.0, float(of_f)])
+        yy, ys, ss = y @ self.own @ y, y @ self.own[0], self.own[0, 0]
+        terms = [yy, -2.0 * B.lam * ys, B.lam * (B.lam * ss)]
+        if B.small is not None:
+            dots = self(B.small.rows) @ B.small.C.T
+            c = B.small.M @ dots[0]
+            terms += [-2.0 * (y @ dots @ c), 2.0 * B.lam * (dots[0] @ c), c @ B.small.G @ c]
+        square = sum(terms)
+        if square > _CANCELLED * sum(map(abs, terms)) and math.isfinite(square):
+            return math.sqrt(square)
+        s, y_h, y_g = self.vectors
+        return self.geometry.norm((y_h + y_g if of_f else y_h) - B(s))
