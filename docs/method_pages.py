@@ -12,7 +12,7 @@ from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.registry import INNER, METHODS
 from geartrain.oracles.nonsmooth import L1
 
-OUTER = ("sae-qn", "similar-newton", "sae", "r-sae", "sc-sae", "afb", "aeg", "gmco")
+OUTER = ("sae-qn", "similar-newton", "working-set", "sae", "r-sae", "sc-sae", "afb", "aeg", "gmco")
 
 PAGE = """# {title}
 

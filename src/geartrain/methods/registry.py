@@ -40,6 +40,7 @@ from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
+from geartrain.methods.working_set import WorkingSet, fits
 from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import MissingOracle, answers, require
 from geartrain.problem import Sum
@@ -72,6 +73,7 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
         SAEQN(**_given(inner)) if problem.psi is None else CompositeQN()
     ),
     "similar-newton": lambda problem, inner: SimilarNewton(),
+    "working-set": lambda problem, inner: WorkingSet(),
     "aeg": lambda problem, inner: AEG(inner=inner),
     "gmco": lambda problem, inner: GMCO(inner=inner),
     "fgm": lambda problem, inner: FGM(),
@@ -204,6 +206,8 @@ def _require_psi(method: Any, problem: Sum, inner: bool = False) -> None:
 
 def _takes_psi(maker: Any, problem: Sum, inner: bool) -> bool:
     made = maker() if inner else maker(problem, AGM())
+    if isinstance(made, WorkingSet):
+        return fits(problem)
     return bool(getattr(made, "takes_psi", False))
 
 
