@@ -46,8 +46,8 @@ def limited(term, L, mu):
 
 
 # katyusha, catalyst and acd take long here; aeg needs mu > 0, similar-newton products, which are
-# not given, working-set a non-smooth term.
-OTHERS = {"katyusha", "catalyst", "acd", "aeg", "similar-newton", "working-set"}
+# not given.
+OTHERS = {"katyusha", "catalyst", "acd", "aeg", "similar-newton"}
 
 
 @pytest.mark.parametrize("method", sorted(set(METHODS) - OTHERS))

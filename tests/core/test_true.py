@@ -12,8 +12,8 @@ from geartrain.core.status import ROUNDING, Status
 from geartrain.methods.registry import METHODS
 from runs import sums
 
-# Those that need products, components, mu or l1 norms are tried on problems that have them.
-ANY = sorted(set(METHODS) - {"katyusha", "acd", "similar-newton", "aeg", "catalyst", "working-set"})
+# Those that need products, components or mu are tried on problems that have them.
+ANY = sorted(set(METHODS) - {"katyusha", "acd", "similar-newton", "aeg", "catalyst"})
 
 
 @lru_cache

@@ -18,7 +18,7 @@ from geartrain.core.form import Form
 from geartrain.core.history import History
 from geartrain.core.interrupts import Interrupts
 from geartrain.core.loop import drive, goes_on
-from geartrain.core.points import RunPoint
+from geartrain.core.points import NOTHING_SEEN, RunPoint, Seen
 from geartrain.core.recording import Recorder
 from geartrain.core.run_state import RunState
 from geartrain.core.start import StartGradients
@@ -81,7 +81,7 @@ class Run:
         self._asked_bound = math.inf  # the bound at which the gradient was last asked for
         # Of the current state: f and |grad f| as far as known, and where the rule last looked.
         self._f = self._grad_norm = math.nan
-        self._spread = math.nan  # see RunPoint.spread
+        self._seen = NOTHING_SEEN
         self._recorded = math.nan, math.nan  # the same for the history, see `Recorder`
         self._looked_at: RunPoint | None = None
         # After the last complete iteration: the state, and how many rows and notes belong to it.
@@ -172,7 +172,7 @@ class Run:
         return self.state
 
     def _points(self) -> tuple[RunPoint, ...]:
-        return RunPoint.of(self._now, self._f, self._grad_norm, self._spread)
+        return RunPoint.of(self._now, self._f, self._grad_norm, self._seen)
 
     def _worth_asking(self, threshold: float) -> bool:
         bound = float(self._now.grad_bound)
@@ -193,7 +193,8 @@ class Run:
     def _see_gradient(self, x: Vector, grad: Vector) -> None:
         self._grad_norm = self.problem.geometry.norm(grad)
         if self.problem.psi is not None:
-            self._spread = self.problem.psi.gap(x, grad)
+            psi = self.problem.psi
+            self._seen = Seen(psi.gap(x, grad), float(grad @ x), psi.polar(grad))
 
     # The loop ---------------------------------------------------------------------------
 
@@ -269,7 +270,7 @@ class Run:
         """Look at the new state: the stopping rule, the best point, a row of history."""
         state = self._now
         self._f = float(state.value)
-        self._grad_norm = self._spread = math.nan
+        self._grad_norm, self._seen = math.nan, NOTHING_SEEN
         if (grad := state.grad) is not None:
             self._see_gradient(state.grad_point, grad)
         self._recorded = self._f, self._grad_norm

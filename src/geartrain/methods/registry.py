@@ -73,7 +73,6 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
         SAEQN(**_given(inner)) if problem.psi is None else CompositeQN()
     ),
     "similar-newton": lambda problem, inner: SimilarNewton(),
-    "working-set": lambda problem, inner: WorkingSet(),
     "aeg": lambda problem, inner: AEG(inner=inner),
     "gmco": lambda problem, inner: GMCO(inner=inner),
     "fgm": lambda problem, inner: FGM(),
@@ -83,6 +82,10 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "lbfgs": lambda problem, inner: lbfgs_on_the_sum(problem),
     "katyusha": lambda problem, inner: KatyushaWhole(),
     "catalyst": lambda problem, inner: Catalyst(**_given(inner)),
+}
+# Methods for sums with a non-smooth term only.
+NONSMOOTH: dict[str, Callable[[Sum, Any], AnyMethod]] = {
+    "working-set": lambda problem, inner: WorkingSet(),
 }
 # They choose their inner method themselves unless one is given.
 _WITH_OWN_INNER = ("sae-qn", "ms", "catalyst")
@@ -168,7 +171,7 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
 
 
 def _by_name(method: str, inner: str | InnerMethod, problem: Sum) -> AnyMethod:
-    maker = _lookup(method, METHODS, "method")
+    maker = _lookup(method, METHODS | NONSMOOTH, "method")
     own = inner == "auto" and method in _WITH_OWN_INNER
     inside = None if own else make_inner(inner, problem)
     made = as_method(maker(problem, inside))
@@ -196,7 +199,7 @@ def _require_psi(method: Any, problem: Sum, inner: bool = False) -> None:
     if getattr(method, "takes_psi", False):
         return
     name = type(getattr(method, "method", method)).__name__
-    table, start = (INNER, "inner=") if inner else (METHODS, "method=")
+    table, start = (INNER, "inner=") if inner else (METHODS | NONSMOOTH, "method=")
     able = [key for key, maker in table.items() if _takes_psi(maker, problem, inner)]
     raise TypeError(
         f"{name} is not made for a non-smooth term, here {problem.psi!r}; choose {start}"
