@@ -2,8 +2,9 @@
 
 Logistic regression with an l1 penalty on a9a in 8 shards, to f - f* <= 1e-6 (f(0) - f*). A round
 is an evaluation of value and gradient by all workers. OWL-QN runs on the oracle of ours; dask-glm
-runs ADMM and proximal gradient steps, each with one round per proximal step or more. The zeros are
-compared with those of scikit-learn's saga at a high accuracy.
+runs ADMM and proximal gradient steps, each with one round per proximal step or more. The last
+columns are the number of coefficients that are 0, and of those that are 0 in this solution or in
+that of scikit-learn's saga at a high accuracy, but not in both.
 
     python benchmarks/sparse_rounds.py [--quick]
 """
@@ -30,7 +31,7 @@ from geartrain.lab.problems.shards import with_unit_rows
 ACCURACY = 1e-6
 SHARDS = 8
 MOST_ROUNDS = 200
-SECONDS = 30.0  # of a run of dask-glm
+SECONDS = 600.0  # of a run of dask-glm
 
 
 class Over(Exception):
@@ -92,8 +93,8 @@ def zeros_of_saga(A: Any, y: Any, lam: float) -> Any:
         C=1.0 / (y.size * lam),
         solver="saga",
         fit_intercept=False,
-        tol=1e-6,
-        max_iter=1000,
+        tol=1e-8,
+        max_iter=5000,
         random_state=0,
     )
     with warnings.catch_warnings():
@@ -112,7 +113,9 @@ def main() -> None:
     print(f"a9a, {SHARDS} shards, rounds to f - f* <= {ACCURACY:g} (f(0) - f*)")
     solvers = [] if quick or importlib.util.find_spec("dask_glm") is None else ["admm", "prox"]
     names = ["sae-qn", "OWL-QN", *(f"dask-glm {s}" for s in solvers)]
-    print(f"{'l1':>8}" + "".join(f"{name:>16}" for name in names) + f"{'zeros':>8}  as saga's")
+    print(
+        f"{'l1':>8}" + "".join(f"{name:>16}" for name in names) + f"{'zeros':>8}{'not as saga':>17}"
+    )
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
@@ -134,10 +137,8 @@ def main() -> None:
                 count = f"{'' if reached else '>'}{rounds}"
                 print(f"{count:>16}", end="", flush=True)
             zero = fine.x == 0.0
-            same = "not asked"
-            if lam >= 1e-4:
-                same = "yes" if np.array_equal(zero, zeros_of_saga(A, y, lam)) else "no"
-            print(f"{zero.sum():8}  {same}", flush=True)
+            differ = np.count_nonzero(zero != zeros_of_saga(A, y, lam))
+            print(f"{zero.sum():8}{differ:17}", flush=True)
 
 
 if __name__ == "__main__":

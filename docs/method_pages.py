@@ -9,10 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from geartrain.geometry import EUCLIDEAN
-from geartrain.methods.registry import INNER, METHODS
+from geartrain.methods.registry import INNER, METHODS, NONSMOOTH
 from geartrain.oracles.nonsmooth import L1
 
-OUTER = ("sae-qn", "similar-newton", "sae", "r-sae", "sc-sae", "afb", "aeg", "gmco")
+ALL = METHODS | NONSMOOTH
+OUTER = ("sae-qn", "similar-newton", "working-set", "sae", "r-sae", "sc-sae", "afb", "aeg", "gmco")
 
 PAGE = """# {title}
 
@@ -27,7 +28,7 @@ PAGE = """# {title}
 
 
 def made_by(name: str) -> list[type]:
-    """The classes behind a name of `METHODS`: with mu known, Euclidean and not, and with psi."""
+    """The classes behind a name of `ALL`: with mu known, Euclidean and not, and with psi."""
     psi = SimpleNamespace(term=L1(1.0))
     kinds: list[dict[str, Any]] = [
         {"geometry": EUCLIDEAN, "psi": None},
@@ -35,13 +36,13 @@ def made_by(name: str) -> list[type]:
         {"geometry": EUCLIDEAN, "psi": psi},
     ]
     known = {"mu": SimpleNamespace(value=1.0), "mu_h": 1.0, "mu_g": 0.0}
-    made = [METHODS[name](SimpleNamespace(**known, **kind), None) for kind in kinds]  # type: ignore[arg-type]
+    made = [ALL[name](SimpleNamespace(**known, **kind), None) for kind in kinds]  # type: ignore[arg-type]
     return list(dict.fromkeys(map(type, made)))
 
 
 def pages() -> dict[str, tuple[str, list[type]]]:
     """File name -> how it is called, and the classes on the page."""
-    out = {name: (f'gt.minimize(h, g, method="{name}")', made_by(name)) for name in METHODS}
+    out = {name: (f'gt.minimize(h, g, method="{name}")', made_by(name)) for name in ALL}
     for name, cls in INNER.items():
         out[f"inner-{name}"] = (f'gt.minimize(h, g, method="afb", inner="{name}")', [cls])
     return out

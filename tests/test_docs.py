@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.methods.registry import INNER, METHODS
+from geartrain.methods.registry import INNER, METHODS, NONSMOOTH
 
 pytestmark = pytest.mark.same_everywhere  # text
 
@@ -121,12 +121,12 @@ def test_every_method_has_a_page_with_box_guarantee_calls_and_reference(name):
 
 
 def test_the_pages_are_those_of_the_registry():
-    assert set(BY_PAGE) == {*METHODS, *(f"inner-{name}" for name in INNER)}
-    assert set(method_pages.OUTER) < set(METHODS)
+    assert set(BY_PAGE) == {*METHODS, *NONSMOOTH, *(f"inner-{name}" for name in INNER)}
+    assert set(method_pages.OUTER) < {*METHODS, *NONSMOOTH}
     made = [gt.ScipyLBFGS, gt.methods.LBFGSWhole, gt.methods.CompositeQN]
     assert method_pages.made_by("lbfgs") == made
     readme = (ROOT / "README.md").read_text()
-    for name in {*METHODS, *INNER}:
+    for name in {*METHODS, *NONSMOOTH, *INNER}:
         assert f"`{name}`" in readme, f"no row for {name}"
 
 

@@ -8,6 +8,8 @@ term as h, and L-BFGS itself where prices are alike: with p_h = p_g an iteration
 a term is a quadratic. A quadratic g with a proximal step is minimised exactly, with gamma about 2,
 and a quadratic h is learned exactly after a few iterations. Where h is not convex, as f less a
 shard of it, and both terms give Hessian products at a low price, `SimilarNewton` is chosen.
+`WorkingSet` is chosen for large linear models in memory with an l1 penalty or bounds, where g has
+no smooth part but a ridge: there is nothing to separate, and its seconds are fewer.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from geartrain.methods.quasi_newton.quadratic import is_learnable, is_solvable
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
 from geartrain.methods.registry import lbfgs_on_the_sum, make_method
+from geartrain.methods.working_set import WorkingSet, fits, is_large
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.protocols import answers, can
 from geartrain.oracles.splitting import Zero
@@ -55,6 +58,9 @@ def choose(problem: Sum, inner: str | InnerMethod, prices: Prices) -> Choice:
         return _by_capabilities(problem, inner, plain)
     values = all(can(t, "value") for t in (problem.h.term, problem.g.term))
     lbfgs = lbfgs_on_the_sum(problem, _MEMORY) if values else None
+    if prices.given is None and fits(problem) and is_large(problem):
+        reason, after = Reason.IN_MEMORY, _learned(problem)
+        return Choice(WorkingSet(), "working-set", reason, reason.value, after, "sae-qn")
     if isinstance(problem.g.term, Zero):
         reason = Reason.NO_SMOOTH_PART
         return Choice(_learned(problem), "sae-qn", reason, reason.value)

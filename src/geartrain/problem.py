@@ -136,6 +136,13 @@ class Sum:
         """Whether h by itself is known to be convex."""
         return bool(getattr(self.h.term, "convex", True))
 
+    @property
+    def lower_bound(self) -> float | None:
+        """A number that no value of h + g is below, where the terms know one."""
+        bounds = [getattr(oracle.term, "lower_bound", None) for oracle in self.oracles]
+        known = [bound for bound in bounds if bound is not None]
+        return float(sum(known)) if len(known) == len(bounds) else None
+
     def grad(self, x: Vector) -> Vector:
         """Gradient of h + g: one call of each term."""
         return self.h.grad(x) + self.g.grad(x)

@@ -125,6 +125,10 @@ class NuclearNorm(Algebra):
         U, s, V = self._svd(np.asarray(u, dtype=float))
         return np.ravel((U * np.maximum(s - self.lam / alpha, 0.0)) @ V)
 
+    def polar(self, u: Vector) -> float:
+        """The largest singular value over lam."""
+        return float(self._svd(u)[1].max()) / self.lam
+
     def residual(self, v: Vector, d: Vector) -> Vector:
         """d + lam U V' for v = U S V'; in the null spaces of v, singular values shrunk by lam."""
         U, s, V = self._svd(v)

@@ -252,7 +252,7 @@ def test_a_bounded_set_certifies_without_a_distance():
         assert rough.certificate.assumption == f"f convex, x* in the domain of {psi!r}"
         assert rough.fun - fine.fun <= rough.certificate.bound <= 0.1
         assert fine.certificate.bound <= 1e-6
-    assert gt.minimize(h, g + gt.L1(0.01), method="sae", tol=1e-2).certificate is None
+    assert gt.minimize(h, g + gt.TotalVariation(0.01), method="sae", tol=1e-2).certificate is None
 
 
 def test_infeasible_starting_points_are_projected_with_a_note():

@@ -400,3 +400,17 @@ def test_L_of_log_sum_exp_is_within_a_small_factor(rng):
 def test_constants_of_the_zero_function():
     for term in (gt.Quadratic(np.zeros((3, 3))), 0.0 * gt.Quadratic(np.eye(3))):
         assert term.L == 0.0 and term.mu == 0.0 and term.convex
+
+
+def test_a_sparse_matrix_with_unsorted_and_double_entries():
+    """The entries are added up in a copy: the matrix of the user stays as it is."""
+    parts = np.ones(4), np.array([2, 0, 0, 1]), np.array([0, 3, 4])
+    A = sparse.csr_array(tuple(part.copy() for part in parts), shape=(2, 3))
+    term = gt.LinearModel(A, [1.0, -1.0])
+    same = gt.LinearModel(np.array([[2.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), [1.0, -1.0])
+    assert pytest.approx(same.L, rel=1e-9) == term.L
+    np.testing.assert_allclose(term.L_coord, same.L_coord)
+    x = np.array([0.3, -0.2, 0.5])
+    np.testing.assert_allclose(term.grad(x), same.grad(x))
+    for kept, part in zip((A.data, A.indices, A.indptr), parts, strict=True):
+        np.testing.assert_array_equal(kept, part)

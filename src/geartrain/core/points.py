@@ -8,6 +8,8 @@ For convex f, a point v, the distance R >= \|x0 - x*\|, and grad f(v), or a subg
 (c)   R^2/(2 A)                                   the method's own weight A of that point, from x0
 (d)   max <grad f(v), v - s> over the domain of   f(v) - f* <= <grad f(v), v - x*>, needs no R
       psi, where that is finite
+(e)   <u, v> + (f(v) - b) polar(u), u a           psi is a norm and h + g >= b, so that psi(x*) <=
+      subgradient, polar the dual norm of psi     f* - b <= f(v) - b; needs no R
 ====  ==========================================  ==============================================
 """
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +37,17 @@ class Certificate:
         return self.bound
 
 
+class Seen(NamedTuple):
+    """What a non-smooth term makes of a subgradient; the fields of `RunPoint`."""
+
+    spread: float = math.nan
+    slope: float = math.nan
+    polar: float = math.inf
+
+
+NOTHING_SEEN = Seen()
+
+
 @dataclass(frozen=True)
 class RunPoint:
     """A point, and what a run knows there."""
@@ -44,12 +58,12 @@ class RunPoint:
     weight: float = math.nan  # A of (c)
     rests_on: tuple[str, ...] = ()  # constants of the problem that the weight rests on
     spread: float = math.nan  # of (d)
+    slope: float = math.nan  # <u, v> of (e)
+    polar: float = math.inf  # polar(u) of (e)
     below: bool = False  # f(x) <= f(x0) is shown, by <grad f(x), x0 - x> >= 0 for convex f
 
     @staticmethod
-    def of(
-        state: State, f: float, grad_norm: float, spread: float = math.nan
-    ) -> tuple[RunPoint, ...]:
+    def of(state: State, f: float, grad_norm: float, seen: Seen) -> tuple[RunPoint, ...]:
         """The output of a state, and the point of its gradient where that is another one."""
         own = state.grad is None or state.grad_point is state.point
         output = RunPoint(
@@ -58,11 +72,11 @@ class RunPoint:
             grad_norm if own else math.nan,
             float(state.gap_weight),
             state.gap_rests_on,
-            spread if own else math.nan,
+            *(seen if own else NOTHING_SEEN),
         )
         if own:
             return (output,)
-        return output, RunPoint(state.grad_point, grad_norm=grad_norm, spread=spread)
+        return output, RunPoint(state.grad_point, math.nan, grad_norm, math.nan, (), *seen)
 
     @property
     def is_finite(self) -> bool:
@@ -78,7 +92,7 @@ class RunPoint:
         return True
 
     def certificates(self, problem: Sum, x0: Vector, claims: object) -> list[Certificate]:
-        """What (a) to (d) give here.
+        """What (a) to (e) give here.
 
         `claims` is the stopping rule, which may state ``R`` or ``mu``.
         """
@@ -99,6 +113,10 @@ class RunPoint:
                 found.append((0.5 * R * (R / self.weight), told + "".join(sources)))
         if math.isfinite(self.spread):
             found.append((self.spread, f"f convex, x* in the domain of {problem.psi!r}"))
+        b = problem.lower_bound if math.isfinite(self.polar) else None
+        if b is not None and math.isfinite(self.f):
+            told = f"f convex, h + g >= {b:.6g} (stated by the terms)"
+            found.append((self.slope + (self.f - b) * self.polar, told))
         return [Certificate(float(bound), told) for bound, told in found]
 
     def certificate(self, problem: Sum, x0: Vector, claims: object) -> Certificate | None:

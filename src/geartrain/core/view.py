@@ -8,7 +8,7 @@ import numpy as np
 
 from geartrain.core.clock import Clock
 from geartrain.core.contracts import State
-from geartrain.core.points import RunPoint
+from geartrain.core.points import NOTHING_SEEN, RunPoint, Seen
 from geartrain.core.start import StartGradients
 from geartrain.core.stopping import Rule
 from geartrain.core.values import PaidValues
@@ -43,7 +43,7 @@ class RunView:
         self._state: State | None = None
         self._k = 0
         self.known_f = self.known_grad_norm = math.nan  # at the current state
-        self._spread = math.nan  # see RunPoint.spread
+        self._seen = NOTHING_SEEN  # by psi
         self.looked_at: RunPoint | None = None  # the point on which the rule has decided
         self.initial_f = self.known_initial_grad_norm = math.nan  # at x0
         self.scale = 0.0  # see `gradient_scale`
@@ -64,7 +64,7 @@ class RunView:
         """Take the numbers that the method knows after iteration k."""
         self._state, self._k = state, k
         self.known_f = float(state.value)
-        self.known_grad_norm = self._spread = math.nan
+        self.known_grad_norm, self._seen = math.nan, NOTHING_SEEN
         if (grad := state.grad) is not None:
             self._see_gradient(state.grad_point, grad)
         self.looked_at = None
@@ -139,7 +139,7 @@ class RunView:
 
     def points(self) -> tuple[RunPoint, ...]:
         """The output of the current state, and the point of its gradient if that is another one."""
-        return RunPoint.of(self._now, self.known_f, self.known_grad_norm, self._spread)
+        return RunPoint.of(self._now, self.known_f, self.known_grad_norm, self._seen)
 
     @property
     def _now(self) -> State:
@@ -168,8 +168,8 @@ class RunView:
 
     def _see_gradient(self, x: Vector, grad: Vector) -> None:
         self.known_grad_norm = self.problem.geometry.norm(grad)
-        if self.problem.psi is not None:
-            self._spread = self.problem.psi.gap(x, grad)
+        if (psi := self.problem.psi) is not None:
+            self._seen = Seen(psi.gap(x, grad), float(grad @ x), psi.polar(grad))
 
 
 def _tenths(k: int) -> float:

@@ -28,6 +28,7 @@ from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
 from geartrain.methods.train import Train
+from geartrain.methods.working_set import WorkingSet
 
 __all__ = [
     "AEG",
@@ -61,5 +62,6 @@ __all__ = [
     "State",
     "Train",
     "WholeMethod",
+    "WorkingSet",
     "solve_model",
 ]

@@ -21,6 +21,7 @@ class Reason(Enum):
     GEOMETRY = "it works in {where}"
     NO_GRADIENTS = "g gives no gradients"
     NO_SMOOTH_PART = "g has no smooth part"
+    IN_MEMORY = "h is a linear model in memory, and few coordinates at a time take part in a step"
     INNER_GIVEN = "the inner method decides"
     MEASURED = "prices are measured as the run goes"
     ALIKE = "prices are alike (ratio {ratio:.2g}), separation does not pay"

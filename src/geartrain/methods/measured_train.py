@@ -19,13 +19,13 @@ from typing import Any, ClassVar, cast
 from geartrain import theory
 from geartrain.methods.arrangement import are_alike, listed
 from geartrain.methods.delegated import Delegated
-from geartrain.methods.gmco import curvature
 from geartrain.methods.learned_levels import learned, levels_of
 from geartrain.methods.learned_train import LearnedTrain
 from geartrain.methods.levels import Levels, told
 from geartrain.methods.quasi_newton.composite import CompositeQN
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.recalling import Entry, Recalled, Recalling
+from geartrain.methods.smoothness import curvature
 from geartrain.methods.train import Train
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum, Summand

@@ -40,6 +40,7 @@ from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
+from geartrain.methods.working_set import WorkingSet, fits
 from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import MissingOracle, answers, require
 from geartrain.problem import Sum
@@ -81,6 +82,10 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "lbfgs": lambda problem, inner: lbfgs_on_the_sum(problem),
     "katyusha": lambda problem, inner: KatyushaWhole(),
     "catalyst": lambda problem, inner: Catalyst(**_given(inner)),
+}
+# Methods for sums with a non-smooth term only.
+NONSMOOTH: dict[str, Callable[[Sum, Any], AnyMethod]] = {
+    "working-set": lambda problem, inner: WorkingSet(),
 }
 # They choose their inner method themselves unless one is given.
 _WITH_OWN_INNER = ("sae-qn", "ms", "catalyst")
@@ -166,7 +171,7 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
 
 
 def _by_name(method: str, inner: str | InnerMethod, problem: Sum) -> AnyMethod:
-    maker = _lookup(method, METHODS, "method")
+    maker = _lookup(method, METHODS | NONSMOOTH, "method")
     own = inner == "auto" and method in _WITH_OWN_INNER
     inside = None if own else make_inner(inner, problem)
     made = as_method(maker(problem, inside))
@@ -195,7 +200,7 @@ def require_psi(method: Any, problem: Sum, inner: bool = False) -> None:
     if getattr(method, "takes_psi", False):
         return
     name = type(getattr(method, "method", method)).__name__
-    table, start = (INNER, "inner=") if inner else (METHODS, "method=")
+    table, start = (INNER, "inner=") if inner else (METHODS | NONSMOOTH, "method=")
     able = [key for key, maker in table.items() if _takes_psi(maker, problem, inner)]
     raise TypeError(
         f"{name} is not made for a non-smooth term, here {problem.psi!r}; choose {start}"
@@ -205,6 +210,8 @@ def require_psi(method: Any, problem: Sum, inner: bool = False) -> None:
 
 def _takes_psi(maker: Any, problem: Sum, inner: bool) -> bool:
     made = maker() if inner else maker(problem, AGM())
+    if isinstance(made, WorkingSet):
+        return fits(problem)
     return bool(getattr(made, "takes_psi", False))
 
 

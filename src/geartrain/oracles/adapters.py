@@ -14,6 +14,9 @@ import numpy as np
 from geartrain.oracles.callables import Term
 from geartrain.oracles.protocols import Vector
 
+# Rounding may move a projection out of its set by this much, relatively.
+_OUTSIDE = 1e-12
+
 
 def from_torch(
     fn: Callable[[Any], Any], *, device: Any = None, dtype: Any = None, **constants: Any
@@ -115,7 +118,9 @@ def from_jax(
 def from_pyproximal(operator: Any, n: int | None = None) -> Term:
     """A non-smooth term from an operator of pyproximal, or from any object of its form.
 
-    pyproximal's ``prox(x, tau)`` has a step length; here it is tau = 1/alpha.
+    pyproximal's ``prox(x, tau)`` has a step length; here it is tau = 1/alpha. Its indicators say
+    whether x is in a set and allow for no rounding error, so that a projection may be outside; here
+    a point is inside if it is its own projection up to rounding.
 
     Parameters
     ----------
@@ -138,8 +143,12 @@ def from_pyproximal(operator: Any, n: int | None = None) -> Term:
     def value(x: Vector) -> float:
         number = operator(np.array(x))
         if isinstance(number, (bool, np.bool_)):  # an indicator says whether x is in the set
-            return 0.0 if number else np.inf
+            return 0.0 if number or _is_projection(x) else np.inf
         return float(number)
+
+    def _is_projection(x: Vector) -> bool:
+        moved = np.asarray(operator.prox(np.array(x), 1.0)) - x
+        return bool(np.linalg.norm(moved) <= _OUTSIDE * (1.0 + np.linalg.norm(x)))
 
     def prox(u: Vector, alpha: float) -> Vector:
         return np.asarray(operator.prox(np.array(u), 1.0 / alpha), dtype=np.float64)

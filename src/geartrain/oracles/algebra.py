@@ -169,6 +169,17 @@ class Combination(Algebra):
         return bounds is not None and bounds[0] >= 0.0
 
     @property
+    def lower_bound(self) -> float | None:
+        """The weighted sum of those of the parts; None if one is not known or is subtracted."""
+        total = 0.0
+        for w, t in self.parts:
+            bound = getattr(t, "lower_bound", None)
+            if w < 0.0 or bound is None:
+                return None
+            total += w * bound
+        return total
+
+    @property
     def L_coord(self) -> Vector | None:
         return self._summed("L_coord")
 

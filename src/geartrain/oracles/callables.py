@@ -10,7 +10,13 @@ import numpy as np
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.protocols import Vector, answers
 from geartrain.oracles.questions import QUESTIONS
-from geartrain.oracles.validation import as_nonnegative, as_positive, as_vector, as_whole
+from geartrain.oracles.validation import (
+    as_nonnegative,
+    as_number,
+    as_positive,
+    as_vector,
+    as_whole,
+)
 
 
 class Term(Algebra):
@@ -34,6 +40,9 @@ class Term(Algebra):
         Bound on the third derivative along a coordinate, used for the same steps.
     convex : bool
         Whether the term is convex; give False if it may not be.
+    lower_bound : float, optional
+        A number that no value is below, such as 0 for a loss. With an l1 norm it gives a
+        certificate.
     **functions : callable
         Answers to the other questions, by name: ``value(x)``, ``grad(x)``, ``component(x, k)``
         (the gradient of the k-th of `n_components` summands, where the term is their mean),
@@ -64,6 +73,7 @@ class Term(Algebra):
         noise: float = 0.0,
         M3: float | None = None,
         convex: bool = True,
+        lower_bound: float | None = None,
         **functions: Callable[..., Any] | None,
     ) -> None:
         if unknown := functions.keys() - QUESTIONS.keys():
@@ -101,6 +111,7 @@ class Term(Algebra):
         self.noise = as_nonnegative(noise, "noise")
         self.M3 = None if M3 is None else as_nonnegative(M3, "M3")
         self.convex = convex
+        self.lower_bound = None if lower_bound is None else as_number(lower_bound, "lower_bound")
 
     @classmethod
     def from_scipy(

@@ -198,6 +198,11 @@ class LinearModel(Algebra):
 
     convex = True
 
+    @property
+    def lower_bound(self) -> float | None:
+        """A number that no value is below: that of the loss, 0 for those of the library."""
+        return self.loss.lower_bound
+
     @cached_property
     def L_components(self) -> Vector:
         norms = row_norms_squared(self.A) + (1.0 if self.intercept else 0.0)

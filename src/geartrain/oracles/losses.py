@@ -38,6 +38,7 @@ class Loss(ABC):
 
     name: ClassVar[str]
     labels: ClassVar[bool]  # y is a label -1/+1, not a real target
+    lower_bound: ClassVar[float | None] = None  # of all values, where one is known
 
     @property
     @abstractmethod
@@ -63,6 +64,7 @@ class Logistic(Loss):
 
     name: ClassVar[str] = "logistic"
     labels: ClassVar[bool] = True
+    lower_bound: ClassVar[float | None] = 0.0
 
     @property
     def curvature(self) -> float:
@@ -84,6 +86,7 @@ class Squared(Loss):
 
     name: ClassVar[str] = "squared"
     labels: ClassVar[bool] = False
+    lower_bound: ClassVar[float | None] = 0.0
 
     @property
     def curvature(self) -> float:
@@ -106,6 +109,7 @@ class SmoothedHinge(Loss):
     mu: float = 0.1
     name: ClassVar[str] = "smoothed_hinge"
     labels: ClassVar[bool] = True
+    lower_bound: ClassVar[float | None] = 0.0
 
     @property
     def curvature(self) -> float:
@@ -129,6 +133,7 @@ class Huber(Loss):
     delta: float = 1.0
     name: ClassVar[str] = "huber"
     labels: ClassVar[bool] = False
+    lower_bound: ClassVar[float | None] = 0.0
 
     @property
     def curvature(self) -> float:
@@ -152,6 +157,7 @@ class SquaredHinge(Loss):
 
     name: ClassVar[str] = "squared_hinge"
     labels: ClassVar[bool] = True
+    lower_bound: ClassVar[float | None] = 0.0
 
     @property
     def curvature(self) -> float:

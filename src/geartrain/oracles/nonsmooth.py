@@ -7,11 +7,12 @@ psi               closed convex function; the indicator of a set is 0 there and 
 prox(u, alpha)    argmin_v psi(v) + alpha/2 \|v - u\|^2; `alpha` is the inverse of a step length
 residual(v, d)    the element of least norm of d + dpsi(v), dpsi(v) the subdifferential at v
 gap(v, u)         the largest <u, v - s> over all s with psi(s) < infinity, of bounded sets
+polar(u)          the largest <u, s> over all s with psi(s) <= 1, of norms
 separable         whether psi(v) = sum_i psi_i(v_i), so that single coordinates have a prox
 ================  ============================================================================
 
 They are added to a smooth term, ``g + gt.L1(0.1)``, or stand for g alone. Any object with ``prox``
-takes their place; ``value``, ``residual``, ``gap`` and ``separable`` are optional.
+takes their place; ``value``, ``residual``, ``gap``, ``polar`` and ``separable`` are optional.
 
 References
 ----------
@@ -29,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.oracles.algebra import Algebra
+from geartrain.oracles.nonsmooth_arguments import as_bounds, as_groups, as_weights, size_of
 from geartrain.oracles.validation import as_positive, as_vector
 from geartrain.oracles.vectors import Vector, norm
 
@@ -59,12 +61,12 @@ class L1(Algebra):
     extended_valued = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lam", _weights(self.lam, "lam"))
+        object.__setattr__(self, "lam", as_weights(self.lam, "lam"))
 
     @property
     def n(self) -> int | None:
         """Dimension, where one weight per coordinate is given."""
-        return _size(self.lam)
+        return size_of(self.lam)
 
     def value(self, x: Vector) -> float:
         """The weighted sum of moduli."""
@@ -78,6 +80,10 @@ class L1(Algebra):
         """d + lam sign(v) where v is not 0, and d shrunk by lam towards 0 where it is."""
         shrunk = np.sign(d) * np.maximum(np.abs(d) - self.lam, 0.0)
         return np.where(v != 0.0, d + self.lam * np.sign(v), shrunk)
+
+    def polar(self, u: Vector) -> float:
+        r"""The largest \|u_i\|/lam_i; infinite where a coordinate without penalty has a slope."""
+        return _largest(np.abs(u), self.lam)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +113,8 @@ class Box(Algebra):
         lower, upper = self.lower, self.upper
         if hasattr(lower, "lb") and hasattr(lower, "ub"):
             lower, upper = lower.lb, lower.ub
-        lower, upper = _bounds(lower, "lower"), _bounds(upper, "upper")
-        sizes = {size for size in (_size(lower), _size(upper)) if size is not None}
+        lower, upper = as_bounds(lower, "lower"), as_bounds(upper, "upper")
+        sizes = {size for size in (size_of(lower), size_of(upper)) if size is not None}
         if len(sizes) > 1:
             raise ValueError(f"Box: lower and upper have different lengths: {sorted(sizes)}")
         if np.any(lower > upper):
@@ -122,7 +128,7 @@ class Box(Algebra):
     @property
     def n(self) -> int | None:
         """Dimension, where a bound is an array."""
-        return _size(self.lower) or _size(self.upper)
+        return size_of(self.lower) or size_of(self.upper)
 
     def value(self, x: Vector) -> float:
         """0 inside, up to rounding, and infinity outside."""
@@ -192,12 +198,12 @@ class GroupL1(Algebra):
 
     def __post_init__(self) -> None:
         labelled = not isinstance(self.groups, (int, np.integer)) and np.ndim(self.groups[0]) == 0
-        object.__setattr__(self, "groups", _groups(self.groups))
+        object.__setattr__(self, "groups", as_groups(self.groups))
         object.__setattr__(self, "n", self.groups.size if labelled else None)
-        object.__setattr__(self, "lam", _weights(self.lam, "lam"))
+        object.__setattr__(self, "lam", as_weights(self.lam, "lam"))
         count = None if isinstance(self.groups, int) else int(self.groups.max()) + 1
-        if count is not None and _size(self.lam) not in (None, count):
-            raise ValueError(f"GroupL1: {count} groups but {_size(self.lam)} weights")
+        if count is not None and size_of(self.lam) not in (None, count):
+            raise ValueError(f"GroupL1: {count} groups but {size_of(self.lam)} weights")
 
     def _labels(self, v: Vector) -> Any:
         """The number of the group of each coordinate."""
@@ -237,6 +243,12 @@ class GroupL1(Algebra):
         moved = d + self._scaled(inward, labels, self.lam / np.maximum(sizes, _TINY))
         alive = np.where(labels >= 0, (sizes > 0.0)[labels], True)
         return np.where(alive, moved, shrunk)
+
+    def polar(self, u: Vector) -> float:
+        """The largest norm of a group over its lam; infinite where u is not 0 in no group."""
+        labels = self._labels(u)
+        outside = math.inf if np.any(u[labels < 0]) else 0.0
+        return max(outside, _largest(self._norms(u, labels), self.lam))
 
 
 @dataclass(frozen=True)
@@ -320,7 +332,7 @@ class Ball(Algebra):
     @property
     def n(self) -> int | None:
         """Dimension, where the centre is an array."""
-        return _size(self.center)
+        return size_of(self.center)
 
     def value(self, x: Vector) -> float:
         """0 inside, up to rounding, and infinity outside."""
@@ -348,52 +360,7 @@ class Ball(Algebra):
         return float(u @ (v - self.center)) + self.radius * norm(u)
 
 
-# Arguments ------------------------------------------------------------------------------------
-
-
-def _size(value: Any) -> int | None:
-    return value.size if isinstance(value, np.ndarray) else None
-
-
-def _weights(value: Any, name: str) -> Any:
-    """One finite number that is at least 0, or a vector of them."""
-    checked = as_vector(value, name) if np.ndim(value) else float(value)
-    if not np.all(np.isfinite(checked)) or np.any(np.less(checked, 0.0)):
-        raise ValueError(f"{name} must be finite and at least 0, got {value!r:.60}")
-    return checked
-
-
-def _bounds(value: Any, name: str) -> Any:
-    """One number or a vector; infinities are allowed, NaN is not."""
-    try:
-        checked = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"Box: {name} must be numbers, got {value!r:.60}") from error
-    if checked.ndim > 1 or checked.size == 0:
-        raise ValueError(f"Box: {name} must be a number or a vector, got shape {checked.shape}")
-    if np.isnan(checked).any():
-        raise ValueError(f"Box: {name} contains NaN")
-    return checked if checked.ndim else float(checked)
-
-
-def _groups(groups: Any) -> Any:
-    """A size, or the number of the group of each coordinate."""
-    if isinstance(groups, (int, np.integer)):
-        if groups < 1:
-            raise ValueError(f"GroupL1: the size of groups must be at least 1, got {groups}")
-        return int(groups)
-    if len(groups) == 0:
-        raise ValueError("GroupL1: there are no groups")
-    if all(np.ndim(entry) == 0 for entry in groups):
-        labels = np.asarray(groups)
-        if labels.dtype.kind not in "iu" or labels.min() < -1 or labels.max() < 0:
-            raise ValueError("GroupL1: groups must be numbers 0, 1, ... of groups, or -1 for none")
-        return labels.astype(np.int64)
-    lists = [np.asarray(entry, dtype=np.int64) for entry in groups]
-    joined = np.concatenate(lists)
-    if joined.min() < 0 or np.unique(joined).size < joined.size:
-        raise ValueError("GroupL1: groups must not overlap, and their coordinates start at 0")
-    labels = np.full(int(joined.max()) + 1, -1, dtype=np.int64)
-    for number, entry in enumerate(lists):
-        labels[entry] = number
-    return labels
+def _largest(slopes: Vector, lam: Any) -> float:
+    """The largest slope over its weight; 0/0 counts as 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.max(np.where(slopes == 0.0, 0.0, slopes / lam), initial=0.0))

@@ -14,6 +14,9 @@ from geartrain.oracles.single import times
 from geartrain.oracles.spectrum import symmetric_spectrum
 from geartrain.oracles.validation import as_matrix, as_vector
 
+# Relative error that the smallest eigenvalue of Q may have.
+_SINGULAR = 1e-6
+
 
 class Quadratic(Algebra):
     """The quadratic ``1/2 x'Qx - b'x``.
@@ -145,6 +148,15 @@ class Quadratic(Algebra):
     @property
     def convex(self) -> bool:
         return self._spectrum[0] >= 0.0
+
+    @property
+    def lower_bound(self) -> float | None:
+        """A number that no value is below, where Q is positive definite or b = 0."""
+        if not self.b.any():
+            return 0.0 if self.convex else None
+        if self.mu <= _SINGULAR * self.L:
+            return None
+        return -float(self.b @ self.b) / (2.0 * (1.0 - _SINGULAR) * self.mu)
 
     @cached_property
     def L_coord(self) -> Vector:

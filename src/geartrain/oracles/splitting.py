@@ -35,6 +35,7 @@ class Zero(Algebra):
     L = 0.0
     mu = 0.0
     convex = True
+    lower_bound = 0.0
     spherical = (0.0, 0.0)
 
     def value(self, x: Vector) -> float:
@@ -85,7 +86,8 @@ class Psi:
     Parameters
     ----------
     term : object
-        With ``prox`` and, optionally, ``value``, ``residual``, ``gap`` and ``separable``.
+        With ``prox`` and, optionally, ``value``, ``residual``, ``gap``, ``polar`` and
+        ``separable``.
     weight : float
         The factor w > 0 of the term.
     name : str
@@ -158,6 +160,11 @@ class Psi:
         """The largest <u, v - s> over all s with finite psi(s); infinite where it is not known."""
         gap = getattr(self.term, "gap", None)
         return math.inf if gap is None else float(gap(v, u))
+
+    def polar(self, u: Vector) -> float:
+        """The largest <u, s> over all s with psi(s) <= 1; infinite where it is not known."""
+        polar = getattr(self.term, "polar", None)
+        return math.inf if polar is None else float(polar(u)) / self.weight
 
     def __repr__(self) -> str:
         return repr(self.term) if self.weight == 1.0 else f"{self.weight:g}*{self.term!r}"

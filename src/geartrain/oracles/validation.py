@@ -41,6 +41,9 @@ def as_matrix(value: Any, name: str, *, operator: bool = False, single: bool = F
             raise TypeError(f"{name} must be real, got complex numbers")
         kept = single and value.dtype == np.float32
         matrix = sparse.csr_array(value, dtype=np.float32 if kept else np.float64)
+        if not matrix.has_canonical_format:  # products of SciPy may sort and sum in place
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
         entries = matrix.data
     else:
         what = "a two-dimensional array of real numbers or a sparse matrix"

@@ -27,6 +27,7 @@ from geartrain.methods.base import InnerMethod
 from geartrain.methods.quasi_newton import learning
 from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
+from geartrain.methods.quasi_newton.curvature import InnerPairs
 from geartrain.methods.quasi_newton.doubt import Doubt
 from geartrain.methods.quasi_newton.guard import ZETA, Guard
 from geartrain.methods.quasi_newton.memory import Memory
@@ -261,7 +262,7 @@ class SAEQN:
             scale=scale,
             contest=Contest.between(state.contest.candidates),
             radius=math.inf,
-            inner_pairs=(),
+            inner_pairs=InnerPairs(),
         )
 
     def _propose(self, terms: CountedTerms, state: SAEQNState) -> tuple[SAEQNState, Shelf, Trial]:

@@ -1,0 +1,121 @@
+"""The certificate for norms, <u, v> + (f(v) - b) polar(u): never below the gap, along runs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import geartrain as gt
+from geartrain.oracles.losses import LOSSES
+
+N = 12
+NORMS = {
+    "l1": gt.L1(0.03),
+    "weights": gt.L1(np.linspace(0.01, 0.1, N)),
+    "groups": gt.GroupL1(3, 0.05),
+    "nuclear": gt.NuclearNorm((3, 4), 0.05),
+    "twice": 2.0 * gt.L1(0.015),
+}
+
+
+def terms(seed=0):
+    """A loss, and a quadratic whose minimum is below 0."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((40, N))
+    h = gt.LinearModel(A, np.where(A[:, 0] + 0.3 * rng.standard_normal(40) > 0, 1.0, -1.0))
+    U = np.linalg.qr(rng.standard_normal((N, N)))[0]
+    Q = (U * np.geomspace(0.1, 10.0, N)) @ U.T
+    return h, gt.Quadratic((Q + Q.T) / 2, 0.2 * rng.standard_normal(N))
+
+
+@pytest.mark.parametrize("psi", NORMS.values(), ids=NORMS)
+@pytest.mark.parametrize("method", ["sae-qn", "afb"])
+def test_the_bound_holds_and_falls(method, psi):
+    """After every number of iterations; recomputed from the bare terms."""
+    h, g = terms()
+    best = gt.minimize(h, g + psi, tol=1e-11, method="sae-qn").fun
+    bounds = []
+    for k in (0, 1, 2, 4, 10, 50, 400):
+        res = gt.minimize(h, g + psi, method=method, tol=1e-9, max_iter=k)
+        if res.certificate is None:  # the run knows no subgradient at its point
+            continue
+        # the smallest bound: by strong convexity of g, or by the norm
+        assert res.certificate.bound >= res.fun - best - 1e-12
+        bounds.append(res.certificate.bound)
+    assert len(bounds) >= 2 and bounds[-1] <= 1e-6 < bounds[0]
+
+
+@pytest.mark.parametrize("psi", NORMS.values(), ids=NORMS)
+def test_from_a_flat_sum_no_other_certificate_is_known(psi):
+    """Without strong convexity and without R, the norm alone bounds the gap."""
+    h = terms()[0]
+    best = gt.minimize(h, psi, tol=1e-11).fun
+    told = set()
+    for tol in (0.5, 1e-1, 1e-2, 1e-4, 1e-6):
+        res = gt.minimize(h, psi, method="sae-qn", tol=tol)
+        told.add(res.certificate.assumption)
+        assert res.fun - best - 1e-13 <= res.certificate.bound <= 100.0 * tol
+    assert told == {"f convex, h + g >= 0 (stated by the terms)"}
+
+
+def test_it_is_the_formula():
+    """Recomputed at the point that a run returns, from the bare terms."""
+    h = terms()[0]
+    for psi in (NORMS["l1"], NORMS["groups"]):
+        res = gt.minimize(h, psi, method="sae-qn", max_iter=3)
+        u = psi.residual(res.x, h.grad(res.x))
+        f = h.value(res.x) + psi.value(res.x)
+        assert res.certificate.bound == pytest.approx(u @ res.x + f * psi.polar(u), rel=1e-9)
+
+
+@given(seed=st.integers(0, 10**6), scale=st.floats(1e-3, 1e3))
+def test_polar_is_the_dual_norm(seed, scale):
+    """<u, s> <= polar(u) psi(s) for all s, with equality for one of them."""
+    rng = np.random.default_rng(seed)
+    u = scale * rng.standard_normal(N)
+    for psi in (NORMS["l1"], NORMS["weights"], NORMS["groups"], NORMS["nuclear"]):
+        polar = psi.polar(u)
+        for s in (u, rng.standard_normal(N), psi.prox(u, 1.0 / scale)):
+            assert float(u @ s) <= polar * psi.value(s) * (1.0 + 1e-12)
+        # Moreau: the unit ball of the polar is the subdifferential at 0
+        inside = u / (polar * (1.0 + 1e-9))
+        assert not psi.prox(inside, 1.0).any()
+        assert psi.prox(u / (polar * (1.0 - 1e-6)), 1.0).any()
+
+
+def test_coordinates_without_penalty_have_no_certificate():
+    psi = gt.L1(np.append(np.full(N - 1, 0.1), 0.0))
+    assert psi.polar(np.ones(N)) == math.inf
+    assert psi.polar(np.append(np.ones(N - 1), 0.0)) == pytest.approx(10.0)
+    loose = gt.GroupL1([[0, 1]], 0.5)
+    assert loose.polar(np.array([3.0, 4.0, 0.0])) == 10.0
+    assert loose.polar(np.array([3.0, 4.0, 1e-9])) == math.inf
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_lower_bounds_are_never_above_a_value(loss):
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((20, 4))
+    term = gt.LinearModel(A, np.where(rng.random(20) > 0.5, 1.0, -1.0), loss=loss, l2=0.1)
+    for scale in (0.0, 1.0, 100.0):
+        assert term.value(scale * rng.standard_normal(4)) >= term.lower_bound == 0.0
+
+
+def test_where_no_lower_bound_is_known_there_is_no_certificate():
+    h, g = terms()
+    unknown = gt.Term(h.value_and_grad, n=N)
+    assert gt.minimize(unknown, gt.L1(0.03), tol=1e-6).certificate is None
+    known = gt.Term(h.value_and_grad, n=N, lower_bound=0.0)
+    assert gt.minimize(known, gt.L1(0.03), tol=1e-6).certificate.bound <= 1e-3
+    with pytest.raises(TypeError, match="lower_bound must be a number"):
+        gt.Term(h.value_and_grad, n=N, lower_bound="low")
+    assert (h + g).lower_bound == pytest.approx(g.lower_bound)
+    assert (2.0 * g).lower_bound == pytest.approx(2.0 * g.lower_bound)
+    assert (h - g).lower_bound is None and (unknown + g).lower_bound is None
+    assert gt.Quadratic(np.eye(2)).lower_bound == 0.0
+    assert gt.Quadratic(np.diag([1.0, 0.0]), np.ones(2)).lower_bound is None
+    assert gt.Quadratic(np.diag([1.0, -1.0])).lower_bound is None

@@ -1,0 +1,74 @@
+"""Operators of pyproximal itself, against the terms of the library."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pylops
+import pyproximal
+import pytest
+
+import geartrain as gt
+
+N = 12
+CENTER = np.full(N, 0.1)
+# The simplex of pyproximal is found by bisection, to 1e-8.
+PAIRS = {
+    "L1": (pyproximal.L1(sigma=0.3), gt.L1(0.3), 1e-14),
+    "Box": (pyproximal.Box(-0.2, 0.3), gt.Box(-0.2, 0.3), 0.0),
+    "EuclideanBall": (pyproximal.EuclideanBall(CENTER, 0.4), gt.Ball(0.4, CENTER), 1e-14),
+    "Simplex": (pyproximal.Simplex(N, 0.5, engine="numpy"), gt.Simplex(0.5), 1e-7),
+    "Euclidean": (pyproximal.Euclidean(sigma=0.3), gt.GroupL1(N, 0.3), 1e-14),
+    "L21": (
+        pyproximal.L21(ndim=3, sigma=0.3),
+        gt.GroupL1([[i, i + 4, i + 8] for i in range(4)], 0.3),
+        1e-14,
+    ),
+    "Nuclear": (pyproximal.Nuclear((3, 4), sigma=0.3), gt.NuclearNorm((3, 4), 0.3), 1e-13),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_same_term(name):
+    """Values and proximal steps agree, check_term finds nothing, and so do the solutions."""
+    operator, own, accuracy = PAIRS[name]
+    term = gt.from_pyproximal(operator, n=N)
+    rng = np.random.default_rng(0)
+    for alpha in (0.3, 1.0, 7.0):
+        u = rng.standard_normal(N)
+        v = own.prox(u, alpha)
+        np.testing.assert_allclose(term.prox(u, alpha), v, atol=accuracy)
+        # the nuclear norm of pyproximal is the square root of eigenvalues
+        assert term.value(v) == pytest.approx(own.value(v), abs=1e-7)
+    report = gt.check_term(term, n=N)
+    assert report.ok, str(report)
+    A = rng.standard_normal((40, N))
+    h = gt.LinearModel(A, np.where(A[:, 0] > 0.1, 1.0, -1.0))
+    g = gt.Quadratic(np.diag(np.geomspace(0.1, 10.0, N)))
+    x0 = own.prox(np.zeros(N), 1.0)
+    res, same = (gt.minimize(h, g + psi, x0, tol=1e-6) for psi in (term, own))
+    assert res.success
+    np.testing.assert_allclose(res.x, same.x, atol=1e-5)
+
+
+def test_outside_of_a_set():
+    """A point outside has an infinite value; a projection that rounding moves out has not."""
+    ball = gt.from_pyproximal(pyproximal.EuclideanBall(CENTER, 0.4), n=N)
+    assert ball.value(CENTER + 0.2) == math.inf
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        assert ball.value(ball.prox(rng.standard_normal(N), 1.0)) == 0.0
+
+
+def test_a_set_that_the_library_does_not_have():
+    """The solutions of a linear system, and the least squares on them by Lagrange."""
+    rng = np.random.default_rng(2)
+    B, b = rng.standard_normal((2, N)), np.ones(2)
+    term = gt.from_pyproximal(pyproximal.AffineSet(pylops.MatrixMult(B), b, 50), n=N)
+    d = np.linspace(0.5, 2.0, N)
+    res = gt.minimize(gt.Quadratic(np.diag(d), np.ones(N)), term, B.T @ np.linalg.solve(B @ B.T, b))
+    K = np.block([[np.diag(d), B.T], [B, np.zeros((2, 2))]])
+    exact = np.linalg.solve(K, np.append(np.ones(N), b))[:N]
+    assert res.success
+    np.testing.assert_allclose(res.x, exact, atol=1e-5)
