@@ -269,3 +269,14 @@ def test_a_nuclear_norm_of_something_else_is_refused():
         gt.NuclearNorm(6, 1.0)
     with pytest.raises(ValueError, match="lam must be positive"):
         gt.TotalVariation(-1.0)
+
+
+def test_bounds_of_scipy_with_one_number_hold_for_all_coordinates():
+    h = gt.Quadratic(np.diag([1.0, 2.0, 3.0]), np.array([-1.0, 1.0, 9.0]))
+    for bounds in (
+        optimize.Bounds(0.0, 1.0),
+        optimize.Bounds([0.0, 0.0, 0.0], 1.0),
+        optimize.Bounds(0.0, [1.0, 1.0, 1.0]),
+    ):
+        np.testing.assert_allclose(gt.minimize(h, gt.Box(bounds)).x, [0.0, 0.5, 1.0], atol=1e-6)
+    assert gt.Box(optimize.Bounds(-np.inf, 2.0)).n is None

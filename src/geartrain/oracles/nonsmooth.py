@@ -112,7 +112,11 @@ class Box(Algebra):
     def __post_init__(self) -> None:
         lower, upper = self.lower, self.upper
         if hasattr(lower, "lb") and hasattr(lower, "ub"):
-            lower, upper = lower.lb, lower.ub
+            # SciPy keeps one number as an array of length 1, which it broadcasts.
+            lower, upper = (
+                np.ravel(bound)[0] if np.size(bound) == 1 else bound
+                for bound in (lower.lb, lower.ub)
+            )
         lower, upper = as_bounds(lower, "lower"), as_bounds(upper, "upper")
         sizes = {size for size in (size_of(lower), size_of(upper)) if size is not None}
         if len(sizes) > 1:
