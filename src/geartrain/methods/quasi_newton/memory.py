@@ -26,6 +26,10 @@ from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.oracles.protocols import Vector
 
 
+# g bends alike along steps where its curvature differs by this part at most.
+_EVEN = 0.01
+
+
 @dataclass(frozen=True)
 class Pair:
     """A step of length one with the changes of the gradients along it.
@@ -68,6 +72,15 @@ class Memory:
     def rows(self) -> Rows:
         """V."""
         return Rows([row for pair in self.pairs for row in pair.rows])
+
+    @cached_property
+    def is_even(self) -> bool:
+        """Whether g bends alike along all steps, as a multiple of the squared norm does."""
+        along, square = np.diag(self.gram, -2)[::3], np.diag(self.gram)[2::3]
+        if not len(along) or not along.min() > 0.0:
+            return False
+        turned = square - along**2  # part of y_g that is orthogonal to s, squared
+        return bool(np.all(turned <= _EVEN**2 * square) and along.max() <= (1.0 + _EVEN) * along.min())
 
     def add(self, pair: Pair, geometry: Geometry, most: int) -> Memory:
         """With one more pair, and no more than `most`."""

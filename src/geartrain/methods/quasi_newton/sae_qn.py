@@ -271,6 +271,7 @@ class SAEQN:
             max(2.0, max(t.budget, rho) * 0.5**state.tries),
             self.inner,
             t,
+            known.is_even,
         )
         if is_plain(chosen):
             return state, shelf, proposer.plain(chosen, shelf[chosen])

@@ -89,6 +89,7 @@ class Proposer:
     budget: float  # gradients of g
     inner: InnerMethod | None
     tuning: LearnedTuning
+    even: bool = False  # g bends alike in all directions that are known
 
     def keeping_g(self, candidate: Candidate, B: LowRank) -> Trial:
         """Minimise <grad h(p), v> + 1/2 <v - p, B (v - p)> + g(v) near p."""
@@ -154,7 +155,7 @@ class Proposer:
         """Minimise phi until `enough`, with at most so many calls of g."""
         if self.inner is not None:
             return self._by_method(self.inner, B, mu, enough)
-        if self.terms.exact:
+        if self.terms.exact and not self.even:
             return self._by_factor(B, mu, enough, most)
         return self._by_lbfgs(B, mu, enough, most)
 
