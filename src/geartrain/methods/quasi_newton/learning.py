@@ -41,13 +41,14 @@ def judged(
     if len(contest.candidates) == 1:
         return state
     y_f = step.y_h + step.y_g
-    if len(state.pairs) > 1:
+    if len(state.memory) > 1:
         errors = [
             norm(
                 (y_f if is_plain(c) else step.y_h) - (trial.B if c == chosen else shelf[c])(step.s)
             )
             for c in contest.candidates
         ]
+        contest = contest.erred(errors, norm(step.p.grad))
         if state.rho <= tuning.effect:
             size = norm(step.p.grad)
             if not is_plain(chosen):
@@ -94,7 +95,6 @@ def accepted(
         state,
         at=step.v,
         memory=learned,
-        extra=None,
         lam=max(lam, _TINY),
         radius=accepted_radius(state.radius, state.convex, step.length, ratio),
         certificate=certificate.with_cut(step.v.v, step.v.grad, 0.0, geometry),
@@ -114,7 +114,7 @@ def rejected(
     geometry: Geometry,
 ) -> SAEQNState:
     """The radius shrinks to where f would have been lowest; the pair helps to get there."""
-    norm, lam, learned, extra = geometry.norm, state.lam, state.memory, state.extra
+    norm, lam, learned = geometry.norm, state.lam, state.memory
     pair = pair_of(step)
     fits = [step.h.fit, step.g.fit] if state.convex else [step.f.fit]
     part = min(lowest(step.f.slope, fits), tuning.longest)
@@ -126,7 +126,7 @@ def rejected(
         radius = min(radius, 0.1 * step.length)
     if _is_usable(state, step, norm) and mean > 0.0:
         scale = mean / step.h.rise
-        extra = replace(pair, scale=scale, in_f=(scale, 1.0))
+        learned = learned.add(replace(pair, scale=scale, in_f=(scale, 1.0)), geometry, memory)
         lam = max(lam, scale * norm(step.y_h) / step.length)
     elif not state.convex:
         scale = mean / max(step.f.rise, _TINY)
@@ -134,7 +134,6 @@ def rejected(
     return replace(
         state,
         memory=learned,
-        extra=extra,
         lam=lam,
         radius=radius,
         certificate=state.certificate.with_cut(step.v.v, step.v.grad, step.above, geometry),
@@ -158,7 +157,6 @@ def without_convexity(
     return replace(
         state,
         memory=Memory(pairs, state.memory.gram),
-        extra=None,
         lam=max(tuning.lam_error * terms.geometry.norm(step.y_h) / step.length, _TINY),
         contest=Contest.between(candidates),
         guard=replace(state.guard, convex=False),

@@ -80,7 +80,9 @@ class Memory:
         if not len(along) or not along.min() > 0.0:
             return False
         turned = square - along**2  # part of y_g that is orthogonal to s, squared
-        return bool(np.all(turned <= _EVEN**2 * square) and along.max() <= (1.0 + _EVEN) * along.min())
+        return bool(
+            np.all(turned <= _EVEN**2 * square) and along.max() <= (1.0 + _EVEN) * along.min()
+        )
 
     def add(self, pair: Pair, geometry: Geometry, most: int) -> Memory:
         """With one more pair, and no more than `most`."""

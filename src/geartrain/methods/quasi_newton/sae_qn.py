@@ -249,12 +249,9 @@ class SAEQN:
         norm, candidates, rho = geometry.norm, contest.candidates, state.rho
         # 1.
         start_plain = t.starts_plain(rho, terms.exact)
-        chosen = candidates[contest.favourite(rho, t, start_plain)]
-        if is_plain(chosen) and not (state.pairs or start_plain):
+        chosen, known = candidates[contest.favourite(rho, t, start_plain)], state.memory
+        if is_plain(chosen) and not (known.pairs or start_plain):
             chosen = candidates[0]
-        known = state.memory
-        if state.extra is not None:
-            known = known.add(state.extra, geometry, len(known) + 1)
         fresh, calls = known, 0
         if not state.convex and known.pairs and (math.isinf(rho) or not is_plain(chosen)):
             fresh, calls = refreshed(terms, state, chosen, t)
@@ -271,6 +268,7 @@ class SAEQN:
             max(2.0, max(t.budget, rho) * 0.5**state.tries),
             self.inner,
             t,
+            contest.error,
             known.is_even,
         )
         if is_plain(chosen):
@@ -282,7 +280,7 @@ class SAEQN:
         length = norm(trial.v - p.v)
         lost = length == 0.0
         if not (lost or state.convex):
-            plain = norm(shelf[candidates[-1]].solve(p.grad, 0.0)) if state.pairs else 0.0
+            plain = norm(shelf[candidates[-1]].solve(p.grad, 0.0)) if known.pairs else 0.0
             lost = trial.residual > 2.0 * norm(p.grad) or length < 1e-4 * min(plain, state.radius)
         if lost:
             trial = proposer.plain(candidates[-1], shelf[candidates[-1]])
@@ -327,7 +325,6 @@ class SAEQN:
             state,
             at=at,
             memory=memory,
-            extra=None,
             inner_pairs=run.pairs,
             factor=run.factor,
             certificate=certificate,

@@ -89,13 +89,16 @@ class Proposer:
     budget: float  # gradients of g
     inner: InnerMethod | None
     tuning: LearnedTuning
+    error: float = np.inf  # of the model at the last trial point, over |grad f|
     even: bool = False  # g bends alike in all directions that are known
 
     def keeping_g(self, candidate: Candidate, B: LowRank) -> Trial:
         """Minimise <grad h(p), v> + 1/2 <v - p, B (v - p)> + g(v) near p."""
         geometry, t, p, R = self.terms.geometry, self.tuning, self.p, self.radius
         size = geometry.norm(p.grad)
-        enough = _Enough((t.eta if self.convex else t.eta_other) * size)
+        # where the model was nearly right, it is worth more than the usual accuracy
+        eta = min(t.eta if self.convex else t.eta_other, max(t.forcing * self.error, t.finest))
+        enough = _Enough(eta * size)
         run, calls, mu, redone = _Run(p.v, None, size, 0, False), 0, 0.0, False
         for _ in range(_SHIFTS):
             most = int(min(t.inner_limit, self.budget - calls))
