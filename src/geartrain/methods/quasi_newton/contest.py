@@ -45,12 +45,17 @@ class Contest:
         """Before the first trial point."""
         return Contest(candidates, (0.0,) * len(candidates))
 
-    def favourite(self, rho: float, tuning: LearnedTuning, start_plain: bool) -> int:
-        """The candidate with the lowest score, those that keep g handicapped by their bill."""
+    def favourite(
+        self, rho: float, tuning: LearnedTuning, start_plain: bool, even: bool = False
+    ) -> int:
+        """The candidate with the lowest score, those that keep g handicapped by their bill.
+
+        `even`: g bends alike in all known directions, so that all candidates cost the same.
+        """
         handicap = 0.0
         if self.weight == 0.0:
             handicap = 1.0 if start_plain else 0.0
-        elif math.isfinite(rho):
+        elif math.isfinite(rho) and not even:
             bill = max(10.0, rho) + rho if math.isnan(self.bill) else self.bill
             price = max(bill / (rho + 1.0), 1.0)
             low = tuning.handicap_low / max(rho, tuning.low)

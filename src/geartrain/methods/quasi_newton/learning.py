@@ -53,15 +53,16 @@ def judged(
             size = norm(step.p.grad)
             if not is_plain(chosen):
                 contest = contest.ended_at(trial.residual / size)
+            missed = 0.0 if state.memory.is_even else contest.missed
             for j, c in enumerate(contest.candidates):
                 if not is_plain(c):
-                    inexact = errors[j] + contest.missed * size
+                    inexact = errors[j] + missed * size
                     errors[j] = norm(step.v.grad) if c == chosen else inexact
         contest = contest.scored(errors, 1e-12 * norm(step.y_h), tuning.discount)
     lam = state.lam
     if not state.convex:
         B = shelf[contest.candidates[0]] if is_plain(chosen) else trial.B
-        if state.memory.pairs or not tuning.starts_plain(state.rho, terms.exact):
+        if state.memory.pairs or not tuning.starts_plain(state.rho, False, terms.exact):
             error = norm(step.y_h - B(step.s)) / step.length
             lam = min(max(tuning.lam_error * error, _FALL * lam), _GROW * lam)
         else:

@@ -25,7 +25,6 @@ from geartrain.geometry import Geometry
 from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.oracles.protocols import Vector
 
-
 # g bends alike along steps where its curvature differs by this part at most.
 _EVEN = 0.01
 

@@ -150,7 +150,7 @@ class SAEQN:
         t, at = self._tuning(terms), terms.both(x0)
         size = problem.geometry.norm(at.grad)
         rho = math.inf if self.rho is None else self.rho
-        plain = t.starts_plain(rho, terms.exact)
+        plain = t.starts_plain(rho, convex, terms.exact)
         scale = max(1.0, size) if plain else _curvature_of_g(terms, at, size)
         lam = (t.first_lam if convex else t.first_lam_other) * scale
         contest = Contest.between(t.candidates(rho, convex, terms.exact))
@@ -248,8 +248,9 @@ class SAEQN:
         t = self._tuning(terms)
         norm, candidates, rho = geometry.norm, contest.candidates, state.rho
         # 1.
-        start_plain = t.starts_plain(rho, terms.exact)
-        chosen, known = candidates[contest.favourite(rho, t, start_plain)], state.memory
+        start_plain = t.starts_plain(rho, state.convex, terms.exact)
+        known = state.memory
+        chosen = candidates[contest.favourite(rho, t, start_plain, known.is_even)]
         if is_plain(chosen) and not (known.pairs or start_plain):
             chosen = candidates[0]
         fresh, calls = known, 0

@@ -35,9 +35,10 @@ class LearnedTuning:
     handicap_low: float = 4.5
     handicap_low_quadratic: float = 0.5
     low: float = 3.0  # lower ratios count as this one there
-    # Price ratios up to which the plain model is alone, and up to which a run starts with it,
-    # unless a term is a quadratic; and up to which a model is judged by its effect, the residual of
-    # its inner run included.
+    # Price ratios up to which the plain model is alone, and up to which a run starts with it if h
+    # may be non-convex, unless a term is a quadratic; and up to which a model is judged by its
+    # effect, the residual of its inner run included. A run that starts with the plain model sees
+    # few steps on which another one could show what it is worth, and mostly stays with it.
     alone: float = 1.5
     start_plain: float = 5.0
     effect: float = 5.0
@@ -89,9 +90,9 @@ class LearnedTuning:
             return models
         return tuple(c for c in models if c[0] == "plain")
 
-    def starts_plain(self, rho: float, exact: bool) -> bool:
+    def starts_plain(self, rho: float, convex: bool, exact: bool) -> bool:
         """Whether the first step is that of L-BFGS, because g is not cheap enough."""
-        return not exact and rho <= self.start_plain
+        return not exact and rho <= (self.alone if convex else self.start_plain)
 
     def for_quadratic_h(self) -> LearnedTuning:
         """The same for an h that is known to be a quadratic, with another g."""
