@@ -53,7 +53,7 @@ def judged(
             size = norm(step.p.grad)
             if not is_plain(chosen):
                 contest = contest.ended_at(trial.residual / size)
-            missed = 0.0 if state.memory.is_even else contest.missed
+            missed = 0.0 if state.convex and state.memory.even else contest.missed
             for j, c in enumerate(contest.candidates):
                 if not is_plain(c):
                     inexact = errors[j] + missed * size

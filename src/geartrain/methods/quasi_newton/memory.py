@@ -26,7 +26,7 @@ from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.oracles.protocols import Vector
 
 # g bends alike along steps where its curvature differs by this part at most.
-_EVEN = 0.01
+_EVEN = 1e-3
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,14 @@ class Memory:
         return Rows([row for pair in self.pairs for row in pair.rows])
 
     @cached_property
-    def is_even(self) -> bool:
-        """Whether g bends alike along all steps, as a multiple of the squared norm does."""
+    def even(self) -> float:
+        """The curvature of g if it is alike along all steps, as that of a ridge is; 0 otherwise."""
         along, square = np.diag(self.gram, -2)[::3], np.diag(self.gram)[2::3]
         if not len(along) or not along.min() > 0.0:
-            return False
+            return 0.0
         turned = square - along**2  # part of y_g that is orthogonal to s, squared
-        return bool(
-            np.all(turned <= _EVEN**2 * square) and along.max() <= (1.0 + _EVEN) * along.min()
-        )
+        alike = along.max() <= (1.0 + _EVEN) * along.min()
+        return float(along[-1]) if alike and np.all(turned <= _EVEN**2 * square) else 0.0
 
     def add(self, pair: Pair, geometry: Geometry, most: int) -> Memory:
         """With one more pair, and no more than `most`."""

@@ -250,7 +250,8 @@ class SAEQN:
         # 1.
         start_plain = t.starts_plain(rho, state.convex, terms.exact)
         known = state.memory
-        chosen = candidates[contest.favourite(rho, t, start_plain, known.is_even)]
+        even = known.even if state.convex else 0.0
+        chosen = candidates[contest.favourite(rho, t, start_plain, even > 0.0)]
         if is_plain(chosen) and not (known.pairs or start_plain):
             chosen = candidates[0]
         fresh, calls = known, 0
@@ -270,7 +271,7 @@ class SAEQN:
             self.inner,
             t,
             contest.error,
-            known.is_even,
+            even,
         )
         if is_plain(chosen):
             return state, shelf, proposer.plain(chosen, shelf[chosen])

@@ -90,10 +90,12 @@ class Proposer:
     inner: InnerMethod | None
     tuning: LearnedTuning
     error: float = np.inf  # of the model at the last trial point, over |grad f|
-    even: bool = False  # g bends alike in all directions that are known
+    even: float = 0.0  # curvature of g where it is alike in all directions that are known
 
     def keeping_g(self, candidate: Candidate, B: LowRank) -> Trial:
         """Minimise <grad h(p), v> + 1/2 <v - p, B (v - p)> + g(v) near p."""
+        if self.even > 0.0 and self.inner is None:
+            return self._shifted(candidate, B, self.even)
         geometry, t, p, R = self.terms.geometry, self.tuning, self.p, self.radius
         size = geometry.norm(p.grad)
         # where the model was nearly right, it is worth more than the usual accuracy
@@ -120,10 +122,14 @@ class Proposer:
 
     def plain(self, candidate: Candidate, B: LowRank) -> Trial:
         """Minimise the quadratic model of f itself near p."""
+        return self._shifted(candidate, B, 0.0)
+
+    def _shifted(self, candidate: Candidate, B: LowRank, tau: float) -> Trial:
+        """Minimise <grad f(p), v> + 1/2 <v - p, (B + tau I)(v - p)> near p: no call of g."""
         norm, p, R, grad = self.terms.geometry.norm, self.p, self.radius, self.p.grad
         mu = 0.0
         for _ in range(_SHIFTS):
-            v = p.v - B.solve(grad, mu)
+            v = p.v - B.solve(grad, mu + tau)
             length = norm(v - p.v)
             if length <= self.tuning.far * R:
                 break
@@ -158,7 +164,7 @@ class Proposer:
         """Minimise phi until `enough`, with at most so many calls of g."""
         if self.inner is not None:
             return self._by_method(self.inner, B, mu, enough)
-        if self.terms.exact and not self.even:
+        if self.terms.exact:
             return self._by_factor(B, mu, enough, most)
         return self._by_lbfgs(B, mu, enough, most)
 

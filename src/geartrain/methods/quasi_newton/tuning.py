@@ -41,7 +41,7 @@ class LearnedTuning:
     # few steps on which another one could show what it is worth, and mostly stays with it.
     alone: float = 1.5
     start_plain: float = 5.0
-    effect: float = 5.0
+    effect: float = 50.0
     # |grad phi| over |grad f(p)| at the end of an inner run, for a convex h and for others. A third
     # of it saves 1 to 3 percent of the calls of h and costs 7 to 10 percent of those of g.
     eta: float = 0.03
