@@ -125,7 +125,7 @@ def rejected(
         radius = min(radius, 10.0 ** -(state.tries + 1) * step.length)
     if state.tries >= tuning.patience:
         radius = min(radius, 0.1 * step.length)
-    if _is_usable(state, step, norm) and mean > 0.0:
+    if _is_usable(state, step, norm) and mean > 0.0 and _is_clear(state, step):
         scale = mean / step.h.rise
         learned = learned.add(replace(pair, scale=scale, in_f=(scale, 1.0)), geometry, memory)
         lam = max(lam, scale * norm(step.y_h) / step.length)
@@ -186,6 +186,13 @@ def is_usable_for_h(state: SAEQNState, step: Step, norm: Callable[[Vector], floa
 def _is_usable(state: SAEQNState, step: Step, norm: Callable[[Vector], float]) -> bool:
     """Whether the pair shows curvature of a convex h."""
     return state.convex and step.h.rise > _CURVED * step.length * norm(step.y_h)
+
+
+def _is_clear(state: SAEQNState, step: Step) -> bool:
+    """Whether f has risen along a rejected step, and not by rounding or noise."""
+    if math.isnan(step.v.f):
+        return state.doubt.idle == 0
+    return step.v.f - step.p.f > step.p.rounding + step.v.rounding
 
 
 def accepted_radius(R: float, convex: bool, length: float, ratio: float) -> float:

@@ -120,7 +120,7 @@ def minimised(
         t = rz / bent
         s, r = s + t * d, r - t * Ad
         residual = norm(r)
-        if is_enough(residual, norm(s)) or calls >= most:
+        if is_enough(residual, norm(s)) or calls >= most or rz == 0.0:  # products may underflow
             return Solved(s, residual, calls, factor, False)
         z = factor.solve(g, r)
         calls += 1
