@@ -38,21 +38,28 @@ class Contest:
     weight: float = 0.0  # sum of the discounted weights in a score; 0 before the first score
     bill: float = math.nan  # of a trial point whose model keeps g, in gradients of g, smoothed
     missed: float = 0.1  # |grad phi|/|grad f(p)| at the ends of inner runs, smoothed
+    error: float = math.inf  # least e_j/|grad f(p)| of models that keep g, at the last trial point
 
     @staticmethod
     def between(candidates: tuple[Candidate, ...]) -> Contest:
         """Before the first trial point."""
         return Contest(candidates, (0.0,) * len(candidates))
 
-    def favourite(self, rho: float, tuning: LearnedTuning, start_plain: bool) -> int:
-        """The candidate with the lowest score, those that keep g handicapped by their bill."""
+    def favourite(
+        self, rho: float, tuning: LearnedTuning, start_plain: bool, even: bool = False
+    ) -> int:
+        """The candidate with the lowest score, those that keep g handicapped by their bill.
+
+        `even`: g bends alike in all known directions, so that all candidates cost the same.
+        """
         handicap = 0.0
         if self.weight == 0.0:
             handicap = 1.0 if start_plain else 0.0
-        elif math.isfinite(rho):
+        elif math.isfinite(rho) and not even:
             bill = max(10.0, rho) + rho if math.isnan(self.bill) else self.bill
             price = max(bill / (rho + 1.0), 1.0)
-            handicap = (tuning.handicap + tuning.handicap_low / rho) * math.log(price) * self.weight
+            low = tuning.handicap_low / max(rho, tuning.low)
+            handicap = (tuning.handicap + low) * math.log(price) * self.weight
         adjusted = [
             score + (0.0 if is_plain(c) else handicap)
             for score, c in zip(self.scores, self.candidates, strict=True)
@@ -67,6 +74,11 @@ class Contest:
     def ended_at(self, residual: float) -> Contest:
         """After an inner run with |grad phi|/|grad f(p)| = `residual` at its end."""
         return replace(self, missed=0.7 * self.missed + 0.3 * min(residual, 1.0))
+
+    def erred(self, errors: Sequence[float], size: float) -> Contest:
+        """After a trial point with these errors of the models, where |grad f(p)| = `size`."""
+        kept = [e for e, c in zip(errors, self.candidates, strict=True) if not is_plain(c)]
+        return replace(self, error=min(kept, default=math.inf) / size)
 
     def scored(self, errors: Sequence[float], least: float, discount: float) -> Contest:
         """With the errors along one more step; errors below `least` are rounding."""

@@ -42,24 +42,26 @@ def judged(
     contest, norm, chosen = state.contest, terms.geometry.norm, trial.candidate
     if len(contest.candidates) == 1:
         return state
-    if len(state.pairs) > 1:
+    if len(state.memory) > 1:
         errors = [
             products.error(trial.B if c == chosen else shelf[c], is_plain(c))
             for c in contest.candidates
         ]
+        contest = contest.erred(errors, norm(step.p.grad))
         if state.rho <= tuning.effect:
             size = norm(step.p.grad)
             if not is_plain(chosen):
                 contest = contest.ended_at(trial.residual / size)
+            missed = 0.0 if state.convex and state.memory.even else contest.missed
             for j, c in enumerate(contest.candidates):
                 if not is_plain(c):
-                    inexact = errors[j] + contest.missed * size
+                    inexact = errors[j] + missed * size
                     errors[j] = norm(step.v.grad) if c == chosen else inexact
         contest = contest.scored(errors, 1e-12 * norm(step.y_h), tuning.discount)
     lam = state.lam
     if not state.convex:
         B = shelf[contest.candidates[0]] if is_plain(chosen) else trial.B
-        if state.memory.pairs or not tuning.starts_plain(state.rho, terms.exact):
+        if state.memory.pairs or not tuning.starts_plain(state.rho, False, terms.exact):
             error = products.error(B, False) / step.length
             lam = min(max(tuning.lam_error * error, _FALL * lam), _GROW * lam)
         else:
@@ -94,7 +96,6 @@ def accepted(
         state,
         at=step.v,
         memory=learned,
-        extra=None,
         lam=max(lam, _TINY),
         radius=accepted_radius(state.radius, state.convex, step.length, ratio),
         certificate=certificate.with_cut(step.v.v, step.v.grad, 0.0, geometry),
@@ -115,7 +116,7 @@ def rejected(
     geometry: Geometry,
 ) -> SAEQNState:
     """The radius shrinks to where f would have been lowest; the pair helps to get there."""
-    norm, lam, learned, extra = geometry.norm, state.lam, state.memory, state.extra
+    norm, lam, learned = geometry.norm, state.lam, state.memory
     pair = pair_of(step)
     fits = [step.h.fit, step.g.fit] if state.convex else [step.f.fit]
     part = min(lowest(step.f.slope, fits), tuning.longest)
@@ -125,9 +126,11 @@ def rejected(
         radius = min(radius, 10.0 ** -(state.tries + 1) * step.length)
     if state.tries >= tuning.patience:
         radius = min(radius, 0.1 * step.length)
-    if _is_usable(state, step, norm) and mean > 0.0:
+    if _is_usable(state, step, norm) and mean > 0.0 and _is_clear(state, step):
         scale = mean / step.h.rise
-        extra = replace(pair, scale=scale, in_f=(scale, 1.0))
+        learned = learned.add(
+            replace(pair, scale=scale, in_f=(scale, 1.0)), geometry, memory, products
+        )
         lam = max(lam, scale * norm(step.y_h) / step.length)
     elif not state.convex:
         scale = mean / max(step.f.rise, _TINY)
@@ -135,7 +138,6 @@ def rejected(
     return replace(
         state,
         memory=learned,
-        extra=extra,
         lam=lam,
         radius=radius,
         certificate=state.certificate.with_cut(step.v.v, step.v.grad, step.above, geometry),
@@ -159,7 +161,6 @@ def without_convexity(
     return replace(
         state,
         memory=Memory(pairs, state.memory.gram),
-        extra=None,
         lam=max(tuning.lam_error * terms.geometry.norm(step.y_h) / step.length, _TINY),
         contest=Contest.between(candidates),
         guard=replace(state.guard, convex=False),
@@ -188,6 +189,13 @@ def is_usable_for_h(state: SAEQNState, step: Step, norm: Callable[[Vector], floa
 def _is_usable(state: SAEQNState, step: Step, norm: Callable[[Vector], float]) -> bool:
     """Whether the pair shows curvature of a convex h."""
     return state.convex and step.h.rise > _CURVED * step.length * norm(step.y_h)
+
+
+def _is_clear(state: SAEQNState, step: Step) -> bool:
+    """Whether f has risen along a rejected step, and not by rounding or noise."""
+    if math.isnan(step.v.f):
+        return state.doubt.idle == 0
+    return step.v.f - step.p.f > step.p.rounding + step.v.rounding
 
 
 def accepted_radius(R: float, convex: bool, length: float, ratio: float) -> float:

@@ -28,6 +28,8 @@ from geartrain.oracles.protocols import Vector
 
 # Squared lengths between this and its reciprocal have lost nothing to underflow or overflow.
 _SMALL = 1e-200
+# g bends alike along steps where its curvature differs by this part at most.
+_EVEN = 1e-3
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,16 @@ class Memory:
     def rows(self) -> Rows:
         """V."""
         return Rows([row for pair in self.pairs for row in pair.rows])
+
+    @cached_property
+    def even(self) -> float:
+        """The curvature of g if it is alike along all steps, as that of a ridge is; 0 otherwise."""
+        along, square = np.diag(self.gram, -2)[::3], np.diag(self.gram)[2::3]
+        if not len(along) or not along.min() > 0.0:
+            return 0.0
+        turned = square - along**2  # part of y_g that is orthogonal to s, squared
+        alike = along.max() <= (1.0 + _EVEN) * along.min()
+        return float(along[-1]) if alike and np.all(turned <= _EVEN**2 * square) else 0.0
 
     def add(
         self, pair: Pair, geometry: Geometry, most: int, products: Products | None = None

@@ -20,7 +20,7 @@ few that matter.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,11 +43,14 @@ class Factor:
     alpha: float
     v: Vector  # the point p
     grad_g: Vector  # the gradient of g there
+    first: Vector | None = None  # (Q + alpha I)^{-1} grad f(p), where it is known
 
     @staticmethod
     def near(old: Factor | None, alpha: float, p: Known) -> Factor:
         """At p, with the old shift unless the wanted one is far from it."""
         if old is not None and old.alpha / _NEAR <= alpha <= _NEAR * old.alpha:
+            if old.v is p.v:
+                return old
             alpha = old.alpha
         return Factor(alpha, p.v, p.grad_g)
 
@@ -99,8 +102,13 @@ def minimised(
     factor, grad = Factor.near(factor, B.lam + mu, p), p.grad
     shift = B.lam + mu - factor.alpha
     s, r = np.zeros_like(grad), -grad
-    z = factor.solve(g, r)
-    calls, rz = 1, float(dot(r, z))
+    calls = 0
+    if factor.first is None:
+        factor = replace(factor, first=factor.solve(g, grad))
+        calls = 1
+    assert factor.first is not None
+    z = -factor.first
+    rz = float(dot(r, z))
     d, D = z, r
     while True:
         Ad = D + shift * d
@@ -112,7 +120,7 @@ def minimised(
         t = rz / bent
         s, r = s + t * d, r - t * Ad
         residual = norm(r)
-        if is_enough(residual, norm(s)) or calls >= most:
+        if is_enough(residual, norm(s)) or calls >= most or rz == 0.0:  # products may underflow
             return Solved(s, residual, calls, factor, False)
         z = factor.solve(g, r)
         calls += 1

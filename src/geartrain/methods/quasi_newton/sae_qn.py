@@ -152,7 +152,7 @@ class SAEQN:
         t, at = self._tuning(terms), terms.both(x0)
         size = problem.geometry.norm(at.grad)
         rho = math.inf if self.rho is None else self.rho
-        plain = t.starts_plain(rho, terms.exact)
+        plain = t.starts_plain(rho, convex, terms.exact)
         scale = max(1.0, size) if plain else _curvature_of_g(terms, at, size)
         lam = (t.first_lam if convex else t.first_lam_other) * scale
         contest = Contest.between(t.candidates(rho, convex, terms.exact))
@@ -271,13 +271,12 @@ class SAEQN:
         t = self._tuning(terms)
         norm, candidates, rho = geometry.norm, contest.candidates, state.rho
         # 1.
-        start_plain = t.starts_plain(rho, terms.exact)
-        chosen = candidates[contest.favourite(rho, t, start_plain)]
-        if is_plain(chosen) and not (state.pairs or start_plain):
-            chosen = candidates[0]
+        start_plain = t.starts_plain(rho, state.convex, terms.exact)
         known = state.memory
-        if state.extra is not None:
-            known = known.add(state.extra, geometry, len(known) + 1)
+        even = known.even if state.convex else 0.0
+        chosen = candidates[contest.favourite(rho, t, start_plain, even > 0.0)]
+        if is_plain(chosen) and not (known.pairs or start_plain):
+            chosen = candidates[0]
         fresh, calls = known, 0
         if not state.convex and known.pairs and (math.isinf(rho) or not is_plain(chosen)):
             fresh, calls = refreshed(terms, state, chosen, t)
@@ -294,6 +293,8 @@ class SAEQN:
             max(2.0, max(t.budget, rho) * 0.5**state.tries),
             self.inner,
             t,
+            contest.error,
+            even,
         )
         if is_plain(chosen):
             return state, shelf, proposer.plain(chosen, shelf[chosen])
@@ -304,7 +305,7 @@ class SAEQN:
         length = norm(trial.v - p.v)
         lost = length == 0.0
         if not (lost or state.convex):
-            plain = norm(shelf[candidates[-1]].solve(p.grad, 0.0)) if state.pairs else 0.0
+            plain = norm(shelf[candidates[-1]].solve(p.grad, 0.0)) if known.pairs else 0.0
             lost = trial.residual > 2.0 * norm(p.grad) or length < 1e-4 * min(plain, state.radius)
         if lost:
             trial = proposer.plain(candidates[-1], shelf[candidates[-1]])
@@ -349,7 +350,6 @@ class SAEQN:
             state,
             at=at,
             memory=memory,
-            extra=None,
             inner_pairs=run.pairs,
             factor=run.factor,
             certificate=certificate,

@@ -11,7 +11,7 @@ from geartrain.methods.quasi_newton.contest import Contest
 from geartrain.methods.quasi_newton.curvature import InnerPairs
 from geartrain.methods.quasi_newton.doubt import Doubt
 from geartrain.methods.quasi_newton.guard import Guard
-from geartrain.methods.quasi_newton.memory import Memory, Pair
+from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.quadratic import Factor
 from geartrain.methods.quasi_newton.step import Known
 from geartrain.oracles.protocols import Vector
@@ -61,8 +61,7 @@ class SAEQNState(LearnedState):
     top: float  # f(x_0)
     rho: float  # price of a call of h over that of a gradient of g, as used
     # What was learned.
-    memory: Memory  # pairs of accepted steps; for a non-convex h of rejected ones, too
-    extra: Pair | None = None  # of the last rejected trial point
+    memory: Memory  # pairs of all steps, rejected ones included
     lam: float  # curvature of h where the pairs tell nothing
     scale: float  # that of f, before the first pair
     contest: Contest
@@ -94,11 +93,6 @@ class SAEQNState(LearnedState):
         return Learned(
             self.convex, self.lam, self.scale, self.contest, self.memory, self.inner_pairs
         )
-
-    @property
-    def pairs(self) -> tuple[Pair, ...]:
-        """The pairs that are known, that of a rejected trial point included."""
-        return self.memory.pairs + (() if self.extra is None else (self.extra,))
 
     @property
     def value(self) -> float:  # type: ignore[override]

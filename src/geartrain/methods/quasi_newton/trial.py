@@ -91,12 +91,18 @@ class Proposer:
     budget: float  # gradients of g
     inner: InnerMethod | None
     tuning: LearnedTuning
+    error: float = np.inf  # of the model at the last trial point, over |grad f|
+    even: float = 0.0  # curvature of g where it is alike in all directions that are known
 
     def keeping_g(self, candidate: Candidate, B: LowRank) -> Trial:
         """Minimise <grad h(p), v> + 1/2 <v - p, B (v - p)> + g(v) near p."""
+        if self.even > 0.0 and self.inner is None:
+            return self._shifted(candidate, B, self.even)
         geometry, t, p, R = self.terms.geometry, self.tuning, self.p, self.radius
         size = geometry.norm(p.grad)
-        enough = _Enough((t.eta if self.convex else t.eta_other) * size)
+        # where the model was nearly right, it is worth more than the usual accuracy
+        eta = min(t.eta if self.convex else t.eta_other, max(t.forcing * self.error, t.finest))
+        enough = _Enough(eta * size)
         run, calls, mu, redone = _Run(p.v, None, size, 0, False), 0, 0.0, False
         for _ in range(_SHIFTS):
             most = int(min(t.inner_limit, self.budget - calls))
@@ -118,10 +124,14 @@ class Proposer:
 
     def plain(self, candidate: Candidate, B: LowRank) -> Trial:
         """Minimise the quadratic model of f itself near p."""
+        return self._shifted(candidate, B, 0.0)
+
+    def _shifted(self, candidate: Candidate, B: LowRank, tau: float) -> Trial:
+        """Minimise <grad f(p), v> + 1/2 <v - p, (B + tau I)(v - p)> near p: no call of g."""
         norm, p, R, grad = self.terms.geometry.norm, self.p, self.radius, self.p.grad
         mu = 0.0
         for _ in range(_SHIFTS):
-            v = p.v - B.solve(grad, mu)
+            v = p.v - B.solve(grad, mu + tau)
             length = norm(v - p.v)
             if length <= self.tuning.far * R:
                 break

@@ -14,6 +14,13 @@ class LearnedTuning:
     They were chosen on the development problems of ``geartrain bench profile``, which share no seed
     with those reported; ``benchmarks/ablation.py`` prints what each part is worth. "Flat" means
     that halving or doubling the number changes the calls of h there by less than 3 percent.
+
+    References
+    ----------
+    .. [1] S. Eisenstat, H. Walker, Choosing the forcing terms in an inexact Newton method, SIAM J.
+       Sci. Comput. 17 (1996).
+    .. [2] W. Hager, H. Zhang, A new conjugate gradient method with guaranteed descent and an
+       efficient line search, SIAM J. Optim. 16 (2005).
     """
 
     # Models that compete: for a convex h, and for one that may be non-convex. `block` is best for
@@ -27,16 +34,22 @@ class LearnedTuning:
     handicap: float = 0.5
     handicap_low: float = 4.5
     handicap_low_quadratic: float = 0.5
-    # Price ratios up to which the plain model is alone, and up to which a run starts with it,
-    # unless a term is a quadratic; and up to which a model is judged by its effect, the residual of
-    # its inner run included.
+    low: float = 3.0  # lower ratios count as this one there
+    # Price ratios up to which the plain model is alone, and up to which a run starts with it if h
+    # may be non-convex, unless a term is a quadratic; and up to which a model is judged by its
+    # effect, the residual of its inner run included. A run that starts with the plain model sees
+    # few steps on which another one could show what it is worth, and mostly stays with it.
     alone: float = 1.5
     start_plain: float = 5.0
-    effect: float = 5.0
+    effect: float = 50.0
     # |grad phi| over |grad f(p)| at the end of an inner run, for a convex h and for others. A third
     # of it saves 1 to 3 percent of the calls of h and costs 7 to 10 percent of those of g.
     eta: float = 0.03
     eta_other: float = 0.1
+    # The same over the error that the best model made at the last trial point, over |grad f(p)|,
+    # where that is less: an accurate model deserves an accurate minimiser [1]_. And at least this.
+    forcing: float = 0.1
+    finest: float = 1e-4
     # Pairs of an inner run, the same for vectors of more than 20,000 entries, where memory counts,
     # and its largest number of gradients of g.
     inner_memory: int = 20
@@ -52,7 +65,7 @@ class LearnedTuning:
     first_lam: float = 0.1
     first_lam_other: float = 0.01
     lam_error: float = 0.2
-    # Armijo's constant, and the relative difference of values below which slopes decide [1]_.
+    # Armijo's constant, and the relative difference of values below which slopes decide [2]_.
     armijo: float = 1e-4
     rounding: float = 1e-10
     # Trial points are at most so many trust radii away.
@@ -77,9 +90,9 @@ class LearnedTuning:
             return models
         return tuple(c for c in models if c[0] == "plain")
 
-    def starts_plain(self, rho: float, exact: bool) -> bool:
+    def starts_plain(self, rho: float, convex: bool, exact: bool) -> bool:
         """Whether the first step is that of L-BFGS, because g is not cheap enough."""
-        return not exact and rho <= self.start_plain
+        return not exact and rho <= (self.alone if convex else self.start_plain)
 
     def for_quadratic_h(self) -> LearnedTuning:
         """The same for an h that is known to be a quadratic, with another g."""
