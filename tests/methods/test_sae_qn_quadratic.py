@@ -1,6 +1,7 @@
 """SAE-QN with a quadratic g: the model is solved with g's factorisation, without its gradients."""
 
 import doctest
+import math
 from pathlib import Path
 
 import numpy as np
@@ -94,3 +95,22 @@ def test_the_readme_asks_for_few_gradients_of_g():
     assert res.success
     assert res.calls["g.grad"] < 3 * res.nit
     assert res.calls["g.prox"] < 20 * res.nit
+
+
+@pytest.mark.parametrize("rho", [1.0, 3.0, math.inf])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_ridge_costs_one_gradient_per_trial_point(known, rho):
+    """g bends alike in all directions: after the first trial point no inner run is needed."""
+    rng = np.random.default_rng(4)
+    A = rng.standard_normal((200, 12)) * np.geomspace(0.1, 3.0, 12)
+    y = np.where(A @ rng.standard_normal(12) + rng.standard_normal(200) > 0, 1.0, -1.0)
+    h, g = gt.LinearModel(A, y), gt.Quadratic(1e-3 * np.eye(12))
+    if not known:
+        g = gt.Term(lambda x: (5e-4 * float(x @ x), 1e-3 * x), n=12, convex=True)
+    method = gt.methods.SAEQN(rho=rho)
+    stop = gt.stop.any_of(gt.stop.Gradient(rel=1e-6), gt.stop.Calls({"h.grad": 60}))
+    first = gt.minimize(h, g, np.ones(12), method=method, stop=gt.stop.Calls({"h.grad": 3}))
+    res = gt.minimize(h, g, np.ones(12), method=method, stop=stop)
+    assert res.success
+    of_g = [sum(r.calls[f"g.{kind}"] for kind in ("grad", "prox", "value")) for r in (first, res)]
+    assert of_g[1] - of_g[0] == res.calls["h.grad"] - first.calls["h.grad"]

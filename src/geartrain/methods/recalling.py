@@ -11,7 +11,7 @@ import numpy as np
 from geartrain.oracles.protocols import Vector, answers
 
 # Points whose gradients are remembered, besides those that are kept on purpose.
-_RECENT = 3
+_RECENT = 4
 
 Entry = tuple[Vector, float, Vector]  # a point, the value there or nan, the gradient
 

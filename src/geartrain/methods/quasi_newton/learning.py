@@ -135,6 +135,8 @@ def rejected(
     elif not state.convex:
         scale = mean / max(step.f.rise, _TINY)
         learned = learned.add(replace(pair, in_f=(scale, scale)), geometry, memory, products)
+    else:  # the same model would lead to the same point
+        radius = min(radius, 0.9 * step.length / tuning.far)
     return replace(
         state,
         memory=learned,

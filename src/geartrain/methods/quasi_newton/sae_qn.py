@@ -54,7 +54,7 @@ _LOST = 10
 # each other, and without.
 _COLLAPSES, _MOST_COLLAPSES = 3, 100
 # Rows of length n that the pairs may take by default, beyond which fewer are kept; see `memory`.
-_ROOM = 3_600_000
+_ROOM = 3_300_000
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class SAEQN:
     2. v ~ argmin <grad h(p), v> + 1/2 <v - p, B (v - p)> + g(v) within the trust radius, or, for
        the plain model, p - B^{-1} grad f(p)
     3. ask h at v: one call
-    4. if f has fallen enough, p_+ = v; the pair (v - p, change of gradients) is learned
+    4. the pair (v - p, change of gradients) is learned; if f has fallen enough, p_+ = v
     5. otherwise the radius shrinks to where a fit along the step has its minimum, and 1 is repeated
 
     Whenever the certificate A lags behind its rate, and after 12 rejected trial points in a row, a
@@ -91,7 +91,7 @@ class SAEQN:
         measured, the method's own arithmetic included.
     memory : int, optional
         Number of pairs kept; a pair takes three vectors of length n. By default 60, and fewer for
-        long vectors: 60 up to n = 20,000, 12 from n = 100,000 on.
+        long vectors: 60 up to n = 18,000, 11 from n = 100,000 on.
     inner : inner method, optional
         For the model; it may ask g for gradients alone (`geartrain.inner.AGM`). By
         default L-BFGS with the model as its base matrix, and for a quadratic g with a proximal step
@@ -137,7 +137,7 @@ class SAEQN:
 
     def _pairs(self, n: int) -> int:
         """How many pairs are kept."""
-        return self.memory or min(60, max(12, _ROOM // (3 * n)))
+        return self.memory or min(60, max(11, _ROOM // (3 * n)))
 
     def _tuning(self, terms: CountedTerms) -> LearnedTuning:
         """The numbers for this problem."""
