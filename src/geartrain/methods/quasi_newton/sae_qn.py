@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import ClassVar
 
 import numpy as np
@@ -34,6 +33,7 @@ from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.products import StepProducts
 from geartrain.methods.quasi_newton.refreshing import refreshed
+from geartrain.methods.quasi_newton.seconds import WARM, Spent, Stopwatch
 from geartrain.methods.quasi_newton.state import Learned, SAEQNState
 from geartrain.methods.quasi_newton.step import Known, Step
 from geartrain.methods.quasi_newton.terms import CountedTerms
@@ -41,7 +41,6 @@ from geartrain.methods.quasi_newton.trial import Proposer, Trial
 from geartrain.methods.quasi_newton.tuning import DEFAULT, LearnedTuning
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.together import gradients
 from geartrain.oracles.validation import as_whole
 from geartrain.problem import EPS, Sum
 
@@ -180,14 +179,17 @@ class SAEQN:
     def step(self, problem: Sum, state: SAEQNState) -> SAEQNState:
         """One iteration: trial points until one is accepted, or one proven step."""
         terms = CountedTerms(problem)
-        rho = _measured(problem, state) if self.rho is None else self.rho
+        rho = self.rho
+        if rho is None:
+            rho = Spent.of(problem, state.own).ratio(state.first)
         state = replace(state, rho=rho, note="", accepted=False, trials=0)
         while not (state.accepted or state.stalled or state.trials >= self.tuning.trials):
             if state.guard.is_behind(state.A) or state.tries >= self.tuning.trials:
                 state = self._proven_step(terms, state)
             else:
                 state = self._attempt(terms, state)
-        return replace(state, k=state.k + 1)
+        first = Spent.of(problem, state.own) if state.k + 1 == WARM else state.first
+        return replace(state, k=state.k + 1, first=first)
 
     def _attempt(self, terms: CountedTerms, state: SAEQNState) -> SAEQNState:
         """Lines 1 to 5 for one trial point."""
@@ -244,8 +246,9 @@ class SAEQN:
         if not state.stalled and (doubt.is_noise or doubt.is_rounding):
             noisy = doubt.is_noise and not doubt.is_rounding
             state = replace(state, stalled=True, rounding=not noisy, noisy=noisy)
-        a, b = state.spent
-        return replace(state, doubt=doubt, spent=(a + inside, b + watch.own()))
+        inner, outer = (0.0, inside) if is_plain(trial.candidate) else (inside, 0.0)
+        own = (state.own[0] + inner, state.own[1] + outer + watch.own())
+        return replace(state, doubt=doubt, own=own)
 
     def _forgotten(self, terms: CountedTerms, state: SAEQNState) -> SAEQNState:
         """The state without its pairs: too large a curvature may come from points far away.
@@ -380,33 +383,3 @@ def _expected(step: Step, trial: Trial, products: StepProducts) -> float:
     if is_plain(trial.candidate):
         return step.f.slope + bent
     return step.h.slope + bent + step.g.change
-
-
-class Stopwatch:
-    """The method's own seconds: those that pass outside the oracles.
-
-    Parameters
-    ----------
-    problem : Sum
-        With the ledger of the oracles' seconds.
-    """
-
-    def __init__(self, problem: Sum) -> None:
-        self._seconds = problem.ledger.seconds
-        self._start, self._asked = perf_counter(), sum(self._seconds.values())
-
-    def own(self) -> float:
-        """Since the last look."""
-        now, asked = perf_counter(), sum(self._seconds.values())
-        own = max((now - self._start) - (asked - self._asked), 0.0)
-        self._start, self._asked = now, asked
-        return own
-
-
-def _measured(problem: Sum, state: SAEQNState) -> float:
-    """rho by the seconds so far, the method's own arithmetic added to the term that it serves."""
-    (calls_h, seconds_h), (calls_g, seconds_g) = gradients(problem.h), gradients(problem.g)
-    inner, outer = state.spent
-    price_h = (seconds_h + outer) / max(calls_h, 1)
-    price_g = (seconds_g + inner) / max(calls_g, 1)
-    return price_h / price_g if price_g > 0.0 else math.inf

@@ -13,6 +13,7 @@ from geartrain.methods.quasi_newton.doubt import Doubt
 from geartrain.methods.quasi_newton.guard import Guard
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.quadratic import Factor
+from geartrain.methods.quasi_newton.seconds import Spent
 from geartrain.methods.quasi_newton.step import Known
 from geartrain.oracles.protocols import Vector
 
@@ -80,7 +81,8 @@ class SAEQNState(LearnedState):
     rounding: bool = False  # with `stalled`: it is shown that rounding is the cause
     noisy: bool = False  # with `stalled`: the answers contradict each other
     note: str = ""
-    spent: tuple[float, float] = (0.0, 0.0)  # own seconds in inner runs, and outside them
+    own: tuple[float, float] = (0.0, 0.0)  # own seconds in inner runs, and outside them
+    first: Spent = field(default_factory=Spent)  # of the first iterations
 
     @property
     def convex(self) -> bool:
