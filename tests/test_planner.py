@@ -8,7 +8,7 @@ import pytest
 
 import geartrain as gt
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
-from geartrain.methods.choice import Reason
+from geartrain.methods.choice import Alternative, Reason
 from geartrain.problem import norm
 from problems import logistic, quadratics
 
@@ -191,3 +191,9 @@ def test_terms_without_gradients():
 def test_bad_prices():
     with pytest.raises(ValueError, match=r"the price of 'h.grad' must be positive"):
         solve({"h.grad": 0.0})
+
+
+def test_an_alternative_that_one_iteration_makes_dearer_says_so():
+    newton = Alternative("similar-newton", 1900.0, False, "iteration")
+    assert newton.told(1152.0, "").endswith("1900 per iteration, which is more than this run cost")
+    assert newton.told(3800.0, " s").endswith("1900 s per iteration, cheaper below 2 iterations")

@@ -164,10 +164,10 @@ class Alternative:
     def told(self, total: float, unit: str) -> str:
         """In words, next to the bill of the run."""
         bound = " or more" if self.at_least else ""
-        return (
-            f"{_WORDS_OF[self.name]} at {self.price:.4g}{unit}{bound} per {self.unit}, cheaper "
-            f"below {total / self.price:.3g} {self.unit}s"
-        )
+        price = f"{_WORDS_OF[self.name]} at {self.price:.4g}{unit}{bound} per {self.unit}"
+        if self.price >= total:
+            return f"{price}, which is more than this run cost"
+        return f"{price}, cheaper below {total / self.price:.3g} {self.unit}s"
 
 
 def has_products(problem: Sum) -> bool:
