@@ -157,6 +157,7 @@ class LearnedGear:
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
+    recalls: ClassVar[bool] = True  # the gradients of all terms where a run ends
 
     @property
     def learned(self) -> Learned | None:

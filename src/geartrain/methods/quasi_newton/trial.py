@@ -227,7 +227,10 @@ class Proposer:
         run = solve_model(inner, phi, p.v, accept, grad_g0=p.grad_g)
         calls = gradients(problem.g)[0] - before
         step = run.v - p.v
-        own = run.grad_g if B.small is None else run.grad_g - B.small(step)
+        if getattr(inner, "recalls", False):
+            own = problem.g.grad(run.v)  # no call, and no rounding of the low-rank part
+        else:
+            own = run.grad_g if B.small is None else run.grad_g - B.small(step)
         bent = self._bent(run.v, own, B(step, mu))
         return _Run(run.v, (np.nan, own), run.residual, calls, bent)
 

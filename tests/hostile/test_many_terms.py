@@ -1,0 +1,55 @@
+"""Hostile problems with a third term, which changes nothing: the same judge, and every level."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from hostile.generator import KINDS
+from hostile.judge import DESCENT, Budget, Trial
+from hostile.test_hostile import told
+
+METHODS = ("auto", "sae-qn", "afb", "lbfgs", "fgm")
+EACH = 5  # problems of a kind
+
+
+class Nothing:
+    """The term 0, from functions."""
+
+    L, mu, convex = 1.0, 0.0, True  # it is smooth with any L
+
+    def value_and_grad(self, x):
+        return 0.0, np.zeros_like(x)
+
+
+class ThreeTerms(Trial):
+    """h and nothing on two levels above g, or merged."""
+
+    def _run(self, terms=None):
+        self.h, self.g = self._terms() if terms is None else terms
+        options = dict(self.case.options)
+        if "L_h" in options:
+            options["L_h"] = {"h": options["L_h"]}
+        if self.method in DESCENT:
+            options["callback"] = self.seen.append
+        if self.method == "auto":
+            options["prices"] = {**self.prices, "nothing.grad": 5.0}
+        return gt.minimize(
+            {"h": self.h, "nothing": Nothing()},
+            self.g,
+            self.case.x0,
+            method=self.method,
+            stop=gt.stop.any_of(self.rule, self.budget.rule()),
+            max_iter=self.budget.iterations,
+            **options,
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hostile_with_three_terms(kind):
+    complaints = []
+    for k in range(EACH):
+        for j in range(2):
+            complaints += ThreeTerms(kind, k, METHODS[(2 * k + j) % len(METHODS)], Budget()).judge()
+    assert not complaints, told(complaints)
