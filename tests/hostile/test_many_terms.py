@@ -17,7 +17,10 @@ EACH = 5  # problems of a kind
 class Nothing:
     """The term 0, from functions."""
 
-    L, mu, convex = 1.0, 0.0, True  # it is smooth with any L
+    mu, convex = 0.0, True
+
+    def __init__(self, L):
+        self.L = L  # it is smooth with any L
 
     def value_and_grad(self, x):
         return 0.0, np.zeros_like(x)
@@ -36,7 +39,7 @@ class ThreeTerms(Trial):
         if self.method == "auto":
             options["prices"] = {**self.prices, "nothing.grad": 5.0}
         return gt.minimize(
-            {"h": self.h, "nothing": Nothing()},
+            {"h": self.h, "nothing": Nothing(getattr(self.h, "L", None) or 1.0)},
             self.g,
             self.case.x0,
             method=self.method,
@@ -52,4 +55,19 @@ def test_hostile_with_three_terms(kind):
     for k in range(EACH):
         for j in range(2):
             complaints += ThreeTerms(kind, k, METHODS[(2 * k + j) % len(METHODS)], Budget()).judge()
+    assert not complaints, told(complaints)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "method"),
+    [("jumping", 6, "fgm"), ("linear", 5, "auto"), ("scales", 5, "afb")],
+)
+def test_found_with_three_terms(kind, number, method):
+    """An end above f(x0) with values that come with gradients only; a merged level without prox."""
+    complaints = ThreeTerms(kind, number, method, Budget()).judge()
+    assert not complaints, told(complaints)
+
+
+def test_found_with_two_terms():
+    complaints = Trial("jumping", 7, "afb", Budget()).judge()
     assert not complaints, told(complaints)

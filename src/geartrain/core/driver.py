@@ -92,6 +92,7 @@ class Run:
         view = self.view
         view.known_initial_grad_norm, view.initial_f = old.initial_grad_norm, old.initial_value
         view.scale, view.asked_bound = old.gradient_scale, old.asked_bound
+        view.initial_values = old.initial_values
         self.history.rows.extend(old.rows)
         self.history.notes.extend(old.notes)
         self._ended = None if old.status is None else Status(old.status)
@@ -270,6 +271,7 @@ class Run:
             initial_grad_norm=self.view.known_initial_grad_norm,
             gradient_scale=self.view.scale,
             initial_value=self.view.initial_f,
+            initial_values=self.view.initial_values,
             asked_bound=self.view.asked_bound,
             best=self.best,
             best_values=self.paid.known(self.best.x) if unknown else {},
@@ -351,8 +353,10 @@ class Run:
             return
         oracles = self.problem.oracles  # psi has a value: there is a monitor
         view = self.view
-        if math.isnan(view.initial_f) and all("value" in answers(o.term) for o in oracles):
-            view.initial_f = self.paid.f(self.x0)
+        missing = [o for o in oracles if o.name not in view.initial_values]
+        if math.isnan(view.initial_f) and all("value" in answers(o.term) for o in missing):
+            asked = {o.name: o.value(self.x0) for o in missing}
+            view.initial_f = self.paid.total({**view.initial_values, **asked}, self.x0)
         if view.initial_f < self.best.f:
             self.best = RunPoint(self.x0, view.initial_f, view.known_initial_grad_norm)
 

@@ -24,6 +24,7 @@ class RunState:
     initial_grad_norm: float
     gradient_scale: float  # see Run.gradient_scale
     initial_value: float  # f(x0), or nan
+    initial_values: dict[str, float]  # of the terms at x0, where known
     asked_bound: float  # see Run.grad_norm
     best: RunPoint
     best_values: dict[str, float]  # of the terms at best.x, where gradients have brought them along

@@ -46,6 +46,7 @@ class RunView:
         self._seen = NOTHING_SEEN  # by psi
         self.looked_at: RunPoint | None = None  # the point on which the rule has decided
         self.initial_f = self.known_initial_grad_norm = math.nan  # at x0
+        self.initial_values: dict[str, float] = {}  # of the terms at x0, where known
         self.scale = 0.0  # see `gradient_scale`
         self.asked_bound = math.inf  # the bound at which the gradient was last asked for
         self._heard: StartGradients | None = None
@@ -73,7 +74,8 @@ class RunView:
 
     def _set_start(self) -> None:
         """Take what is known at x0; a method may start elsewhere."""
-        self.initial_f = self._paid.total(self._paid.known(self.x0), self.x0)
+        self.initial_values = self._paid.known(self.x0)
+        self.initial_f = self._paid.total(self.initial_values, self.x0)
         if self._is_at_start():
             self.known_initial_grad_norm = self.known_grad_norm
         if math.isnan(self.initial_f) and self._now.point is self.x0:

@@ -72,7 +72,8 @@ class Solved:
 
 def is_solvable(g: Oracle) -> bool:
     """Whether g is a quadratic with a proximal step of its own."""
-    return _is_constant(g) and "prox" in answers(g.term)
+    # Terms that are asked together have no common proximal step that could be counted.
+    return _is_constant(g) and "prox" in answers(g.term) and hasattr(g, "prox")
 
 
 def is_learnable(h: Oracle) -> bool:

@@ -33,7 +33,7 @@ from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.products import StepProducts
 from geartrain.methods.quasi_newton.refreshing import refreshed
-from geartrain.methods.quasi_newton.seconds import WARM, Spent, Stopwatch
+from geartrain.methods.quasi_newton.seconds import WARM, Stopwatch, Usage
 from geartrain.methods.quasi_newton.state import Learned, SAEQNState
 from geartrain.methods.quasi_newton.step import Known, Step
 from geartrain.methods.quasi_newton.terms import CountedTerms
@@ -181,14 +181,14 @@ class SAEQN:
         terms = CountedTerms(problem)
         rho = self.rho
         if rho is None:
-            rho = Spent.of(problem, state.own).ratio(state.first)
+            rho = Usage.of(problem, state.own).ratio(state.first)
         state = replace(state, rho=rho, note="", accepted=False, trials=0)
         while not (state.accepted or state.stalled or state.trials >= self.tuning.trials):
             if state.guard.is_behind(state.A) or state.tries >= self.tuning.trials:
                 state = self._proven_step(terms, state)
             else:
                 state = self._attempt(terms, state)
-        first = Spent.of(problem, state.own) if state.k + 1 == WARM else state.first
+        first = Usage.of(problem, state.own) if state.k + 1 == WARM else state.first
         return replace(state, k=state.k + 1, first=first)
 
     def _attempt(self, terms: CountedTerms, state: SAEQNState) -> SAEQNState:

@@ -21,7 +21,7 @@ WARM = 5
 
 
 @dataclass(frozen=True)
-class Spent:
+class Usage:
     """Calls and seconds of a run so far."""
 
     calls_h: int = 0
@@ -32,13 +32,13 @@ class Spent:
     outer: float = 0.0  # own seconds outside of them
 
     @staticmethod
-    def of(problem: Sum, own: tuple[float, float]) -> Spent:
+    def of(problem: Sum, own: tuple[float, float]) -> Usage:
         """By the ledger, with these own seconds in inner runs and outside them."""
-        return Spent(*_asked(problem.h), *_asked(problem.g), *own)
+        return Usage(*_asked(problem.h), *_asked(problem.g), *own)
 
-    def ratio(self, first: Spent) -> float:
+    def ratio(self, first: Usage) -> float:
         """The price of a call of h over that of a gradient of g, without what came `first`."""
-        later = Spent(
+        later = Usage(
             self.calls_h - first.calls_h,
             self.seconds_h - first.seconds_h,
             self.calls_g - first.calls_g,

@@ -13,7 +13,7 @@ from geartrain.methods.quasi_newton.doubt import Doubt
 from geartrain.methods.quasi_newton.guard import Guard
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.quadratic import Factor
-from geartrain.methods.quasi_newton.seconds import Spent
+from geartrain.methods.quasi_newton.seconds import Usage
 from geartrain.methods.quasi_newton.step import Known
 from geartrain.oracles.protocols import Vector
 
@@ -82,7 +82,7 @@ class SAEQNState(LearnedState):
     noisy: bool = False  # with `stalled`: the answers contradict each other
     note: str = ""
     own: tuple[float, float] = (0.0, 0.0)  # own seconds in inner runs, and outside them
-    first: Spent = field(default_factory=Spent)  # of the first iterations
+    first: Usage = field(default_factory=Usage)  # of the first iterations
 
     @property
     def convex(self) -> bool:
