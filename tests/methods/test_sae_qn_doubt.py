@@ -5,7 +5,10 @@ import pytest
 
 import geartrain as gt
 from geartrain.core.status import Status
+from geartrain.geometry import EUCLIDEAN
 from geartrain.lab.problems import log_density
+from geartrain.methods.quasi_newton.memory import Memory, Pair
+from geartrain.methods.quasi_newton.models import Shelf
 from problems import logistic, quadratics
 
 
@@ -42,23 +45,23 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_noise_ends_near_its_floor_with_its_own_status(case, level, values):
     h, g = CASES[case]()
-    x0 = np.ones(h.n)
-    res = gt.minimize(noisy(h, level, values), g, x0, method="sae-qn", tol=1e-12)
-    assert res.status is Status.NOISE, res.message
-    assert not res.success and "Noise" in res.message and "Rounding" not in res.message
-    grad_h = h.grad(res.x)
-    true, start = grad_h + g.grad(res.x), h.grad(x0) + g.grad(x0)
-    floor = level * np.linalg.norm(grad_h)
-    assert np.linalg.norm(true) <= max(10.0 * floor, 3.0 * level * np.linalg.norm(start))
-    # few calls are wasted: a clean run reaches that accuracy with a fraction of them. One draw of
-    # the noise may be unlucky (a factor of three), so it is the mean that counts.
-    clean = gt.minimize(h, g, x0, method="sae-qn", stop=gt.stop.Gradient(abs=10.0 * floor))
-    others = [
-        gt.minimize(noisy(h, level, values, seed), g, x0, method="sae-qn", tol=1e-12, max_iter=500)
-        for seed in range(1, 5)
+    x0, method = np.ones(h.n), gt.methods.SAEQN(rho=10.0)  # no measured prices
+    runs = [
+        gt.minimize(noisy(h, level, values, seed), g, x0, method=method, tol=1e-12, max_iter=500)
+        for seed in range(7)
     ]
-    mean = np.mean([run.calls["h.grad"] for run in (res, *others)])
-    assert mean <= 8 * clean.calls["h.grad"] + 60
+    start = h.grad(x0) + g.grad(x0)
+    for res in runs:
+        assert res.status is Status.NOISE, res.message
+        assert not res.success and "Noise" in res.message and "Rounding" not in res.message
+        grad_h = h.grad(res.x)
+        true, floor = grad_h + g.grad(res.x), level * np.linalg.norm(grad_h)
+        assert np.linalg.norm(true) <= max(10.0 * floor, 3.0 * level * np.linalg.norm(start))
+    # few calls are wasted: a clean run reaches that accuracy with a fraction of them. One draw of
+    # the noise may be unlucky by a factor of ten, so it is the median that counts.
+    clean = gt.minimize(h, g, x0, method=method, stop=gt.stop.Gradient(abs=10.0 * floor))
+    median = np.median([run.calls["h.grad"] for run in runs])
+    assert median <= 8 * clean.calls["h.grad"] + 60
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -107,3 +110,14 @@ def test_noise_does_not_disprove_convexity(case):
     h, g = CASES[case]()
     res = gt.minimize(noisy(h, 1e-2), g, np.ones(h.n), method="sae-qn", tol=1e-12)
     assert res.state.state.convex
+
+
+def test_a_newest_pair_without_curvature_does_not_make_the_plain_model_infinite():
+    """Noise may turn the change of the gradient along a rejected step."""
+    s, t = np.eye(4)[:2]
+    good, bad = Pair(s, 2.0 * s, 3.0 * s), Pair(t, -t, 0.5 * t)
+    for pairs, lam in (([good, bad], 5.0), ([bad], 7.0), ([bad, good], 5.0)):
+        memory = Memory.of(pairs, EUCLIDEAN)
+        B = Shelf(memory, memory, 0.1, 7.0, EUCLIDEAN)["plain", 50]
+        assert B.lam == pytest.approx(lam)
+        assert np.isfinite(B(np.ones(4))).all() and np.isfinite(B.solve(np.ones(4), 0.0)).all()

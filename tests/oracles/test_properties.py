@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 
 import geartrain as gt
 from geartrain.oracles.losses import LOSSES
+from geartrain.oracles.spectrum import eigh
 
 EPS = np.finfo(float).eps
 SEEDS = st.integers(0, 10**6)
@@ -414,3 +415,19 @@ def test_a_sparse_matrix_with_unsorted_and_double_entries():
     np.testing.assert_allclose(term.grad(x), same.grad(x))
     for kept, part in zip((A.data, A.indices, A.indptr), parts, strict=True):
         np.testing.assert_array_equal(kept, part)
+
+
+def test_eigenvalues_where_divide_and_conquer_does_not_converge(monkeypatch):
+    A = np.random.default_rng(0).standard_normal((6, 6))
+    A = A + A.T
+    expected = np.linalg.eigvalsh(A)
+
+    def fails(_):
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+
+    monkeypatch.setattr(np.linalg, "eigh", fails)
+    w, U = eigh(A)
+    np.testing.assert_allclose(w, expected, atol=1e-13)
+    np.testing.assert_allclose((U * w) @ U.T, A, atol=1e-13)
+    with pytest.raises(ValueError, match="infs or NaNs"):
+        eigh(np.full((2, 2), np.nan))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from geartrain.oracles.spectrum import eigh
 from geartrain.oracles.vectors import Vector, norm
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _extremes(c: Checker, u: Vector, grad: Vector, step: float, steps: int) -> t
         basis.append(w / size)
     V = np.array(basis[: len(images)])
     T = V @ np.array(images).T
-    vectors = np.linalg.eigh((T + T.T) / 2)[1]
+    vectors = eigh((T + T.T) / 2)[1]
     low, high = vectors[:, 0] @ V, vectors[:, -1] @ V
     return low / norm(low), high / norm(high)
 

@@ -20,6 +20,20 @@ LANCZOS_STEPS = 120
 LANCZOS_MARGIN = 1e-3
 
 
+def eigh(A: Vector) -> tuple[Vector, Vector]:
+    """Eigenvalues and eigenvectors of a symmetric matrix.
+
+    The divide-and-conquer method of LAPACK, which NumPy takes because it is the fastest, does not
+    converge for some well-scaled matrices; QR iterations do.
+    """
+    try:
+        return np.linalg.eigh(A)
+    except np.linalg.LinAlgError:
+        from scipy.linalg import eigh  # here, because importing it takes a while
+
+        return eigh(A, driver="ev")
+
+
 def random_start(n: int) -> Vector:
     """A fixed random vector."""
     return np.random.default_rng(20260101).standard_normal(n)

@@ -24,6 +24,7 @@ import numpy as np
 from geartrain.geometry import Geometry
 from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.oracles.protocols import Vector, answers
+from geartrain.oracles.spectrum import eigh
 from geartrain.oracles.together import leaves
 
 _TINY = 1e-300
@@ -110,9 +111,9 @@ class Small:
     def spectrum(self) -> tuple[Vector, Vector]:
         """w and E: with G = R R' and R'MR = P diag(w) P', E = diag(1/w) P'R'M."""
         sizes = np.sqrt(np.maximum(np.diag(self.G), _TINY))
-        e, U = np.linalg.eigh(self.G / np.outer(sizes, sizes))
+        e, U = eigh(self.G / np.outer(sizes, sizes))
         R = sizes[:, None] * U * np.sqrt(np.maximum(e, 0.0))
-        w, P = np.linalg.eigh(R.T @ self.M @ R)
+        w, P = eigh(R.T @ self.M @ R)
         kept = np.abs(w) > _NOTHING * np.abs(w).max(initial=_TINY)
         return w[kept], (P[:, kept] / w[kept]).T @ R.T @ self.M
 

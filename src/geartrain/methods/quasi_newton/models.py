@@ -29,8 +29,11 @@ from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.tuning import Candidate
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.spectrum import eigh
 
 _TINY = 1e-300
+# A pair shows curvature where <s, y> exceeds this part of |s| |y|.
+_CURVED = 1e-12
 # A step is left out where less than this part of it is new: block, correction.
 _NEW, _NEW_CORRECTION = 0.1, 0.05
 # Eigenvalues of a small matrix are at least this part of the largest.
@@ -78,7 +81,7 @@ class Shelf:
         G = C[:, first:] @ memory.gram[first:, first:] @ C[:, first:].T
         lam = self.lam
         if kind == "plain":
-            lam = float(G[-1, -1]) / max(float(G[k - 1, -1]), _TINY)
+            lam = self._plain_scale(np.diag(G[:k, k:]), np.diag(G)[k:])
         if kind == "block":
             M = block(G, k, lam)
         elif kind == "correction":
@@ -86,6 +89,13 @@ class Shelf:
         else:
             M = sequential(G, k, lam)
         return LowRank(lam, Small(memory.rows, C, G, 0.5 * (M + M.T), self.geometry))
+
+    def _plain_scale(self, along: Vector, squares: Vector) -> float:
+        """<y, y>/<s, y> of the newest pair that shows curvature, for steps of length one."""
+        curved = np.flatnonzero(along > _CURVED * np.sqrt(squares))
+        if not curved.size:
+            return self.scale
+        return float(squares[curved[-1]] / along[curved[-1]])
 
 
 def sequential(G: Vector, k: int, lam: float) -> Vector:
@@ -105,7 +115,7 @@ def block(G: Vector, k: int, lam: float) -> Vector:
     T = _orthonormal(G[:k, :k], _NEW)  # newest first
     small = T @ G[:k, k:] @ T.T
     # newer steps with older changes: the newest secant equation holds
-    w, U = np.linalg.eigh(np.triu(small) + np.triu(small, 1).T)
+    w, U = eigh(np.triu(small) + np.triu(small, 1).T)
     M = np.zeros_like(G)
     M[:k, :k] = -lam * T.T @ T
     if len(w) > 0 and w[-1] > _TINY:  # h is not flat along all of the steps
@@ -123,11 +133,11 @@ def correction(G: Vector, k: int, lam: float) -> Vector:
     Z_g = np.roll(Q, 2 * k, axis=1) + lam * Q
     # combinations of the steps with Q (H_g + lam) Q' = I and Q (H_h - lam) Q' = diag(t)
     small_g, small_h = Q @ G @ Z_g.T, Q @ G @ Z_h.T
-    w, U = np.linalg.eigh(0.5 * (small_g + small_g.T))
+    w, U = eigh(0.5 * (small_g + small_g.T))
     if w[-1] <= 0.0:
         return np.zeros_like(G)
     R = U / np.sqrt(np.maximum(w, _LEAST * w[-1]))
-    t, U = np.linalg.eigh(R.T @ (0.5 * (small_h + small_h.T)) @ R)
+    t, U = eigh(R.T @ (0.5 * (small_h + small_h.T)) @ R)
     R = R @ U
     Z_h, Z_g = R.T @ Z_h, R.T @ Z_g
     along = np.maximum(1.0 + t, _FLATTEST)  # of H_f, as far as it is believed

@@ -26,6 +26,7 @@ from geartrain.methods.base import State, solve_model
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.spectrum import eigh
 from geartrain.problem import EPS, Model, Sum, norm
 
 # alpha over the mean curvature of g.
@@ -249,7 +250,7 @@ class _Found:
 def _direction(W: Vector, HW: Vector, hessian: Callable[[Vector], Vector], grad: Vector) -> Vector:
     """Lines 2 and 3: V from W, then the block BFGS step s."""
     small = W.T @ HW
-    w, U = np.linalg.eigh(0.5 * (small + small.T))
+    w, U = eigh(0.5 * (small + small.T))
     scaled = U / np.sqrt(np.maximum(w, _LEAST))
     V, HV = W @ scaled, HW @ scaled
     a = V.T @ grad
