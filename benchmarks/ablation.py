@@ -36,11 +36,14 @@ VARIANTS = {
     "all parts": DEFAULT,
     "without the block model": replace(DEFAULT, convex_models=DEFAULT.convex_models[1:]),
     "without the sequential model": without("sequential"),
-    "without the short correction": replace(DEFAULT, other_models=DEFAULT.other_models[1:]),
+    "without the mixed model": without("mixed"),
+    "without the careful correction": without("careful"),
+    "without both corrections": replace(DEFAULT, other_models=DEFAULT.other_models[2:]),
     "without the plain model": without("plain"),
     "mean curvature, not that at the end": replace(DEFAULT, local=1.0),
     "without the trust radius": replace(DEFAULT, far=math.inf),
     "coarse inner runs": replace(DEFAULT, eta=0.3, eta_other=0.3),
+    "without cuts of h": replace(DEFAULT, foresight=0),
 }
 
 

@@ -1,12 +1,18 @@
 """What the library itself costs, apart from the oracles: processor time and memory.
 
-The first table has the microseconds per outer iteration on quadratics with n = 100. The second one
-has, for n = 10^3 to 10^6 and cheap terms, the microseconds per inner step, that is per gradient of
-g, the same over that of L-BFGS, and the peak memory in vectors of length n. All own time counts,
-that of outer iterations included. The third one has whole runs with n = 10^5.
+The first table has the microseconds per outer iteration on quadratics with n = 100.
+
+The second one has own microseconds for n = 10^3 to 10^6 and cheap terms, until the gradient has
+fallen by 1e-8; near the floor of rounding errors SciPy's line search fails, and starting it again
+would be counted against it. An inner step is a gradient of g in an inner run, or an evaluation of
+L-BFGS. A trial point is a call of h with all that is done outside inner runs: models, their scores,
+certificate, history. The column "all" has all own time per gradient of g. "scipy" is
+``scipy.optimize.minimize(method="L-BFGS-B")`` on the sum with nothing around it, and "lbfgs" the
+same inside the library, which counts calls and records iterations. Memory is the peak in vectors of
+length n. The third one has whole runs with n = 10^5.
 
 Times are those of the processor, the least of a few runs; what is spent inside the oracles is taken
-off, and so is their own memory. L-BFGS is SciPy's, on the sum; one of its steps is one evaluation.
+off, and so is their own memory.
 
     python benchmarks/overhead.py
 """
@@ -15,11 +21,15 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
+from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
+from scipy.optimize import minimize
 
 import geartrain as gt
+from geartrain.methods.quasi_newton import trial
+from geartrain.oracles import ledger
 
 OUTER = {
     "sae": gt.SAE(inner=gt.inner.Exact()),
@@ -35,8 +45,7 @@ OVER_N = {
     "lbfgs": lambda: gt.ScipyLBFGS(),
 }
 SIZES = (10**3, 10**4, 10**5, 10**6)
-REPETITIONS = 4
-CALLS = 40  # gradients of h per run
+RULE = gt.stop.Gradient(rel=1e-8)
 
 
 class Timed:
@@ -56,6 +65,7 @@ class Timed:
 
 def per_iteration():
     """Microseconds per outer iteration."""
+    ledger.perf_counter = process_time  # the seconds of the oracles by the same clock
     rng = np.random.default_rng(0)
     n = 100
     U = np.linalg.qr(rng.standard_normal((n, n)))[0]
@@ -88,18 +98,68 @@ def separable(n):
     return Timed(h), Timed(g)
 
 
-def run(method, n, rule):
-    """The result, all seconds, and those of the oracles."""
+class InnerRuns:
+    """Own seconds and gradients of g of the inner runs of sae-qn, while it is entered."""
+
+    def __init__(self, *oracles):
+        self.oracles, self.seconds, self.calls = oracles, 0.0, 0
+
+    def asked(self):
+        """Seconds inside the oracles."""
+        return sum(oracle.seconds for oracle in self.oracles)
+
+    def __call__(self, *args, **kwargs):
+        """An inner run."""
+        start, asked = process_time(), self.asked()
+        run = self.descend(*args, **kwargs)
+        self.seconds += process_time() - start - (self.asked() - asked)
+        self.calls += run.calls
+        return run
+
+    def __enter__(self):
+        self.descend, trial.descend = trial.descend, self
+        return self
+
+    def __exit__(self, *error):
+        trial.descend = self.descend
+
+
+@dataclass(frozen=True)
+class Own:
+    """Own seconds of a run."""
+
+    step: float  # per inner step
+    point: float  # per call of h, outside inner runs
+    all: float  # per gradient of g
+
+
+def run(method, n):
+    """The result, own seconds, all seconds, and those of the oracles."""
     h, g = separable(n)
     terms = (gt.Term(f, n=n, L=1.0, convex=True) for f in (h, g))
+    with InnerRuns(h, g) as inner:
+        start = process_time()
+        res = gt.minimize(*terms, np.zeros(n), method=method, stop=RULE)
+        spent = process_time() - start
+    own, calls = spent - inner.asked(), res.calls["g.grad"]
+    step = inner.seconds / inner.calls if inner.calls else own / calls
+    point = (own - inner.seconds) / res.calls["h.grad"] if inner.calls else np.nan
+    return res, Own(step, point, own / calls), spent, inner.asked()
+
+
+def scipy_alone(n, iterations):
+    """Own seconds of SciPy's L-BFGS per evaluation."""
+    h, g = separable(n)
+
+    def f(x):
+        (h_x, grad_h), (g_x, grad_g) = h(x), g(x)
+        return h_x + g_x, grad_h + grad_g
+
+    options = {"maxiter": iterations, "ftol": 0.0, "gtol": 0.0}
     start = process_time()
-    res = gt.minimize(*terms, np.zeros(n), method=method, stop=rule)
-    return res, process_time() - start, h.seconds + g.seconds
-
-
-def short():
-    """A run that ends with its budget of gradients of h."""
-    return gt.stop.any_of(gt.stop.Gradient(rel=1e-12), gt.stop.Calls({"h.grad": CALLS}))
+    res = minimize(f, np.zeros(n), jac=True, method="L-BFGS-B", options=options)
+    own = (process_time() - start - h.seconds - g.seconds) / res.nfev
+    return Own(own, np.nan, own)
 
 
 def peak(function):
@@ -113,39 +173,50 @@ def peak(function):
         tracemalloc.stop()
 
 
-def vectors(method, n):
+def vectors(function, n):
     """Peak memory of a run beyond that of the oracles, in vectors of length n."""
     h, g = separable(n)
     oracles = peak(lambda: (h(np.zeros(n)), g(np.zeros(n))))
     data = 2  # a and w belong to the terms
-    return (peak(lambda: run(method, n, short())) - oracles) / (8 * n) - data
+    return (peak(function) - oracles) / (8 * n) - data
+
+
+def repetitions(n):
+    """More of them where they are short, because a busy machine disturbs them more."""
+    return 4 if n >= 10**5 else 20
 
 
 def own_times(n):
-    """Own seconds per gradient of g of each method, the least of a few runs in turn."""
-    best = dict.fromkeys(OVER_N, np.inf)
-    for _ in range(REPETITIONS):
+    """Own seconds of each method, the least of a few runs in turn."""
+    runs = {name: [] for name in [*OVER_N, "scipy"]}
+    for _ in range(repetitions(n)):
         for name, make in OVER_N.items():
-            res, spent, oracles = run(make(), n, short())
-            best[name] = min(best[name], (spent - oracles) / max(res.calls["g.grad"], 1))
-    return best
+            res, own, _, _ = run(make(), n)
+            runs[name].append(own)
+        runs["scipy"].append(scipy_alone(n, res.nit))
+    parts = ("step", "point", "all")
+    return {
+        name: Own(*(min(getattr(own, part) for own in found) for part in parts))
+        for name, found in runs.items()
+    }, res.nit
 
 
 def over_n(sizes=SIZES):
     """Own microseconds per inner step, and peak memory in vectors of length n."""
-    rows = []
-    head = f"{'us per inner step':>20}{'per entry, ns':>16}{'over lbfgs':>13}{'vectors':>10}"
-    print(f"\n{'n':>9} {'method':8}{head}")
+    head = f"{'inner step':>12}{'over scipy':>12}{'trial point':>13}{'all':>9}{'over lbfgs':>12}"
+    print(f"\n{'n':>9} {'method':8}{head}{'vectors':>9}")
     for n in sizes:
-        own = own_times(n)
-        for name, make in OVER_N.items():
-            step, room = own[name], vectors(make(), n)
-            rows.append((n, name, step, room))
-            ratio = step / own["lbfgs"]
+        own, nit = own_times(n)
+        for name, found in own.items():
+            if name == "scipy":
+                room = vectors(lambda n=n, nit=nit: scipy_alone(n, nit), n)
+            else:
+                room = vectors(lambda make=OVER_N[name], n=n: run(make(), n), n)
+            point = "" if np.isnan(found.point) else f"{1e6 * found.point:.0f}"
             print(
-                f"{n:9} {name:8}{1e6 * step:20.0f}{1e9 * step / n:16.2f}{ratio:13.2f}{room:10.0f}"
+                f"{n:9} {name:8}{1e6 * found.step:12.0f}{found.step / own['scipy'].step:12.2f}"
+                f"{point:>13}{1e6 * found.all:9.0f}{found.all / own['lbfgs'].all:12.2f}{room:9.0f}"
             )
-    return rows
 
 
 def whole_runs(n=10**5):
@@ -153,8 +224,8 @@ def whole_runs(n=10**5):
     print(f"\nn = {n}, until |grad f| has fallen by 1e-8")
     print(f"{'method':8}{'seconds':>10}{'in oracles':>12}{'h.grad':>8}{'g.grad':>8}")
     for name in ("sae-qn", "lbfgs"):
-        runs = [run(OVER_N[name](), n, gt.stop.Gradient(rel=1e-8)) for _ in range(REPETITIONS)]
-        res, spent, oracles = min(runs, key=lambda one: one[1])
+        runs = [run(OVER_N[name](), n) for _ in range(repetitions(n))]
+        res, _, spent, oracles = min(runs, key=lambda one: one[2])
         calls = f"{res.calls['h.grad']:8}{res.calls['g.grad']:8}"
         print(f"{name:8}{spent:10.2f}{oracles:12.2f}{calls}")
 

@@ -93,7 +93,8 @@ def composite(text: str) -> Table:
 
 def composite_summary(text: str) -> Table:
     """The ratios of the problems with a non-smooth term, by accuracy."""
-    found = re.findall(r"^(report|made up) (\S+) +mean (\S+) +worst (\S+) +of (\d+)$", text, re.M)
+    line = r"^((?:report|made up)(?: with sae-qn\(1\))?) (\S+) +mean (\S+) +worst (\S+) +of (\d+)$"
+    found = re.findall(line, text, re.M)
     return ["problems", "accuracy", "geometric mean", "largest", "number"], list(map(list, found))
 
 

@@ -77,6 +77,7 @@ def test_measured_and_reported(tmp_path, monkeypatch, capsys):
             assert row["method"] in ("PANOC", "FISTA", "OWL-QN") and min(others) < math.inf
     found = measure.ratios(figures["rows"], 1e-5)
     of = {row["method"]: row["h 1e-05"] for row in figures["rows"] if row["problem"] == "text"}
+    del of["sae-qn(1)"]  # our own method with equal prices is told apart
     assert found["text"] == of.pop("sae-qn") / min(of.values()) < 1.0
     assert figures["summary"]["made up 1e-05"]["of"] == 1
     assert found["curve"] == pytest.approx(figures["summary"]["made up 1e-05"]["mean"])

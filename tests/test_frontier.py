@@ -184,8 +184,11 @@ def test_the_budget_is_a_multiple_of_the_first_bills(measured, monkeypatch):
     first = {r.name for r in FIRST} | {"auto"}
     for row in m.rows:
         assert row["cut"] == ("" if row["method"] in first else "bill")
-    kept = [r for r in measured["grid"].rows if r["method"] in first]
-    assert [r for r in m.rows if r["method"] in first] == kept  # and runs are deterministic
+    kept, again = (
+        [{**r, "seconds": None} for r in rows if r["method"] in first]
+        for rows in (measured["grid"].rows, m.rows)
+    )
+    assert again == kept  # and runs are deterministic, but for their seconds
 
 
 def test_smallest_target_that_was_reached_makes_the_budget():
@@ -279,6 +282,21 @@ def test_tables_show_what_was_cut_off(table, capsys):
     assert "auto was cut off before 1e-05 on q, rho 100" in out
 
 
+def test_seconds_are_those_of_the_best_memory(table, capsys):
+    rows, _ = table
+    times = {"lbfgs(10)": 3.0, "lbfgs(50)": 2.0, "sae-qn": 4.0}
+    timed = [
+        {"problem": name, "target": 1e-5, "seconds": s} for name, s in (("p", 1.0), ("q", 8.0))
+    ]
+    frontier_report.print_seconds(
+        [{**row, "seconds": times.get(row["method"], 0.0)} for row in rows], timed
+    )
+    *_, p, q, mean = capsys.readouterr().out.splitlines()
+    assert p.split() == ["1", "p", "2.000", "4.000", "1.000", "0.50"]
+    assert q.split()[-1] == "4.00"
+    assert mean.split()[-1] == "1.41"
+
+
 def test_command_writes_everything(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(frontier, "suite", lambda quick: [GRID])
     path = tmp_path / "frontier.json"
@@ -290,4 +308,7 @@ def test_command_writes_everything(monkeypatch, tmp_path, capsys):
     assert len(lines) == len(data["rows"])
     assert set(CALLS) | {"cut", "N_h", "N_g", "bill", "rho"} <= set(header.split(","))
     assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
-    assert "the cheapest method until 0.001" in capsys.readouterr().out
+    assert {row["target"] for row in data["timed"]} == set(frontier.TARGETS)
+    out = capsys.readouterr().out
+    assert "the cheapest method until 0.001" in out
+    assert "seconds until 1e-05" in out

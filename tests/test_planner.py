@@ -9,6 +9,7 @@ import pytest
 import geartrain as gt
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.choice import Alternative, Reason
+from geartrain.methods.quasi_newton.seconds import Stopwatch, Usage
 from geartrain.problem import norm
 from problems import logistic, quadratics
 
@@ -61,6 +62,21 @@ def test_a_quadratic_is_separated_at_any_price(prices):
     assert res.calls["h.prox"] == 0
     other = gt.minimize(known.g, known.h, X0, prices={"h.grad": 1.0, "g.grad": 1.0}, tol=1e-7)
     assert choice(other).reason is Reason.EXACT and not choice(other).exchanged
+
+
+@pytest.mark.parametrize(("top", "exchanged"), [(1.0, True), (1e3, False)])
+def test_a_quadratic_h_that_bends_in_many_directions_is_factorised(top, exchanged):
+    """At equal prices; one that bends in few is learned."""
+    n, rng = 30, np.random.default_rng(0)
+    h = gt.Quadratic(np.diag([top, *np.linspace(0.5, 1.0, n - 1)]))
+    y = rng.choice([-1.0, 1.0], 60)
+    g = gt.LinearModel(rng.standard_normal((60, n)), y, loss="logistic", l2=1e-3)
+    res = gt.minimize(h, g, np.ones(n), prices={"h.grad": 1.0, "g.grad": 1.0}, tol=1e-7)
+    assert res.success and choice(res).exchanged is exchanged
+    assert choice(res).reason is (Reason.EXACT if exchanged else Reason.QUADRATIC)
+    assert (res.calls["h.prox"] > 0) is exchanged
+    dear = gt.minimize(h, g, np.ones(n), prices={"h.grad": 3.0, "g.grad": 1.0}, tol=1e-7)
+    assert not choice(dear).exchanged
 
 
 def test_a_quadratic_is_cheaper_than_lbfgs_at_equal_prices():
@@ -154,6 +170,32 @@ def test_measured_prices_that_are_alike_change_the_plan(clock):
     assert any("method changed" in note for _, note in res.history.notes)
 
 
+@pytest.mark.parametrize(("h", "left"), [(1e-3, True), (1.0, False)])
+def test_own_arithmetic_is_not_paid_for_cheap_terms(h, left, clock, monkeypatch):
+    """Each look at the stopwatch shows 0.03 s; L-BFGS goes on after 0.2 s of them."""
+    monkeypatch.setattr(Stopwatch, "own", lambda self: 0.03)
+    known = logistic()
+    terms = timed(known.h, clock, h), timed(known.g, clock, h / 100.0)
+    res = gt.minimize(*terms, X0, tol=1e-7)
+    assert res.success
+    assert reasons(res) == ([Reason.OWN_TIME] if left else [])
+    assert ("most of it own arithmetic" in res.plan) == left
+    given = gt.minimize(*terms, X0, tol=1e-7, prices={"h.grad": 100.0, "g.grad": 1.0})
+    assert reasons(given) == []
+
+
+def test_usage_by_hand():
+    """Two calls of h, of 1 s each, and four of g, of 0.5 s each, after what came first."""
+    first = Usage(5, 50.0, 5, 50.0, 9.0, 9.0)
+    used = Usage(7, 52.0, 9, 52.0, 10.0, 12.0).since(first)
+    assert used == Usage(2, 2.0, 4, 2.0, 1.0, 3.0)
+    assert used.own == 4.0 and used.per_call == 4.0 and used.evaluation == 1.5
+    assert not used.is_mostly_own  # 4 s are no more than five times 1.5 s
+    assert replace(used, outer=12.0).is_mostly_own
+    assert not Usage(2, 2e-3, 4, 2e-3, 0.05, 0.1).is_mostly_own  # nobody notices
+    assert not replace(used, outer=12.0, calls_g=0).is_mostly_own
+
+
 def test_below_a_ratio_of_two_nothing_is_tried():
     known = bare(logistic())
     for ratio, reason in ((1.9, Reason.ALIKE), (2.1, Reason.EXPENSIVE)):
@@ -176,6 +218,33 @@ def test_where_lbfgs_stalls_sae_qn_goes_on(monkeypatch):
     assert isinstance(choice(res).current, gt.methods.SAEQN)
     assert [note for _, note in res.history.notes][-1] == "method changed: L-BFGS stalled"
     assert len(res.history["f"]) == res.nit + 1
+
+
+def test_a_line_search_that_finds_nothing_is_the_last(monkeypatch):
+    """Ten evaluations without a lower value: SAE-QN goes on from the best point."""
+    plain, more = ScipyLBFGS.solve, 200
+
+    def lost(self, problem, x0, report):
+        seen = itertools.count()
+
+        def tell(state):
+            if report(state):
+                return True
+            if next(seen) < 3:
+                return False
+            for _ in range(more):  # until it is left
+                for _ in range(10):
+                    problem.h.value_and_grad(state.point)
+                if report(state):
+                    return True
+            return False
+
+        plain(self, problem, x0, tell)
+
+    monkeypatch.setattr(ScipyLBFGS, "solve", lost)
+    res = solve_bare(bare(logistic()), {"h.grad": 1.0, "g.grad": 1.0})
+    assert res.success and reasons(res) == [Reason.STALLED]
+    assert res.calls["h.grad"] < 100  # and not 2000
 
 
 def test_terms_without_gradients():

@@ -26,7 +26,7 @@ from geartrain.methods.choice import (
     price_of_newton,
 )
 from geartrain.methods.quasi_newton.composite import CompositeQN
-from geartrain.methods.quasi_newton.quadratic import is_learnable, is_solvable
+from geartrain.methods.quasi_newton.quadratic import is_learnable, is_narrow, is_solvable
 from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
 from geartrain.methods.registry import lbfgs_on_the_sum, make_method
@@ -95,14 +95,16 @@ def _by_prices(problem: Sum, prices: Prices, lbfgs: AnyMethod | None) -> Choice:
     ratio = max(p_h, p_g) / min(p_h, p_g)
     reason = Reason.EXPENSIVE
     if ratio < ALIKE:
-        exact = _is_exact(problem.g, problem, prices)
-        learned = [problem.psi is None and is_learnable(term) for term in (problem.h, problem.g)]
-        if lbfgs is not None and not (exact or any(learned)):
+        terms = (problem.h, problem.g)
+        learned = [problem.psi is None and is_learnable(term) for term in terms]
+        exact = [_is_exact(term, problem, prices) for term in terms]
+        if lbfgs is not None and not any(exact + learned):
             told = Reason.ALIKE.value.format(ratio=ratio)
             return Choice(lbfgs, "lbfgs", Reason.ALIKE, told, _learned(problem), "sae-qn", swap)
-        if exact or any(learned):
-            reason = Reason.EXACT if exact else Reason.QUADRATIC
-            swap = not (exact or learned[0])
+        if exact[1] or (exact[0] and not is_narrow(problem.h)):
+            reason, swap = Reason.EXACT, not exact[1]
+        elif any(learned):
+            reason, swap = Reason.QUADRATIC, not learned[0]
         ratio = p_g / p_h if swap else p_h / p_g
     dear, cheap = (problem.g, problem.h) if swap else (problem.h, problem.g)
     told = reason.value.format(dear=dear.name, cheap=cheap.name, ratio=ratio)

@@ -20,6 +20,7 @@ import numpy as np
 
 from geartrain.geometry import EUCLIDEAN, Geometry
 from geartrain.geometry import norm as norm
+from geartrain.oracles.algebra import lower_bound_of
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Asked, Vector
 from geartrain.oracles.splitting import Psi
@@ -136,12 +137,10 @@ class Sum:
         """Whether h by itself is known to be convex."""
         return bool(getattr(self.h.term, "convex", True))
 
-    @property
+    @cached_property
     def lower_bound(self) -> float | None:
         """A number that no value of h + g is below, where the terms know one."""
-        bounds = [getattr(oracle.term, "lower_bound", None) for oracle in self.oracles]
-        known = [bound for bound in bounds if bound is not None]
-        return float(sum(known)) if len(known) == len(bounds) else None
+        return lower_bound_of([(1.0, oracle.term) for oracle in self.oracles])
 
     def grad(self, x: Vector) -> Vector:
         """Gradient of h + g: one call of each term."""
@@ -232,9 +231,9 @@ class Model:
         grad = self.grad(v, grad_g)
         return grad if self.psi is None else self.psi.residual(v, grad, w)
 
-    def quadratic(self, S: Vector) -> Vector:
-        """The Hessian of the quadratic part times a vector, or times each row of S."""
-        return self.alpha * S
+    def quadratic(self, steps: Sequence[Vector]) -> list[Vector]:
+        """The Hessian of the quadratic part times each of the steps."""
+        return [self.alpha * s for s in steps]
 
     def floor(self, v: Vector, grad_g: Vector) -> float:
         """Size of the rounding error in the gradient: no test below it can be met."""

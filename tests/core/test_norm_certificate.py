@@ -119,3 +119,105 @@ def test_where_no_lower_bound_is_known_there_is_no_certificate():
     assert gt.Quadratic(np.eye(2)).lower_bound == 0.0
     assert gt.Quadratic(np.diag([1.0, 0.0]), np.ones(2)).lower_bound is None
     assert gt.Quadratic(np.diag([1.0, -1.0])).lower_bound is None
+
+
+# Differences -------------------------------------------------------------------------------------
+
+
+def difference(l2=0.0):
+    """f, f - f_1 and f_1 with a ridge; the data of both models of f_1 are in one place."""
+    rng = np.random.default_rng(5)
+    A = rng.standard_normal((80, N)) / np.arange(1, N + 1)
+    y = np.where(A.sum(axis=1) + 0.3 * rng.standard_normal(80) > 0, 1.0, -1.0)
+    first, labels = A[:20], y[:20]
+    f, f_1 = gt.LinearModel(A, y), gt.LinearModel(first, labels)
+    return f, f - f_1, gt.LinearModel(first, labels, l2=l2)
+
+
+@pytest.mark.parametrize("l2", [0.0, 1e-3])
+def test_a_term_that_is_subtracted_and_added_again_needs_no_bound(l2):
+    """f - f_1 has no bound of its own; with f_1 it has that of f, and so there is a certificate."""
+    f, h, g = difference(l2)
+    assert h.lower_bound is None and (h + g).lower_bound == 0.0
+    psi = gt.L1(0.01)
+    best = gt.minimize(h, g + psi, method="sae-qn", tol=1e-11).fun
+    for tol in (1e-1, 1e-3, 1e-6):
+        res = gt.minimize(h, g + psi, method="sae-qn", tol=tol)
+        assert res.fun - best - 1e-13 <= res.certificate.bound <= 100.0 * tol
+        ridge = l2 * res.x
+        u = psi.residual(res.x, f.grad(res.x) + ridge)
+        value = f.value(res.x) + 0.5 * float(ridge @ res.x) + psi.value(res.x)
+        want = u @ res.x + value * psi.polar(u)
+        if l2 == 0.0:  # otherwise strong convexity may give the smaller bound
+            assert res.certificate.bound == pytest.approx(want, rel=1e-6, abs=1e-15)
+
+
+def test_only_what_is_really_there_cancels():
+    """Not more than is added, not other rows or labels, not a larger ridge, not another loss."""
+    f, h, _ = difference()
+    f_1 = h.parts[1][1]
+    A, y = f_1.A, f_1.y
+    assert (h - f_1 + f_1).lower_bound is None  # one of the two is left
+    assert (f - 2.0 * f_1 + 2.0 * f_1).lower_bound == 0.0
+    others = [
+        gt.LinearModel(A.copy(), y),  # equal numbers elsewhere are not looked at
+        gt.LinearModel(A[1:], y[1:]),
+        gt.LinearModel(A, -y),
+        gt.LinearModel(A, y, loss="squared"),
+        gt.LinearModel(A, y, intercept=True),
+    ]
+    for other in others:
+        assert not other.contains(f_1)
+    ridged = gt.LinearModel(A, y, l2=0.1)
+    assert ridged.contains(f_1) and not f_1.contains(ridged)
+    assert gt.LinearModel(A, y).contains(f_1)
+    # values confirm it: no value of what has a bound is below it
+    rng, total = np.random.default_rng(0), h + ridged
+    for scale in (0.1, 10.0, 1e3):
+        assert total.value(scale * rng.standard_normal(N)) >= total.lower_bound - 1e-12
+
+
+# The rule ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "psi",
+    [gt.L1(0.03), gt.Box(-0.2, 0.3), gt.Simplex(), gt.GroupL1(3, 0.05), gt.Ball(0.5)],
+    ids=repr,
+)
+@pytest.mark.parametrize("method", ["sae-qn", "afb"])
+def test_the_gap_needs_neither_mu_nor_r_where_the_terms_bound_it(method, psi):
+    h = terms()[0]
+    best = gt.minimize(h, psi, tol=1e-10, method="sae-qn").fun
+    x0 = psi.prox(np.zeros(N), 1.0)
+    res = gt.minimize(h, psi, x0=x0, method=method, stop=gt.stop.Gap(1e-5))
+    assert res.success and res.certificate.bound <= 1e-5
+    assert res.fun - best <= 1e-5
+
+
+@pytest.mark.parametrize("psi", [gt.NonNegative(), gt.L1(np.append(np.ones(N - 1), 0.0))], ids=repr)
+def test_the_gap_is_refused_where_nothing_bounds_it(psi):
+    h = terms()[0]
+    with pytest.raises(ValueError, match=r"needs mu= .* or R= .* here"):
+        gt.minimize(h, psi, stop=gt.stop.Gap(1e-5))
+    with pytest.raises(ValueError, match=r"needs mu= .* or R= .* here"):
+        gt.minimize(h, gt.Quadratic(np.zeros((N, N))), stop=gt.stop.Gap(1e-5))
+
+
+def test_stated_strong_convexity_is_enough_for_the_gap():
+    h, g = terms()
+    res = gt.minimize(h, g, stop=gt.stop.Gap(1e-6))
+    assert res.success and res.certificate.bound <= 1e-6
+
+
+# check_term --------------------------------------------------------------------------------------
+
+
+def test_check_term_refutes_a_lower_bound():
+    h = terms()[0]
+    good = gt.Term(h.value_and_grad, n=N, lower_bound=0.0)
+    report = gt.check_term(good, np.zeros(N))
+    assert report.ok and "lower_bound" in str(report.checked)
+    bad = gt.Term(h.value_and_grad, n=N, lower_bound=0.6)  # log 2 at 0 and less nearby
+    report = gt.check_term(bad, np.zeros(N))
+    assert any("lower_bound = 0.6 is too large" in problem for problem in report.problems)

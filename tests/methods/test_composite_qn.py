@@ -14,7 +14,6 @@ import geartrain as gt
 from composite import PSIS, Composite, N, states
 from geartrain.methods.quasi_newton import composite, prox_step
 from geartrain.methods.quasi_newton.low_rank import LowRank
-from geartrain.methods.quasi_newton.models import sequential
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.splitting import Psi
 from geartrain.problem import Model
@@ -95,19 +94,6 @@ def test_without_curved_pairs_the_matrix_is_a_multiple_of_the_identity():
     S = np.ones((2, 3))
     assert prox_step.curvature(S[:0], S[:0], 2.0) == LowRank(2.0)
     assert prox_step.curvature(S, np.array([-S[0], 0.0 * S[1]]), 2.0) == LowRank(2.0)
-
-
-def test_the_compact_form_is_the_updates_one_by_one():
-    """Also where steps repeat, so that the compact form is singular."""
-    rng = np.random.default_rng(0)
-    H = np.diag(np.geomspace(1e-2, 1e2, 15))
-    for repeats in (1, 2):
-        S = np.repeat(rng.standard_normal((6, 15)), repeats, axis=0)
-        S /= np.linalg.norm(S, axis=1)[:, None]
-        V = np.concatenate([S, S @ H])
-        G, k = V @ V.T, len(S)
-        got, want = prox_step.compact(G, k, 3.0), sequential(G, k, 3.0)
-        np.testing.assert_allclose(V.T @ got @ V, V.T @ want @ V, atol=1e-6 * 1e2)
 
 
 # The inner method --------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods import learned_train
 from geartrain.methods.learned_train import Account, Spent
-from geartrain.methods.quasi_newton.curvature import InnerPairs
+from geartrain.methods.quasi_newton.inner_pairs import InnerPairs
 from geartrain.methods.quasi_newton.low_rank import Bowl, LowRank, Raised
 from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.state import Learned
@@ -113,7 +113,7 @@ def test_the_guard_tries_both_in_doubt_and_keeps_the_cheaper_one():
 
 def test_a_level_that_misleads_is_left(monkeypatch):
     """Where the second level makes no progress, the method does without a model of it."""
-    known = KNOWN["quadratic"]()
+    known = KNOWN["logistic"]()
     step = gt.methods.SAEQN.step
 
     def stuck(self, problem, state):
@@ -122,10 +122,11 @@ def test_a_level_that_misleads_is_left(monkeypatch):
         return step(self, problem, state)
 
     monkeypatch.setattr(gt.methods.SAEQN, "step", stuck)
-    run = states(learned(known), known.sum(), np.zeros(18), 12)
+    run = states(learned(known), known.sum(), np.zeros(known.x_star.size), 12)
     account = run[-1].accounts[0]
     assert account.nested.runs <= 2 < account.plain.runs
-    assert known.f(run[-1].point) - known.f_star < 1e-3 * (known.f(np.zeros(18)) - known.f_star)
+    at_x0 = known.f(np.zeros(known.x_star.size))
+    assert known.f(run[-1].point) - known.f_star < 1e-3 * (at_x0 - known.f_star)
 
 
 def test_a_long_inner_run_raises_doubts(monkeypatch):

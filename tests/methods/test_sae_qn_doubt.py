@@ -92,7 +92,7 @@ def test_gradients_that_disprove_convexity_are_noticed(values):
     assert len(told) == 1
     assert res.success, res.message
     honest = gt.minimize(h, g, method="sae-qn", tol=1e-7)
-    assert res.calls["h.grad"] <= 1.5 * honest.calls["h.grad"] + 3
+    assert res.calls["h.grad"] <= 1.5 * honest.calls["h.grad"] + 5
     assert not res.state.state.convex
 
 

@@ -10,7 +10,10 @@ import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.quasi_newton.along import ExponentialFit, lowest
 from geartrain.methods.quasi_newton.guard import Guard
+from geartrain.methods.quasi_newton.learning import accepted_radius, shorter
 from geartrain.methods.quasi_newton.memory import Memory, Pair
+from geartrain.methods.quasi_newton.step import Known, Step
+from geartrain.methods.quasi_newton.tuning import DEFAULT
 from problems import logistic, states
 
 
@@ -26,6 +29,50 @@ def test_the_fit_of_an_exponential_is_exact(k):
     best = 0.3  # where the slope k e^{kt} - a vanishes
     slope = -k * math.expm1(k * best)
     assert lowest(slope, [fit]) == pytest.approx(best, rel=1e-3)
+
+
+@pytest.mark.parametrize("q", [3.0, 4.0, 6.0])
+def test_the_fit_of_a_polynomial_from_far_is_exact(q):
+    """u(t) = t^q - a t with a minimiser at 1e-6, seen from t = 0 and t = 1."""
+    best = 1e-6
+    slope = -q * best ** (q - 1.0)
+    fit = ExponentialFit.of(1.0, q).from_far()
+    assert fit.rise(0.5) == pytest.approx(q * 0.5 ** (q - 1.0), rel=1e-6)
+    assert lowest(slope, [fit]) == pytest.approx(best, rel=1e-4)
+    assert lowest(slope, [ExponentialFit.of(1.0, q)]) < 0.1 * best  # what it is for
+
+
+def test_an_exponential_is_not_taken_for_a_polynomial():
+    fit = ExponentialFit.of(math.expm1(30.0) - 30.0, 30.0 * math.expm1(30.0))
+    assert fit.from_far() is fit
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_quartic_from_far_needs_no_chain_of_tiny_steps(seed):
+    """The first trial point is 1e5 away; the first accepted one is of the right order."""
+    rng = np.random.default_rng(seed)
+    A, b = rng.standard_normal((60, 15)), rng.standard_normal(60)
+
+    def quartic(x):
+        r = A @ x - b
+        return float((r**4).sum() / 240.0), A.T @ r**3 / 60.0
+
+    h = gt.Term(quartic, n=15, convex=True)
+    g = gt.Term(lambda x: (5e-4 * float(x @ x), 1e-3 * x), n=15, convex=True)
+    x0 = 3.0 * rng.standard_normal(15)
+    first = gt.minimize(h, g, x0, method="sae-qn", max_iter=1)
+    res = gt.minimize(h, g, x0, method="sae-qn", tol=1e-9)
+    assert res.success and first.calls["h.grad"] > 2  # a trial point was rejected
+    assert np.linalg.norm(first.x - x0) > 1e-3 * np.linalg.norm(res.x - x0)
+
+
+def test_the_radius_leaps_where_the_minimum_is_far_ahead():
+    """To a hundredth of the way to the minimum that the slopes predict, and at least fourfold."""
+    for ahead, R in ((1.0, 8.0), (300.0, 8.0), (1e6, 2e4)):
+        assert accepted_radius(2.0, True, 2.0, 1.0, ahead) == R
+    assert accepted_radius(10.0, True, 2.0, 1.0, 1.0) == 10.0
+    assert accepted_radius(2.0, True, 2.0, 0.1, 1e6) == 1.0
+    assert accepted_radius(2.0, True, 2.0, 0.5, 1e6) == 2.0
 
 
 class Counts:
@@ -99,3 +146,18 @@ def test_an_exponential_that_explodes_with_a_non_smooth_term(most, psi, method):
     assert res.success and rival.success
     assert res.fun == pytest.approx(rival.fun, abs=1e-7)
     assert res.calls["h.grad"] < 40
+
+
+def test_a_radius_beyond_all_measure_falls_by_powers_of_ten():
+    """h is e^(40 x), and the step went to where it is e^80."""
+    at = [
+        Known(
+            np.array([x]), np.exp(40 * x), 0.0, np.array([40 * np.exp(40 * x)]), np.array([-80.0])
+        )
+        for x in (0.0, 2.0)
+    ]
+    step = Step.between(*at, EUCLIDEAN)
+    radii = [shorter(step, step.f.slope, True, True, tries, DEFAULT)[1] for tries in range(4)]
+    assert all(0.0 < r <= DEFAULT.longest * step.length for r in radii)
+    for tries in (1, 2, 3):
+        assert radii[tries] <= 10.0 ** -(tries + 1) * step.length

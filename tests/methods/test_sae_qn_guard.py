@@ -92,9 +92,9 @@ def accuracy(known, x0):
     return 4e-4 * known.h.L * norm(x0 - known.x_star) ** 2
 
 
-def run(known, x0, most=450):
+def run(known, x0, most=450, rho=math.inf):
     """The states until f - f* <= eps, and the calls of h at each."""
-    method, problem, gap = gt.methods.SAEQN(), known.sum(), accuracy(known, x0)
+    method, problem, gap = gt.methods.SAEQN(rho=rho), known.sum(), accuracy(known, x0)
     out = [(method.init(problem, x0), 1)]
     while known.f(out[-1][0].point) - known.f_star > gap and out[-1][1] < most:
         state = method.step(problem, out[-1][0])
@@ -151,6 +151,25 @@ def test_honest_models_need_no_guard():
         known = make()
         end = run(known, np.zeros(known.x_star.size))[-1][0]
         assert end.guard.steps == end.guard.failures == 0
+
+
+@pytest.mark.parametrize("rho", [3.0, 30.0])
+def test_with_prices_proven_steps_cost_a_quarter_of_the_calls_of_h(rho, monkeypatch):
+    """sqrt(A) >= s (min(1, rho/P) N - K - 4)/sqrt(L_h) with P gradients of g per inner run."""
+    constant(1e3)(monkeypatch)
+    known = logistic()
+    x0 = np.zeros(known.x_star.size)
+    states = run(known, x0, most=600, rho=rho)
+    longest = 300
+    for (old, _), (new, N) in itertools.pairwise(states):
+        if new.guard.paid > old.guard.paid:
+            assert old.guard.paid + old.guard.run <= 0.25 * rho * old.guard.calls
+            assert new.guard.run == new.guard.paid - old.guard.paid
+        longest = max(longest, new.guard.run)
+        K = FREE + 2 * new.guard.failures
+        grown = min(1.0, rho / longest) * N - K - 4
+        assert math.sqrt(new.A) >= new.guard.slope * grown / math.sqrt(known.h.L)
+    assert states[-1][0].guard.steps > 0
 
 
 PLANTED = {

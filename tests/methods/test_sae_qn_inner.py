@@ -7,14 +7,16 @@ import geartrain as gt
 from geartrain.compiled import rows as compiled
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.quasi_newton import rows as rows_module
-from geartrain.methods.quasi_newton.curvature import Curvature, InnerPairs
+from geartrain.methods.quasi_newton.curvature import Curvature, LongRows, ShortRows
 from geartrain.methods.quasi_newton.inner import Phi, Point, descend
+from geartrain.methods.quasi_newton.inner_pairs import InnerPairs
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.products import StepProducts
 from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.methods.quasi_newton.step import Known, Step
 from problems import logistic, states
 
+READS = ("of_grad", "learn", "direction")
 LENGTHS = pytest.mark.parametrize("short", [True, False], ids=["short", "long"])
 
 
@@ -65,7 +67,7 @@ def test_the_direction_is_that_of_bfgs(short, learned):
     known = InnerPairs.of(pairs[:4], EUCLIDEAN)
     curvature = Curvature(B, mu, known, memory, n, EUCLIDEAN)
     for s, y_g in pairs[4:]:
-        curvature.add(s, y_g)
+        curvature.add(s, y_g, grad)
     d, Bd = curvature.direction(grad)
     expected = bfgs(grad, pairs[-memory:], dense, mu)
     np.testing.assert_allclose(d, expected, rtol=1e-8, atol=1e-8 * np.linalg.norm(expected))
@@ -76,6 +78,25 @@ def test_the_direction_is_that_of_bfgs(short, learned):
 
 
 @LENGTHS
+def test_directions_of_a_run(short):
+    """Steps of a run on a quadratic g, with old pairs forgotten, until digits would be lost."""
+    rng, n, memory, mu = np.random.default_rng(4), 40, 4, 0.3
+    B, dense = matrix(rng, n, 6, 0.7)
+    weights, grad, pairs = np.geomspace(1e-2, 10.0, n), rng.standard_normal(n), []
+    curvature = Curvature(B, mu, InnerPairs(), memory, n, EUCLIDEAN)
+    for _ in range(14):
+        d, Bd = curvature.direction(grad)
+        if pairs:
+            expected = bfgs(grad, pairs[-memory:], dense, mu)
+            np.testing.assert_allclose(d, expected, rtol=0, atol=1e-7 * np.linalg.norm(expected))
+        s = 0.9 * d
+        pairs.append((s, weights * s))
+        grad = grad + weights * s + 0.9 * Bd
+        curvature.add(*pairs[-1], grad)
+    assert np.linalg.norm(grad) < 0.02
+
+
+@LENGTHS
 def test_pairs_without_curvature_are_left_out(short):
     rng, n = np.random.default_rng(3), 30
     B, dense = LowRank(0.5), 0.5 * np.eye(30)
@@ -83,13 +104,42 @@ def test_pairs_without_curvature_are_left_out(short):
     flat = (pairs[1][0], -0.5 * pairs[1][0])
     known = InnerPairs.of([pairs[0], flat, pairs[2]], EUCLIDEAN)
     curvature = Curvature(B, 0.0, known, 5, n, EUCLIDEAN)
-    curvature.add(*flat)
+    curvature.add(*flat, flat[1])
     assert len(curvature) == 2
     grad = rng.standard_normal(n)
     expected = bfgs(grad, [pairs[0], pairs[2]], dense, 0.0)
     np.testing.assert_allclose(curvature.direction(grad)[0], expected, rtol=1e-9, atol=1e-9)
     curvature.clear()
     np.testing.assert_allclose(curvature.direction(grad)[0], -grad / (0.5 + curvature.tau))
+
+
+@LENGTHS
+@pytest.mark.parametrize("rank", [0, 5])
+def test_the_direction_in_another_geometry(short, rank):
+    """BFGS in the inner product <u, v> = u'diag(q)v, with pairs [u; q u] for vectors."""
+    rng, n, memory, mu, lam = np.random.default_rng(8), 30, 4, 0.2, 0.6
+    q = np.linspace(0.5, 3.0, n)
+    geometry = gt.geometry.Diagonal(q)
+    B, model = LowRank(lam), lam * np.eye(n)
+    if rank:
+        V = rng.standard_normal((rank, n))
+        M = np.diag(rng.uniform(0.1, 1.0, rank))
+        rows = Rows([geometry.enter(v) for v in V])
+        B = LowRank(lam, Small(rows, np.eye(rank), (V * q) @ V.T, M, geometry))
+        model = model + V.T @ M @ (V * q)
+    curvature = Curvature(B, mu, InnerPairs(), memory, 2 * n, geometry)
+    grad, pairs = rng.standard_normal(n), random_pairs(rng, 7, n)
+    for s, y_g in pairs:
+        curvature.add(geometry.enter(s), geometry.enter(y_g), geometry.enter(grad))
+    d, Bd = curvature.direction(geometry.enter(grad))
+    # the same in the coordinates sqrt(q) v, where the inner product is Euclidean
+    root = np.sqrt(q)
+    turned = [(root * s, root * y_g) for s, y_g in pairs[-memory:]]
+    expected = bfgs(root * grad, turned, root[:, None] * model / root, mu) / root
+    np.testing.assert_allclose(d[:n], expected, rtol=0, atol=1e-9 * np.linalg.norm(expected))
+    np.testing.assert_allclose(Bd[:n], model @ d[:n] + mu * d[:n], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(d[n:], q * d[:n], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(Bd[n:], q * Bd[:n], rtol=1e-9, atol=1e-9)
 
 
 def check_inner_products(pairs):
@@ -155,22 +205,22 @@ def test_errors_of_models_are_those_of_the_vectors(short, exact):
 
 @LENGTHS
 def test_the_model_is_applied_once_per_direction(short, monkeypatch):
-    """Points of a line search read no rows; a direction reads those of the model three times."""
+    """Points of a line search read no rows; a step reads them twice, the first gradient once."""
     rng, n = np.random.default_rng(7), 50
     B, _ = matrix(rng, n, 6, 0.1)
-    reads = {"dots_all": 0, "add_to": 0}
+    rows, reads = (ShortRows if short else LongRows), dict.fromkeys(READS, 0)
 
     def counted(name):
-        original = getattr(Rows, name)
+        original = getattr(rows, name)
 
         def call(self, *args):
-            reads[name] += self is B.small.rows
+            reads[name] += 1
             return original(self, *args)
 
-        monkeypatch.setattr(Rows, name, call)
+        monkeypatch.setattr(rows, name, call)
 
-    counted("dots_all")
-    counted("add_to")
+    for name in READS:
+        counted(name)
     asked, weights = [], np.geomspace(1e-3, 1e3, n)
 
     def ask(v):
@@ -187,8 +237,9 @@ def test_the_model_is_applied_once_per_direction(short, monkeypatch):
     start = Point(v, np.nan, ask(v)[1], zero)
     run = descend(Phi(ask, B, 0.0, EUCLIDEAN), start, 1e-3, InnerPairs(), leave, most=60, memory=8)
     assert run.calls == len(asked) - 1 > len(steps) > 5
-    assert reads["add_to"] in (len(steps), len(steps) + 1)  # the last direction may find no point
-    assert reads["dots_all"] == len(steps) + reads["add_to"]
+    assert reads["of_grad"] == 1 and reads["learn"] == len(steps)
+    # the last direction may find no point
+    assert reads["direction"] in (len(steps), len(steps) + 1)
     np.testing.assert_allclose(run.end.linear, B(run.end.v - v), rtol=1e-8, atol=1e-8)
 
 

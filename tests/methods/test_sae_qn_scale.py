@@ -7,6 +7,7 @@ import pytest
 
 import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
+from geartrain.methods.quasi_newton.inner_pairs import InnerPairs
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.rows import SHORT, Rows
 
@@ -35,7 +36,19 @@ def separable(n):
     return gt.Term(h, n=n, convex=True), gt.Term(lambda x: (0.5 * float((w * x) @ x), w * x), n=n)
 
 
-@pytest.mark.parametrize(("memory", "most"), [(None, 100), (5, 79)])
+def test_inner_pairs_hold_no_vectors_that_the_memory_has_dropped():
+    rng = np.random.default_rng(0)
+    s, y, *rows = rng.standard_normal((6, 5))
+    pairs = InnerPairs(((s, y),), np.eye(2), tuple(rows), np.arange(8.0).reshape(4, 2))
+    left = pairs.beside([rows[3], rows[1].copy(), rows[0]])
+    assert [id(row) for row in left.rows] == [id(rows[0]), id(rows[3])]
+    np.testing.assert_array_equal(left.cross, [[0.0, 1.0], [6.0, 7.0]])
+    assert left.pairs is pairs.pairs and left.gram is pairs.gram
+    assert pairs.beside(rows) is pairs
+
+
+# Three vectors per pair, twelve for inner pairs in each of three places, and 27 others.
+@pytest.mark.parametrize(("memory", "most"), [(None, 100), (5, 3 * 5 + 3 * 12 + 27)])
 def test_memory_is_bounded(memory, most):
     n = 100_000
     h, g = separable(n)

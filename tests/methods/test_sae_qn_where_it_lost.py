@@ -43,7 +43,7 @@ def test_log_sum_exp_in_three_variables():
         g = gt.Quadratic(np.diag(np.geomspace(1e-4, 1.0, 3)))
         x0 = 5.0 * rng.standard_normal(3)
         logs.append(np.log(compare(h, g, x0)))
-    assert np.max(logs) <= np.log(1.5)
+    assert np.max(logs) <= np.log(1.3)
     assert np.mean(logs) <= 0.0
 
 

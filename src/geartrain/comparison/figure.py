@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # the end of a run.
 _FEW = 2
 _WIDTH, _HEIGHT = 3.3, 2.8  # of a panel, in inches
+_PAD = 0.12  # beside it: labels of ticks may be as wide as this beyond the axis
 _COLUMNS = 3
 # If one method needs so many times the calls of another, the axis of calls is logarithmic.
 _LONG = 10.0
@@ -35,6 +36,7 @@ def draw_all(comparison: Comparison) -> Any:
         squeeze=False,
         layout="constrained",
     )
+    figure.get_layout_engine().set(w_pad=_PAD)
     for ax, x in zip(axes.flat, shown, strict=False):
         draw(comparison, x, ax, legend=False)
     for ax in axes.flat[len(shown) :]:

@@ -7,6 +7,7 @@ are separate arrays, given by their addresses: one array of all of them would do
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ _ROWS, _PIECE = 4, 32_768
 
 
 @intrinsic
-def _pointer(context: Any, address: Any) -> Any:
+def pointer(context: Any, address: Any) -> Any:
     """The pointer of an address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -40,10 +41,10 @@ def _dots(rows, x, y, out):  # type: ignore[no-untyped-def]
         size, at = min(_PIECE, len(x) - start), 8 * start
         u, v = x[start : start + size], y[start : start + size]
         for i in range(0, len(rows), _ROWS):
-            a = carray(_pointer(rows[i] + at), (size,), np.float64)
-            b = carray(_pointer(rows[i + 1] + at), (size,), np.float64)
-            c = carray(_pointer(rows[i + 2] + at), (size,), np.float64)
-            d = carray(_pointer(rows[i + 3] + at), (size,), np.float64)
+            a = carray(pointer(rows[i] + at), (size,), np.float64)
+            b = carray(pointer(rows[i + 1] + at), (size,), np.float64)
+            c = carray(pointer(rows[i + 2] + at), (size,), np.float64)
+            d = carray(pointer(rows[i + 3] + at), (size,), np.float64)
             au = bu = cu = du = av = bv = cv = dv = 0.0
             for j in range(size):
                 au += a[j] * u[j]
@@ -70,10 +71,10 @@ def _dots_one(rows, x, out):  # type: ignore[no-untyped-def]
         size, at = min(_PIECE, len(x) - start), 8 * start
         u = x[start : start + size]
         for i in range(0, len(rows), _ROWS):
-            a = carray(_pointer(rows[i] + at), (size,), np.float64)
-            b = carray(_pointer(rows[i + 1] + at), (size,), np.float64)
-            c = carray(_pointer(rows[i + 2] + at), (size,), np.float64)
-            d = carray(_pointer(rows[i + 3] + at), (size,), np.float64)
+            a = carray(pointer(rows[i] + at), (size,), np.float64)
+            b = carray(pointer(rows[i + 1] + at), (size,), np.float64)
+            c = carray(pointer(rows[i + 2] + at), (size,), np.float64)
+            d = carray(pointer(rows[i + 3] + at), (size,), np.float64)
             au = bu = cu = du = 0.0
             for j in range(size):
                 au += a[j] * u[j]
@@ -92,10 +93,10 @@ def _add(rows, C, x, y):  # type: ignore[no-untyped-def]
         size, at = min(_PIECE, len(x) - start), 8 * start
         u, v = x[start : start + size], y[start : start + size]
         for i in range(0, len(rows), _ROWS):
-            a = carray(_pointer(rows[i] + at), (size,), np.float64)
-            b = carray(_pointer(rows[i + 1] + at), (size,), np.float64)
-            c = carray(_pointer(rows[i + 2] + at), (size,), np.float64)
-            d = carray(_pointer(rows[i + 3] + at), (size,), np.float64)
+            a = carray(pointer(rows[i] + at), (size,), np.float64)
+            b = carray(pointer(rows[i + 1] + at), (size,), np.float64)
+            c = carray(pointer(rows[i + 2] + at), (size,), np.float64)
+            d = carray(pointer(rows[i + 3] + at), (size,), np.float64)
             ua, ub, uc, ud = C[0, i], C[0, i + 1], C[0, i + 2], C[0, i + 3]
             va, vb, vc, vd = C[1, i], C[1, i + 1], C[1, i + 2], C[1, i + 3]
             for j in range(size):
@@ -109,10 +110,10 @@ def _add_one(rows, C, x):  # type: ignore[no-untyped-def]
         size, at = min(_PIECE, len(x) - start), 8 * start
         u = x[start : start + size]
         for i in range(0, len(rows), _ROWS):
-            a = carray(_pointer(rows[i] + at), (size,), np.float64)
-            b = carray(_pointer(rows[i + 1] + at), (size,), np.float64)
-            c = carray(_pointer(rows[i + 2] + at), (size,), np.float64)
-            d = carray(_pointer(rows[i + 3] + at), (size,), np.float64)
+            a = carray(pointer(rows[i] + at), (size,), np.float64)
+            b = carray(pointer(rows[i + 1] + at), (size,), np.float64)
+            c = carray(pointer(rows[i + 2] + at), (size,), np.float64)
+            d = carray(pointer(rows[i + 3] + at), (size,), np.float64)
             ua, ub, uc, ud = C[0, i], C[0, i + 1], C[0, i + 2], C[0, i + 3]
             for j in range(size):
                 u[j] += ua * a[j] + ub * b[j] + uc * c[j] + ud * d[j]
@@ -145,4 +146,9 @@ def add_to(rows: Addresses, C: Vector, vectors: Sequence[Vector]) -> None:
 
 def _whole(rows: Addresses) -> Addresses:
     """The last one again and again, until there are a multiple of four."""
-    return np.concatenate([rows, np.repeat(rows[-1:], -len(rows) % _ROWS)])
+    return rows[_repeating(len(rows))]
+
+
+@lru_cache(maxsize=1024)
+def _repeating(count: int) -> Addresses:
+    return np.minimum(np.arange(count + -count % _ROWS), count - 1)

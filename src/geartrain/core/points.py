@@ -23,7 +23,10 @@ import numpy as np
 
 from geartrain.core.contracts import State
 from geartrain.oracles.protocols import Vector
-from geartrain.problem import Constant, Sum
+from geartrain.problem import EPS, Constant, Sum
+
+# Values that differ by no more than this part of them are equal up to rounding.
+_LEVEL = 4.0 * EPS
 
 
 @dataclass(frozen=True)
@@ -84,12 +87,13 @@ class RunPoint:
         return bool(np.isfinite(self.x).all())
 
     def better_than(self, other: RunPoint) -> bool:
-        """Smaller f where both are known, else smaller gradient, else the newer one."""
+        """Smaller f, if by more than rounding, else smaller gradient, else the newer one."""
+        slopes = not (math.isnan(self.grad_norm) or math.isnan(other.grad_norm))
         if not (math.isnan(self.f) or math.isnan(other.f)):
-            return self.f <= other.f
-        if not (math.isnan(self.grad_norm) or math.isnan(other.grad_norm)):
-            return self.grad_norm <= other.grad_norm
-        return True
+            level = abs(self.f - other.f) <= _LEVEL * abs(other.f)
+            if not (level and slopes):
+                return self.f <= other.f
+        return self.grad_norm <= other.grad_norm if slopes else True
 
     def certificates(self, problem: Sum, x0: Vector, claims: object) -> list[Certificate]:
         """What (a) to (e) give here.

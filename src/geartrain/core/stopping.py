@@ -35,6 +35,9 @@ class Look(Protocol):
     def gradient_scale(self) -> float:
         """The larger one of |grad f(x0)| and min(|grad h(x0)|, |grad g(x0)|)."""
 
+    def can_bound_gap(self) -> bool:
+        """Whether a bound on f - f* may follow from the terms alone."""
+
     def gap(self) -> float:
         """The smallest bound on f - f* that is proven with what the rule states; inf if none."""
 
@@ -129,7 +132,9 @@ class Tolerance(Gradient):
 class Gap:
     """Stop when a proven bound on f(x) - f* is at most eps, for convex f.
 
-    With `mu`, strong convexity of f: ``|grad f(x)|^2 / (2 mu)``. With ``R >= |x0 - x*|``:
+    Without `mu` and `R`, by what the terms know: strong convexity that they state, a bounded set (a
+    box, a simplex, a ball), or a norm with a lower bound of h + g (an l1 norm, groups, a nuclear
+    norm). With `mu`, strong convexity of f: ``|grad f(x)|^2 / (2 mu)``. With ``R >= |x0 - x*|``:
     ``|grad f(x)| (|x - x0| + R)``, or ``R^2 / (2 A_N)`` of the methods that have an A_N (eq. (24)
     of the paper) while they have not been restarted, whichever is smaller.
 
@@ -140,7 +145,7 @@ class Gap:
     mu : float, optional
         Strong convexity of f.
     R : float, optional
-        Bound on the distance from x0 to a solution; give `mu` or `R`.
+        Bound on the distance from x0 to a solution; give `mu`, `R` or neither.
     """
 
     eps: float
@@ -149,15 +154,23 @@ class Gap:
 
     def __post_init__(self) -> None:
         as_positive(self.eps, "eps")
-        if (self.mu is None) == (self.R is None):
-            raise ValueError("Gap needs exactly one of mu= (strong convexity) and R= (distance)")
-        as_positive(self.mu if self.R is None else self.R, "mu" if self.R is None else "R")
+        if self.mu is not None and self.R is not None:
+            raise ValueError("Gap takes one of mu= (strong convexity) and R= (distance), not both")
+        for number, name in ((self.mu, "mu"), (self.R, "R")):
+            if number is not None:
+                as_positive(number, name)
 
     def check(self, look: Look) -> Status | None:
         """Converged if the bound is at most eps."""
         if self.mu is not None:
             threshold = math.sqrt(2.0 * self.mu * self.eps)
             return _converged(look.grad_norm(threshold), threshold)
+        if self.R is None and not look.can_bound_gap():
+            raise ValueError(
+                "stop.Gap needs mu= (strong convexity of f) or R= (a bound on |x0 - x*|) here: the "
+                "terms state no strong convexity, and there is neither a bounded set nor a norm "
+                "with a lower bound of h + g (lower_bound of the terms)"
+            )
         return _converged(look.gap(), self.eps)
 
 

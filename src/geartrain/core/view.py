@@ -130,8 +130,26 @@ class RunView:
         self.scale = max(self.scale, self.initial_grad_norm(), heard)
         return self.scale
 
+    def can_bound_gap(self) -> bool:
+        """Whether a bound on f - f* may follow from the terms alone."""
+        psi = self.problem.psi
+        if self.problem.mu.value or psi is None:
+            return bool(self.problem.mu.value)
+        ones = np.ones_like(self.x0)
+        if all(math.isfinite(psi.gap(self.x0, slope)) for slope in (ones, -ones)):
+            return True
+        return self.problem.lower_bound is not None and math.isfinite(psi.polar(ones))
+
     def gap(self) -> float:
-        """The smallest bound on f - f* that is proven with what the rule states; inf if none."""
+        """The smallest bound on f - f* that is proven with what the rule states; inf if none.
+
+        Without R it rests on a gradient, which is asked for now and then if the method knows none.
+        """
+        unknown = math.isnan(self.known_grad_norm) and getattr(self.rule, "R", None) is None
+        if unknown and self._worth_asking(math.inf):
+            self._ask_gradient()
+        if math.isfinite(self._seen.polar) and self.problem.monitor is not None:
+            self.f()  # the bound for norms rests on it, too
         bounds = [(p.certificate(self.problem, self.x0, self.rule), p) for p in self.points()]
         known = [(c.bound, p) for c, p in bounds if c is not None]
         if not known:

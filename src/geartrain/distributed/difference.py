@@ -86,6 +86,16 @@ class ShardedDifference(Algebra):
         self.m = sum(model.m for model in held) + sum(shard.rows for shard in rounds.shards)
 
     @property
+    def subtracted(self) -> Any:
+        """f_1, or f_12."""
+        return self.near
+
+    @property
+    def lower_bound_without(self) -> float | None:
+        """A number that no value of f is below: that of the loss."""
+        return self.first.lower_bound
+
+    @property
     def client(self) -> Client:
         """The client of the cluster."""
         return self._rounds.client

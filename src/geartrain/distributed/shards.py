@@ -55,6 +55,9 @@ class WeightedModel(LinearModel):
         self.total = float(weights.sum())
         self.relative = weights * (self.m / self.total)
 
+    def _same_weights(self, other: LinearModel) -> bool:
+        return isinstance(other, WeightedModel) and np.array_equal(self.relative, other.relative)
+
     def pull_back(self, slopes: Vector) -> Vector:
         """``sum_k w_k slopes_k a_k m/sum w``, for every column of slopes."""
         return super().pull_back((self.relative * slopes.T).T)

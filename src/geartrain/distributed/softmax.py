@@ -56,6 +56,8 @@ class SoftmaxModel(Algebra):
         Weights of the rows.
     """
 
+    lower_bound = 0.0
+
     def __init__(
         self,
         A: Any,

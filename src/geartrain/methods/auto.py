@@ -1,9 +1,9 @@
 """``method="auto"``: steps the method that the planner has chosen, and changes it where it fails.
 
 SAE-QN weighs prices itself: L-BFGS on the sum is one of its models. So it is left only where
-measured prices turn out to be alike, and L-BFGS in compiled code has less arithmetic of its own.
-Where that stalls before the stopping rule is met, SAE-QN, whose test is not a comparison of values,
-goes on.
+measured prices turn out to be alike, or the terms take so little time that its own arithmetic is
+what is paid for: L-BFGS in compiled code has less of it. Where that stalls before the stopping rule
+is met, SAE-QN, whose test is not a comparison of values, goes on.
 """
 
 from __future__ import annotations
@@ -24,8 +24,13 @@ from geartrain.methods.choice import (
     alternatives,
 )
 from geartrain.methods.delegated import Delegated
+from geartrain.methods.quasi_newton.seconds import Usage
+from geartrain.methods.quasi_newton.state import SAEQNState
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
+
+# Evaluations of a line search of L-BFGS that finds no lower point; they are seldom more than five.
+_SEARCH = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +59,16 @@ class Auto:
 
     1. one iteration of the current method
     2. SAE-QN is left for L-BFGS on the sum, from the last point, where measured prices turn out to
-       be alike after the first evaluations
+       be alike after the first evaluations, or its own arithmetic to be most of what is paid for
     3. where the current method stalls before the stopping rule is met, and not by rounding or
-       noise, the other one goes on from the best point, and there are no further changes
+       noise, the other one goes on from the best point, and there are no further changes; L-BFGS
+       stalls where a line search takes ten evaluations and f has not fallen
 
     Guarantee: that of the method in use, `geartrain.methods.SAEQN` or `geartrain.ScipyLBFGS`. A
-    change costs the calls with which the next method starts.
+    change costs the calls with which the next method starts. With SAE-QN at a price ratio rho, the
+    bill is at most twice that of L-BFGS on the sum with the same number of calls of h, and that of
+    3 max(10, rho) gradients of g, where no proven step is taken and h is not known to be a
+    quadratic.
 
     Parameters
     ----------
@@ -124,10 +133,17 @@ class Auto:
             return None
         if state.stalled:
             return _stalled(choice)
-        if choice.name != "sae-qn":
+        if choice.name != "sae-qn" or self.prices.given is not None:
             return None
+        if isinstance(state, SAEQNState) and state.first.calls_h:
+            used = Usage.of(problem, state.own).since(state.first)
+            if used.is_mostly_own:
+                told = Reason.OWN_TIME.value.format(
+                    iteration=used.per_call, evaluation=used.evaluation
+                )
+                return Change(Reason.OWN_TIME, told)
         dear, cheap, calls = problem.h.name, problem.g.name, problem.ledger.calls
-        if self.prices.given is not None or calls[f"{dear}.grad"] != 1:
+        if calls[f"{dear}.grad"] != 1:
             return None
         ratio = self.prices.of(dear, problem) / self.prices.of(cheap, problem)
         if ratio >= ALIKE:
@@ -145,6 +161,7 @@ class _Leg:
         self.ended = False  # the whole run
         self.change: Change | None = None  # why the method is left
         self.best, self.lowest = np.zeros(0), math.inf  # the point of the lowest value
+        self.asked = self._calls()  # gradients of h until the last state
 
     def tell(self, state: State) -> bool:
         """Report a new state of the method; True if the method should end."""
@@ -155,10 +172,21 @@ class _Leg:
 
     def goes_on(self, state: State) -> bool:
         """Whether the method goes on from `state`."""
+        calls = self._calls()
+        lost = calls - self.asked >= _SEARCH and not state.value < self.lowest
+        self.asked = calls
         if not state.value > self.lowest:  # the newest where no value is known
             self.best, self.lowest = state.point, state.value
-        self.change = self.auto.leave(self.problem, self.choice, state)
+        choice = self.choice
+        if lost and choice.current_name == "lbfgs" and not choice.settled:
+            self.change = _stalled(choice)
+        else:
+            self.change = self.auto.leave(self.problem, choice, state)
         return self.change is None
+
+    def _calls(self) -> int:
+        """Gradients of h so far."""
+        return self.problem.ledger.calls.get(f"{self.problem.h.name}.grad", 0)
 
 
 def _stalled(choice: Choice) -> Change:

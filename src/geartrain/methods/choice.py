@@ -33,6 +33,10 @@ class Reason(Enum):
         "needed"
     )
     CHEAP = "a gradient of {dear} costs {ratio:.2g} times one of {cheap}"
+    OWN_TIME = (
+        "an iteration takes {iteration:.2g} s, most of it own arithmetic, and an evaluation of "
+        "both terms {evaluation:.2g} s"
+    )
     STALLED = "{name} stalled"
 
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.levels import Levels, Rest, arranged, told
-from geartrain.methods.quasi_newton.curvature import InnerPairs
+from geartrain.methods.quasi_newton.inner_pairs import InnerPairs
 from geartrain.methods.quasi_newton.low_rank import Bowl, LowRank, Raised
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.sae_qn import SAEQN

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -171,13 +171,7 @@ class Combination(Algebra):
     @property
     def lower_bound(self) -> float | None:
         """The weighted sum of those of the parts; None if one is not known or is subtracted."""
-        total = 0.0
-        for w, t in self.parts:
-            bound = getattr(t, "lower_bound", None)
-            if w < 0.0 or bound is None:
-                return None
-            total += w * bound
-        return total
+        return lower_bound_of(self.parts)
 
     @property
     def L_coord(self) -> Vector | None:
@@ -200,3 +194,53 @@ class Combination(Algebra):
         body = " + ".join(f"{t!r}" if w == 1 else f"{w:g}*{t!r}" for w, t in self.parts)
         body = body.replace("+ -1*", "- ").replace("+ -", "- ")
         return body if self.convex else f"{body} (may be non-convex)"
+
+
+def lower_bound_of(parts: Iterable[tuple[float, Any]]) -> float | None:
+    """A number that no value of the weighted sum is below; None where the terms do not know one.
+
+    What is subtracted is taken from the parts that contain it: f - f_1 has no bound of its own, and
+    (f - f_1) + f_1 has that of f.
+    """
+    flat = [[weight, term] for weight, term in _flattened(parts)]
+    kept = [part for part in flat if part[0] >= 0.0]
+    for weight, term in (part for part in flat if part[0] < 0.0):
+        left = -weight
+        for part in kept:
+            if _contains(part[1], term):
+                taken = min(left, part[0])
+                part[0] -= taken
+                left -= taken
+        if left > 0.0:
+            return None
+    total = 0.0
+    for weight, term in kept:
+        bound = getattr(term, "lower_bound", None)
+        if weight > 0.0 and bound is None:
+            return None
+        total += weight * bound if weight > 0.0 else 0.0
+    return total
+
+
+class _Bounded:
+    """What is left of a difference when the term that it subtracts is put back."""
+
+    def __init__(self, lower_bound: float | None) -> None:
+        self.lower_bound = lower_bound
+
+
+def _flattened(parts: Iterable[tuple[float, Any]]) -> Iterator[tuple[float, Any]]:
+    for weight, term in parts:
+        if isinstance(term, Combination):
+            yield from _flattened((weight * w, t) for w, t in term.parts)
+        elif getattr(term, "subtracted", None) is not None:
+            yield weight, _Bounded(term.lower_bound_without)
+            yield from _flattened([(-weight, term.subtracted)])
+        else:
+            yield weight, term
+
+
+def _contains(term: Any, part: Any) -> bool:
+    """Whether term - part is known to be nowhere negative."""
+    contains = getattr(term, "contains", None)
+    return term is part or (callable(contains) and bool(contains(part)))

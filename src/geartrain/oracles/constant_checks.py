@@ -29,6 +29,8 @@ _LANCZOS = 8
 _DISTANCES = (1e-2, 1.0)
 # Calls of a point beside these steps, and calls that are left for the other constants.
 _BESIDE, _RESERVE = 5, 7
+# Steps against the gradient, in units of the scale of x, where values are likely to be low.
+_DOWNHILL = (0.1, 1.0, 10.0)
 # A constant counts as violated beyond this relative excess.
 _EXCESS = 1e-6
 
@@ -153,8 +155,32 @@ def _check_components(c: Checker) -> None:
             d = change / size * c.scale * 10.0 ** c.rng.uniform(-3, 0)
 
 
+def _check_lower_bound(c: Checker) -> None:
+    """No value is below lower_bound, also after steps downhill."""
+    bound = getattr(c.term, "lower_bound", None)
+    if bound is None or not c.has("value"):
+        return
+    c.checked.append("lower_bound")
+    u = c.somewhere()
+    points = [c.x, u, -u]
+    if c.has("grad") and not c.noisy:
+        slope = c.grad(c.x)
+        if norm(slope) > 0.0:
+            points += [c.x - (far * c.scale / norm(slope)) * slope for far in _DOWNHILL]
+    lowest = np.inf
+    for point in points:
+        value = c.value(point)
+        lowest = min(lowest, value) if np.isfinite(value) else lowest
+    if lowest < bound - _EXCESS * max(abs(bound), abs(lowest)):
+        c.problems.append(
+            f"the stated lower_bound = {bound:.6g} is too large: there is a point with the value "
+            f"{lowest:.6g}"
+        )
+
+
 CONSTANT_CHECKS: dict[str, Callable[[Checker], None]] = {
     "L, mu and convexity": _check_curvature,
     "L_coord": _check_coordinates,
     "L_components": _check_components,
+    "lower_bound": _check_lower_bound,
 }

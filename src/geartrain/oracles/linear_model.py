@@ -203,6 +203,21 @@ class LinearModel(Algebra):
         """A number that no value is below: that of the loss, 0 for those of the library."""
         return self.loss.lower_bound
 
+    def contains(self, other: Any) -> bool:
+        """Whether `other` is the mean loss of the same rows with a ridge that is not larger."""
+        alike = type(other) is type(self) and (other.loss, other.intercept, other.m) == (
+            self.loss,
+            self.intercept,
+            self.m,
+        )
+        if not alike or other.l2 > self.l2 or not _same_memory(self.A, other.A):
+            return False
+        return bool(np.array_equal(self.y, other.y) and self._same_weights(other))
+
+    def _same_weights(self, other: LinearModel) -> bool:
+        """Whether the rows have the same weights; they have none here."""
+        return True
+
     @cached_property
     def L_components(self) -> Vector:
         norms = row_norms_squared(self.A) + (1.0 if self.intercept else 0.0)
@@ -217,3 +232,18 @@ class LinearModel(Algebra):
         kind = "CSR" if sparse.issparse(self.A) else "dense"
         kind = type(self.A).__name__ if self.component is None else kind
         return f"LinearModel({self.loss.name}, {kind} {self.m} x {self.n_features}, l2={self.l2:g})"
+
+
+def _same_memory(A: Any, B: Any) -> bool:
+    """Whether two matrices are the same numbers in memory."""
+    if A is B:
+        return True
+    if sparse.issparse(A) and sparse.issparse(B):
+        arrays = ("data", "indices", "indptr")
+        return bool(A.format == B.format and A.shape == B.shape) and all(
+            hasattr(A, name) and _same_memory(getattr(A, name), getattr(B, name)) for name in arrays
+        )
+    if not (isinstance(A, np.ndarray) and isinstance(B, np.ndarray)):
+        return False
+    layouts = ((M.__array_interface__["data"], M.shape, M.strides, M.dtype) for M in (A, B))
+    return next(layouts) == next(layouts)

@@ -21,7 +21,7 @@ LANCZOS_MARGIN = 1e-3
 
 
 def eigh(A: Vector) -> tuple[Vector, Vector]:
-    """Eigenvalues and eigenvectors of a symmetric matrix.
+    """Eigenvalues and eigenvectors of a symmetric matrix, given by its lower triangle.
 
     The divide-and-conquer method of LAPACK, which NumPy takes because it is the fastest, does not
     converge for some well-scaled matrices; QR iterations do.

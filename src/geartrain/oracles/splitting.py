@@ -122,8 +122,11 @@ class Psi:
         """Whether the term is a sum of functions of single coordinates."""
         return bool(getattr(self.term, "separable", False))
 
-    def prox(self, u: Vector, alpha: float) -> Vector:
-        """The minimiser of psi(v) + alpha/2 |v - u|^2; one counted call."""
+    def prox(self, u: Vector, alpha: float | Vector) -> Vector:
+        """The minimiser of psi(v) + alpha/2 |v - u|^2; one counted call.
+
+        An l1 norm and a box take one alpha per coordinate, too.
+        """
         return self._prox(u, alpha / self.weight)
 
     def value(self, x: Vector) -> float:

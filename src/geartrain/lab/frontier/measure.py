@@ -3,7 +3,8 @@
 Every method runs once per problem; its bill N_h rho + N_g to reach f - f* = r (f(x0) - f*) follows
 for every price ratio rho. A gradient of g costs 1, a partial derivative 1/n and a summand 1/m of a
 gradient of its term. ``auto`` knows the prices and is run once per rho. f* is from runs to
-rounding, not from the best of the table.
+rounding, not from the best of the table. Seconds are compared, too: ``auto`` runs once more and
+measures the prices itself.
 
 SciPy's L-BFGS and SAE-QN run first. Any other run is cut off when its bill is over `TIMES` that of
 the better of the two at every rho: it can then be the cheapest nowhere.
@@ -77,8 +78,9 @@ def trace(
         if hit.size:
             calls = {key: int(seen[key][hit[0]]) for key in CALLS}
         N_h, N_g = budget.worth(calls)
+        seconds = float(seen["seconds"][hit[0]]) if hit.size else math.inf
         cut = "" if hit.size else budget.why or Status(res.status).name.lower()
-        row = {"target": target, "N_h": N_h, "N_g": N_g, "cut": cut, **calls}
+        row = {"target": target, "N_h": N_h, "N_g": N_g, "cut": cut, "seconds": seconds, **calls}
         out.append({**row, "end_h": end_h, "end_g": end_g})
     return out
 
@@ -92,6 +94,7 @@ class Measured:
         self.f_star, self.f_0 = reference(problem, self.h, self.g)
         self.rows: list[Row] = []
         self.left_out: list[Row] = []
+        self.timed: list[Row] = []  # of `auto` with prices that it measures
         self.allowed = free()
 
     def all(self) -> Measured:
@@ -106,6 +109,8 @@ class Measured:
         for rho in RHOS:
             prices = {"h.grad": float(rho), "g.grad": 1.0}
             self.enter("auto", (rho,), self.trace("auto", self.budget(SECONDS), prices=prices))
+        for row in self.trace("auto", self.budget(SECONDS)):
+            self.timed.append({"problem": self.problem.name, **row})
         return self
 
     def add(self, rival: Rival, seconds: float, **constants: float) -> None:
@@ -151,20 +156,23 @@ def run(json_file: str | None = None, quick: bool = False) -> None:
     problems = suite(quick)
     rows: list[Row] = []
     left_out: list[Row] = []
+    timed: list[Row] = []
     start = time.perf_counter()
     for k, problem in enumerate(problems, 1):
         print(f"[{k}/{len(problems)}] {problem.name}", file=sys.stderr, flush=True)
         measured = Measured(problem).all()
         rows += measured.rows
         left_out += measured.left_out
+        timed += measured.timed
         spent = time.perf_counter() - start
         left = spent / k * (len(problems) - k)
         print(f"    {spent:.0f} s, about {left:.0f} s left", file=sys.stderr, flush=True)
     figures = frontier_report.summary(rows, problems)
     frontier_report.report(rows, problems, figures)
+    frontier_report.print_seconds(rows, timed)
     if json_file is not None:
         path = Path(json_file)
-        data = {"summary": figures, "rows": rows, "left_out": left_out}
+        data = {"summary": figures, "rows": rows, "left_out": left_out, "timed": timed}
         path.write_text(json.dumps(data, indent=1))
         with path.with_suffix(".csv").open("w", newline="") as file:
             writer = csv.DictWriter(file, fieldnames=list(rows[0]))

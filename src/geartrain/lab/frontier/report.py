@@ -204,6 +204,23 @@ def _print_figures(figures: Row) -> None:
         print(f"  auto was cut off before {target:g} on {name}, rho {rho}")
 
 
+def print_seconds(rows: list[Row], timed: list[Row]) -> None:
+    """Seconds until `SHOWN`; `timed` are the rows of `auto` with prices that it measures itself."""
+    cells = by_cell(rows)
+    print(f"\nseconds until {SHOWN:g}; auto measures the prices, its own arithmetic included")
+    print(f"{'':35}{'best L-BFGS':>12}{'sae-qn':>10}{'auto':>10}{'auto / L-BFGS':>15}")
+    ratios = []
+    for k, row in enumerate((r for r in timed if r["target"] == SHOWN), 1):
+        by = cells[row["problem"], SHOWN, RHOS[0]]
+        best = min(r["seconds"] for m, r in by.items() if is_scipy(m))
+        ratio = row["seconds"] / best
+        if math.isfinite(ratio) and ratio > 0.0:
+            ratios.append(ratio)
+        times = f"{best:12.3f}{by['sae-qn']['seconds']:10.3f}{row['seconds']:10.3f}"
+        print(f"{k:2} {row['problem']:32}{times}{ratio:15.2f}")
+    print(f"   geometric mean of auto / L-BFGS {geometric_mean(ratios):.2f}")
+
+
 def draw(rows: list[Row], path: Path) -> None:
     """Bills over that of L-BFGS against rho, and the map of who is cheapest where."""
     import matplotlib

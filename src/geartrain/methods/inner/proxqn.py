@@ -110,9 +110,11 @@ class ProxQN:
         else:
             first = phi.alpha + phi.L_g
         # 1.
-        S = np.array([s for s, _ in state.pairs]).reshape(-1, v.size)
-        Y = np.array([y for _, y in state.pairs]).reshape(-1, v.size)
-        C = curvature(S, Y + phi.quadratic(S), first)
+        steps = [s for s, _ in state.pairs]
+        bent = phi.quadratic(steps)
+        changes = [y + b for (_, y), b in zip(state.pairs, bent, strict=True)]
+        S, Y = (np.array(rows).reshape(-1, v.size) for rows in (steps, changes))
+        C = curvature(S, Y, first)
         to = minimised(C, state.mu, d, psi, v, self.accuracy * size, self.prox_steps)
         step = to.w - v
         length, rise_psi = norm(step), change_of(psi, v, d, to)

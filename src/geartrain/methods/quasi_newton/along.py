@@ -7,6 +7,7 @@ u(t)       a function      along the step, t = 0 and t = 1 are its ends
 e_0        ``excess``      u(1) - u(0) - u'(0)
 e_1        ``total``       u'(1) - u'(0)
 k          same            u(t) = u(0) + u'(0) t + c (e^{kt} - 1 - kt)/k^2, c fitted to e_1
+q          same            u(t) = u(0) + u'(0) t + c t^q, c fitted to e_1
 =========  ==============  ==================================================================
 """
 
@@ -15,14 +16,43 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 # e_1/e_0 is 2 for a quadratic, and nearly k for a large k. An exponential with values in the range
 # of float64 has k < 710.
 _LOWEST, _HIGHEST = 1.01, 1000.0
 # e_1/e_0 where values and slopes contradict each other, so that e_0 is not positive.
 _CONTRADICTORY = 100.0
+# A function that grows along a long step like a power of t up to this one is a polynomial; with a
+# higher power it is taken for an exponential, which leaves less room.
+_POLYNOMIAL = 8.0
+# A quadratic that is wrong by this part of e_1 fits. Values may be so many times worse than is
+# thought, since terms that cancel in them are not seen.
+_SAME = 1e-3
+_WORSE = 1e4
+# Steps of Newton's method below this part of k are the last: the next one would be rounding.
+_CLOSE = 1e-8
 # Values that differ by less than this part of their size differ by rounding.
 _ROUNDING = 1e-10
+
+
+class Fit(Protocol):
+    """A convex function along the step."""
+
+    def rise(self, t: float) -> float:
+        """u'(t) - u'(0)."""
+
+
+@dataclass(frozen=True)
+class PowerFit:
+    """u(t) = u(0) + u'(0) t + c t^q."""
+
+    total: float  # e_1
+    q: float  # e_1/e_0
+
+    def rise(self, t: float) -> float:
+        """u'(t) - u'(0), which is e_1 t^(q - 1)."""
+        return self.total * t ** (self.q - 1.0)
 
 
 @dataclass(frozen=True)
@@ -37,17 +67,23 @@ class ExponentialFit:
     k: float
 
     @staticmethod
-    def of(excess: float, rise: float) -> ExponentialFit:
-        """The fit to e_0 and e_1; where they are not those of a convex u, a quadratic or a line."""
+    def of(excess: float, rise: float, error: float = 0.0) -> ExponentialFit:
+        """The fit to e_0 and e_1, which are those of a line where e_1 is not positive.
+
+        A quadratic where it nearly fits, or fits up to the `error` of e_0: along a short step the
+        slopes show the curvature when the values no longer do, and an h that is a quadratic should
+        be learned exactly. For a convex u, 0 < e_0 < e_1. Where they contradict that along a short
+        step, the values are worse than `error` says, and tell nothing; along a long one, u may have
+        grown beyond all measure.
+        """
         if not rise > 0.0:
             return ExponentialFit(0.0, 0.0)
+        fits = abs(excess - 0.5 * rise) <= max(error, _SAME * rise) < math.inf
+        if fits or (not 0.0 < excess < rise and rise <= _WORSE * error):
+            return ExponentialFit(rise, 0.0)
         ratio = rise / excess if excess > 0.0 else _CONTRADICTORY
         ratio = min(max(ratio, _LOWEST), _HIGHEST)
-        low, high = -150.0, _HIGHEST
-        for _ in range(60):
-            k = 0.5 * (low + high)
-            low, high = (k, high) if _ratio(k) < ratio else (low, k)
-        return ExponentialFit(rise, k)
+        return ExponentialFit(rise, _exponent(ratio))
 
     def rise(self, t: float) -> float:
         """u'(t) - u'(0), which is e_1 (e^{kt} - 1)/(e^k - 1)."""
@@ -59,6 +95,15 @@ class ExponentialFit:
         # The powers of e are divided before they overflow.
         return self.total * math.exp(k * (t - 1.0)) * math.expm1(-k * t) / math.expm1(-k)
 
+    def from_far(self) -> Fit:
+        """The fit where v was so far away that u(0) and u'(0) are nothing beside u(1) and u'(1).
+
+        A fit with k > 0 has the curvature c at 0, and c comes from v alone. For a polynomial it is
+        far too large: for u = t^4, whose curvature at 0 vanishes, it is 0.1 e_1.
+        """
+        q, _ = _ratio(self.k)
+        return PowerFit(self.total, q) if 2.0 < q <= _POLYNOMIAL else self
+
     @property
     def curvature_at_end(self) -> float:
         """u''(1)."""
@@ -67,15 +112,31 @@ class ExponentialFit:
         return self.total * self.k / -math.expm1(-self.k)
 
 
-def _ratio(k: float) -> float:
-    """e_1/e_0 of the fit."""
+def _exponent(ratio: float) -> float:
+    """The k with e_1/e_0 = `ratio`: Newton's method within a bracket."""
+    low, high, k = -150.0, _HIGHEST, ratio - 2.0
+    for _ in range(60):
+        found, slope = _ratio(k)
+        low, high = (k, high) if found < ratio else (low, k)
+        step = (ratio - found) / slope
+        if abs(step) <= _CLOSE * max(1.0, abs(k)):
+            return k + step
+        k = k + step if low < k + step < high else 0.5 * (low + high)
+    return k
+
+
+def _ratio(k: float) -> tuple[float, float]:
+    """e_1/e_0 of the fit, and its derivative in k."""
     if abs(k) < 1e-3:
-        return 2.0 + k / 3.0
+        return 2.0 + k / 3.0, 1.0 / 3.0
+    if k >= 700.0:
+        return k, 1.0
     # k (e^k - 1)/(e^k - 1 - k), both divided by e^k - 1
-    return k / (1.0 - k / math.expm1(k)) if k < 700.0 else k
+    q = k / math.expm1(k)
+    return k / (1.0 - q), (1.0 - k * q - q * q) / (1.0 - q) ** 2
 
 
-def lowest(slope: float, fits: Sequence[ExponentialFit]) -> float:
+def lowest(slope: float, fits: Sequence[Fit]) -> float:
     """The t in (0, 1) where the slope of the sum of the fits, `slope` < 0 at 0, is zero."""
     low, high = 0.0, 1.0
     for _ in range(50):

@@ -53,7 +53,9 @@ class CutCertificate:
         square = float(geometry.dot(self.G, self.G)) if drop < 0.0 else 0.0
         if c >= 0.5 * square:
             return replace(self, c=c)
-        factor = max(2.0 * c / square, 0.0)
+        factor = max(0.0, 2.0 * c / square) if square > 0.0 else 0.0
+        if factor == 0.0:  # also where `drop` is not a number
+            return CutCertificate(self.x0, np.zeros_like(self.G))
         return CutCertificate(self.x0, factor * self.G, factor * self.A, factor * c)
 
     def with_cut(self, w: Vector, grad: Vector, above: float, geometry: Geometry) -> CutCertificate:

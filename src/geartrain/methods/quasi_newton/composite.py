@@ -21,14 +21,19 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from geartrain.methods.quasi_newton.along import lowest
 from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.composite_guard import Lowest, drop_between, proven_step
+from geartrain.methods.quasi_newton.composite_scaling import Models, learned_diagonal
 from geartrain.methods.quasi_newton.composite_state import CompositeQNState
 from geartrain.methods.quasi_newton.composite_trial import Proposal, propose, rejected_radius
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
 from geartrain.methods.quasi_newton.guard import Guard
-from geartrain.methods.quasi_newton.learning import accepted_radius, pair_of
+from geartrain.methods.quasi_newton.learning import (
+    accepted_radius,
+    lam_after,
+    pair_of,
+    shorter,
+)
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.prox_step import change_of, value_at
@@ -37,6 +42,7 @@ from geartrain.methods.quasi_newton.state import SAEQNState
 from geartrain.methods.quasi_newton.step import Known, Step
 from geartrain.methods.quasi_newton.terms import CountedTerms
 from geartrain.methods.quasi_newton.tuning import DEFAULT, Candidate, LearnedTuning
+from geartrain.methods.separable import by_numbers
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.splitting import Psi
@@ -46,9 +52,13 @@ _TINY = 1e-300
 # A pair shows curvature where <s, y> exceeds this part of |s| |y|.
 _CURVED = 1e-12
 _ARMIJO = 1e-4
-# Models that keep g are left for the plain one where their errors are on average above this part
-# of the subgradient: the gradient at the trial point is then no smaller than before.
-_WORTHLESS = math.log(0.8)
+# Mean logarithm by which the error of a model that keeps a non-convex h has to be below that of the
+# plain one. A model is most wrong along the steps that it proposes itself, and the correction,
+# which may bend down, more so than the plain one. Flat from 0 to 0.6; 1 costs 7 percent.
+_AHEAD = 0.3
+# The first lam of a convex h over that without psi. Three times as much costs 1 to 4 percent, a
+# third is as good.
+_FIRST = 0.3
 
 
 @dataclass(frozen=True)
@@ -81,13 +91,17 @@ class CompositeQN:
         Price of a gradient of h over that of a gradient of g; inf: only calls of h count.
     memory : int
         Number of pairs kept.
+    diagonal : bool
+        Whether the scales of the variables are learned, where psi is separable.
     tuning : LearnedTuning
         Numbers that are shared with `geartrain.methods.SAEQN`.
 
     Notes
     -----
     The models of h, how they compete, and the trust radius are those of `geartrain.methods.SAEQN`;
-    `geartrain.methods.quasi_newton.composite_trial` has the trial points.
+    `geartrain.methods.quasi_newton.composite_trial` has the trial points. With an l1 norm or a box,
+    lam I in the models becomes lam D where the variables are seen to have different scales
+    (`geartrain.methods.quasi_newton.composite_scaling`).
 
     References
     ----------
@@ -97,6 +111,7 @@ class CompositeQN:
 
     rho: float = math.inf
     memory: int = 60
+    diagonal: bool = True
     tuning: LearnedTuning = field(default=DEFAULT)
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
@@ -109,13 +124,14 @@ class CompositeQN:
         r = psi.residual(x0, at.grad)
         value = value_at(psi, x0)
         scale = _curvature_of_g(terms, psi, at, r)
+        lam = t.lam_at_start(convex, scale, norm(at.grad_h), norm(at.grad_g))
         return CompositeQNState(
             k=0,
             at=at,
             psi=value,
             grad_psi=r - at.grad,
             memory=Memory(),
-            lam=(t.first_lam if convex else t.first_lam_other) * scale,
+            lam=_FIRST * lam if convex else lam,
             scale=scale,
             rho=self.rho,
             certificate=CutCertificate(x0, np.zeros_like(x0)),
@@ -171,9 +187,9 @@ class CompositeQN:
         if norm(state.grad) <= 10.0 * EPS * (norm(p.grad_h) + norm(p.grad_g)):
             return replace(state, stalled=True)
         # 1.
-        candidate, shelf = self._choose(problem, state, terms)
+        candidate, models = self._choose(problem, state, terms)
         # 2.
-        trial = propose(problem, state, shelf[candidate], candidate, t)
+        trial = propose(problem, state, models[candidate], candidate, t)
         length = norm(trial.step.w - p.v)
         if length <= 2.0 * EPS * norm(p.v):
             return replace(state, stalled=True)
@@ -194,27 +210,35 @@ class CompositeQN:
         step = Step.between(p, new, problem.geometry)
         slope = step.f.slope + change_of(_psi(problem), p.v, p.grad, trial.step)
         if new.f > state.top and step.f.change > t.wild * abs(slope):  # nothing to learn from
-            part = lowest(min(slope, -_TINY), [step.h.fit, step.g.fit])
-            return replace(state, radius=min(part, 0.1) * length)
+            tries, convex = state.trials - 1, problem.h_is_convex
+            _, radius = shorter(step, min(slope, -_TINY), convex, True, tries, t)
+            return replace(state, radius=radius)
         # 4.
-        return self._judged(problem, self._learned(problem, state, step, shelf, trial), step, trial)
+        learned = self._learned(problem, state, step, models, trial)
+        return self._judged(problem, learned, step, trial)
 
     def _choose(
         self, problem: Sum, state: CompositeQNState, terms: CountedTerms
-    ) -> tuple[Candidate, Shelf]:
+    ) -> tuple[Candidate, Models]:
         """Line 1: the best candidate, and all models."""
         t, convex, contest = self.tuning, problem.h_is_convex, state.contest
         start_plain = self.rho <= (t.alone if convex else t.start_plain)
         chosen = contest.favourite(self.rho, t, start_plain)
         candidate = contest.candidates[chosen]
-        if state.missed > _WORTHLESS:
-            candidate = next(filter(is_plain, contest.candidates), candidate)
+        k = next((i for i, c in enumerate(contest.candidates) if is_plain(c)), chosen)
+        ahead = (contest.scores[k] - contest.scores[chosen]) / max(contest.weight, _TINY)
+        unsure = not convex and contest.weight > 0.0 and ahead < _AHEAD
+        if unsure:
+            candidate = contest.candidates[k]
         if is_plain(candidate) and not state.memory.pairs:
             candidate = contest.candidates[0]
         fresh = state.memory
         if not convex and fresh.pairs:
             fresh, _ = refreshed(terms, cast(SAEQNState, state), candidate, t)
-        return candidate, Shelf(state.memory, fresh, state.lam, state.scale, problem.geometry)
+        plain = Shelf(state.memory, fresh, state.lam, state.scale, problem.geometry)
+        scaled = self.diagonal and by_numbers(problem.psi, state.at.v.size) is not None
+        D = learned_diagonal(state.memory) if scaled else None
+        return candidate, Models.of(state.memory, fresh, plain, D, state.gain)
 
     def _judged(
         self, problem: Sum, state: CompositeQNState, step: Step, trial: Proposal
@@ -252,41 +276,45 @@ class CompositeQN:
         )
 
     def _learned(
-        self, problem: Sum, state: CompositeQNState, step: Step, shelf: Shelf, trial: Proposal
+        self, problem: Sum, state: CompositeQNState, step: Step, models: Models, trial: Proposal
     ) -> CompositeQNState:
         """The pair in the memory, lam, and the scores of the models."""
         t, contest, lam, convex = self.tuning, state.contest, state.lam, problem.h_is_convex
-        missed = state.missed
-        y_f = step.y_h + step.y_g
+        size, length = models.size, models.length(step.s)
+        y_f, geometry = step.y_h + step.y_g, problem.geometry
         if len(contest.candidates) > 1 and len(state.memory.pairs) > 1:
             errors = [
-                norm(
+                size(
                     (y_f if is_plain(c) else step.y_h)
-                    - (trial.B if c == trial.candidate else shelf[c])(step.s)
+                    - (trial.B if c == trial.candidate else models[c])(step.s)
                 )
                 for c in contest.candidates
             ]
-            contest = contest.scored(errors, 1e-12 * norm(step.y_h), t.discount)
-            kept = [e for e, c in zip(errors, contest.candidates, strict=True) if not is_plain(c)]
-            if kept:
-                part = math.log(max(min(kept), _TINY) / max(norm(state.grad), _TINY))
-                missed = t.discount * missed + (1.0 - t.discount) * part
-        memory = state.memory
-        pair = pair_of(step)
+            contest = contest.erred(errors, max(size(state.grad), _TINY))
+            contest = contest.scored(errors, 1e-12 * size(step.y_h), t.discount)
+        memory, pair = state.memory, pair_of(step)
         if convex and step.h.rise > _CURVED * step.length * norm(step.y_h):
             bend = step.h.fit.curvature_at_end / step.h.rise
             bend = min(max(bend, 1.0 / t.local), t.local)
-            lam = bend * norm(step.y_h) / step.length
-            memory = memory.add(replace(pair, scale=bend), shelf.geometry, self.memory)
+            lam = lam_after(lam, step, bend, size(step.y_h), length, t)
+            memory = memory.add(replace(pair, scale=bend), geometry, self.memory)
         elif step.f.rise > _CURVED * step.length * norm(y_f):
-            memory = memory.add(
-                replace(pair, scale=0.0 if convex else 1.0), shelf.geometry, self.memory
-            )
+            memory = memory.add(replace(pair, scale=0.0 if convex else 1.0), geometry, self.memory)
         if not convex:
-            B = shelf[contest.candidates[0]] if is_plain(trial.candidate) else trial.B
-            error = t.lam_error * norm(step.y_h - B(step.s)) / step.length
+            B = models[contest.candidates[0]] if is_plain(trial.candidate) else trial.B
+            missed = step.y_h - B(step.s)
+            error = t.lam_error * size(missed) / length
+            # A model that is too stiff along the step errs by lam itself, and must not keep it.
+            along = lam + float(step.s @ missed) / length**2
+            error = min(error, max(along, t.lam_fall * lam))
             lam = min(max(error, 0.03 * lam), 16.0 * lam) if state.memory.pairs else error
-        return replace(state, memory=memory, lam=max(lam, _TINY), contest=contest, missed=missed)
+        return replace(
+            state,
+            memory=memory,
+            lam=max(lam, _TINY),
+            contest=contest,
+            gain=models.gain(state.gain, step.s, y_f),
+        )
 
 
 def _psi(problem: Sum) -> Psi:

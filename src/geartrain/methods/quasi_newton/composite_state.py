@@ -27,7 +27,7 @@ class CompositeQNState(LearnedState):
     rho: float
     top: float  # f(x_0), or nan
     contest: Contest
-    missed: float = -2.0  # log of the error of the models that keep g over |u|, smoothed
+    gain: float = 0.0  # mean logarithm by which the learned diagonal enlarges cosines
     inner: ProxQNState | None = None  # where the last inner run ended
     trials: int = 0
     stalled: bool = False

@@ -13,12 +13,15 @@ mu = \|r\|/R, r the shortest known subgradient at p, the minimiser of a convex m
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from geartrain.methods.base import solve_model
 from geartrain.methods.inner.proxqn import ProxQN, ProxQNState
+from geartrain.methods.quasi_newton.composite_scaling import base
 from geartrain.methods.quasi_newton.composite_state import CompositeQNState
 from geartrain.methods.quasi_newton.contest import is_plain
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
@@ -41,19 +44,25 @@ class LearnedModel(Model):
     """phi with the low-rank part of a model of h, centred at p, in place of h's curvature."""
 
     small: Small | None = None
+    uneven: float | Vector = 0.0  # diagonal of the model beyond alpha
     p: Vector = field(default_factory=lambda: np.zeros(0))
+    _products: dict[int, tuple[Vector, Vector]] = field(default_factory=dict)
 
     def grad(self, v: Vector, grad_g: Vector) -> Vector:
         """Gradient of phi, without psi, at v, where that of g is known."""
-        plain = super().grad(v, grad_g)
-        return plain if self.small is None else plain + self.small(v - self.p)
+        s = v - self.p
+        plain = super().grad(v, grad_g) + self.uneven * s
+        return plain if self.small is None else plain + self.small(s)
 
-    def quadratic(self, S: Vector) -> Vector:
-        """The Hessian of the quadratic part times a vector, or times each row of S."""
-        plain = super().quadratic(S)
-        if self.small is None or S.size == 0:
-            return plain
-        return plain + (self.small(S) if S.ndim == 1 else np.array(self.small.all(list(S))))
+    def quadratic(self, steps: Sequence[Vector]) -> list[Vector]:
+        """The Hessian of the quadratic part times each of the steps; known products are kept."""
+        if self.small is None:
+            return [(self.alpha + self.uneven) * s for s in steps]
+        new = [s for s in steps if id(s) not in self._products]
+        for s, product in zip(new, self.small.all(new) if new else (), strict=True):
+            product += (self.alpha + self.uneven) * s
+            self._products[id(s)] = (s, product)  # s is kept, so that no other one has its id
+        return [self._products[id(s)][1] for s in steps]
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,8 @@ def propose(
     """Minimise the model within the trust radius."""
     p, R, size = state.at.v, state.radius, norm(state.grad)
     convex, mu, redone = problem.h_is_convex, 0.0, False
-    enough = (tuning.eta if convex else tuning.eta_other) * size
+    fine = convex or math.isinf(state.rho)  # gradients of g cost nothing
+    enough = tuning.eta_at(state.contest.error, state.rho, fine) * size
     for k in range(_SHIFTS):
         trial = _minimiser(problem, state, B, mu, candidate, enough, tuning.inner_limit)
         length = norm(trial.step.w - p)
@@ -110,7 +120,8 @@ def _minimiser(
         step = minimised(B, mu + spherical[0], p.grad, psi, p.v, enough, _MOST)
         grad_g = p.grad_g + spherical[0] * (step.w - p.v)
         return Proposal(step, B, candidate, grad_g)
-    alpha = B.lam + mu
+    diagonal = base(B, mu)
+    alpha = float(np.min(diagonal))
     phi = LearnedModel(
         problem.g,
         beta=p.grad_h - alpha * p.v,
@@ -118,6 +129,7 @@ def _minimiser(
         L_g=problem.L_g.value or 10.0 * state.scale,
         psi=psi,
         small=B.small,
+        uneven=diagonal - alpha,
         p=p.v,
     )
 

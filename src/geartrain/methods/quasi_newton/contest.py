@@ -17,11 +17,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from geartrain.methods.quasi_newton.records import replace
 from geartrain.methods.quasi_newton.tuning import Candidate, LearnedTuning
 
 _TINY = 1e-300
+# Bounds of `pace`, and gradients of g beyond which no inner run is thought of.
+_FASTEST, _SLOWEST, _LONGEST = 0.01, 0.95, 100
 
 
 def is_plain(candidate: Candidate) -> bool:
@@ -39,6 +42,7 @@ class Contest:
     bill: float = math.nan  # of a trial point whose model keeps g, in gradients of g, smoothed
     missed: float = 0.1  # |grad phi|/|grad f(p)| at the ends of inner runs, smoothed
     error: float = math.inf  # least e_j/|grad f(p)| of models that keep g, at the last trial point
+    pace: float = 0.5  # factor by which a gradient of g reduces |grad phi|, in the last inner runs
 
     @staticmethod
     def between(candidates: tuple[Candidate, ...]) -> Contest:
@@ -74,6 +78,23 @@ class Contest:
     def ended_at(self, residual: float) -> Contest:
         """After an inner run with |grad phi|/|grad f(p)| = `residual` at its end."""
         return replace(self, missed=0.7 * self.missed + 0.3 * min(residual, 1.0))
+
+    def ran(self, residual: float, calls: int) -> Contest:
+        """After an inner run of so many gradients of g that ended at `residual`."""
+        if not (calls > 0 and residual > 0.0):
+            return self
+        pace = min(max(residual ** (1.0 / calls), _FASTEST), _SLOWEST)
+        return replace(self, pace=math.sqrt(self.pace * pace))
+
+    def coarsest(self, rho: float) -> float:
+        """The accuracy |grad phi|/|grad f(p)| beyond which inner runs do not pay at this ratio.
+
+        A trial point with k gradients of g costs rho + 1 + k and leaves about error + pace^k of the
+        gradient of f: k is the number that reduces its logarithm most per unit of the bill.
+        """
+        error = min(self.error, 0.5)
+        gains = [-math.log(error + self.pace**k) / (rho + 1.0 + k) for k in range(_LONGEST)]
+        return self.pace ** gains.index(max(gains))
 
     def erred(self, errors: Sequence[float], size: float) -> Contest:
         """After a trial point with these errors of the models, where |grad f(p)| = `size`."""

@@ -7,86 +7,38 @@ B          ``B``           lam I + V'MV, of `geartrain.methods.quasi_newton.low_
 lam        ``lam``         that of B, plus mu
 s, y_g     ``pairs``       steps, and the changes of grad g along them
 y          --              y_g + (B + mu I) s: the change of grad phi; never formed
-W          ``W``           the rows V, s_1, y_g1, s_2, y_g2, ...; oldest pair first
+W          --              the rows V, s_1, s_2, ... and y_g1, y_g2, ...; oldest pair first
 Gamma      ``gram``        W W'
 tau        ``tau``         curvature of g along the last step
 H_0        --              (B + (mu + tau) I)^{-1}
-R          ``R``           upper triangle of S'Y
+R          --              upper triangle of S'Y
+T          ``T``           its inverse
 =========  ==============  ==================================================================
 
 All that the method applies to grad phi leads to combinations of the rows W and grad phi, whose
-coefficients follow from the inner products Gamma and W grad phi. So the rows are read three times
-per step: for their inner products with grad phi, for the combinations d and B d, and for the inner
-products with the new pair. All inner products are sums over n products; where they were recursions
-or differences of others, inner runs on problems with few variables took up to a third longer.
+coefficients follow from the inner products Gamma and W grad phi, by the formulas of
+`geartrain.compiled.coefficients`. So the rows are read twice per step: for the combinations d and
+B d, and for the inner products with the new pair and the new grad phi. All inner products are sums
+over n products; where they were recursions or differences of others, inner runs on problems with
+few variables took up to a third longer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from geartrain.compiled import coefficients
+from geartrain.compiled.coefficients import CURVED, TINY, RowTable
 from geartrain.geometry import Geometry
+from geartrain.methods.quasi_newton import rows
+from geartrain.methods.quasi_newton.factors import lapack
+from geartrain.methods.quasi_newton.inner_pairs import InnerPairs
 from geartrain.methods.quasi_newton.low_rank import Bare, LowRank
-from geartrain.methods.quasi_newton.rows import Rows, Slots
+from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.oracles.protocols import Vector
-
-# A pair is used where <s, y> exceeds this part of |s| (|y_g| + lam |s| + |V'MVs|).
-_CURVED = 1e-12
-_TINY = 1e-300
-
-
-@dataclass(frozen=True)
-class InnerPairs:
-    """Steps and changes of grad g, oldest first, with the inner products that are known of them."""
-
-    pairs: tuple[tuple[Vector, Vector], ...] = ()
-    gram: Vector = field(default_factory=lambda: np.zeros((0, 0)))  # of s_1, y_g1, s_2, ...
-    rows: tuple[Vector, ...] = ()  # of a model
-    cross: Vector = field(default_factory=lambda: np.zeros((0, 0)))  # of the rows with s_1, y_g1...
-
-    @staticmethod
-    def of(pairs: Sequence[tuple[Vector, Vector]], geometry: Geometry) -> InnerPairs:
-        """These pairs."""
-        vectors = [row for pair in pairs for row in pair]
-        if not vectors:
-            return InnerPairs()
-        return InnerPairs(
-            tuple(pairs),
-            Rows(vectors).dots_all(vectors, geometry),
-            cross=np.zeros((0, len(vectors))),
-        )
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __iter__(self) -> Iterator[tuple[Vector, Vector]]:
-        return iter(self.pairs)
-
-    def last(self, most: int) -> InnerPairs:
-        """The newest pairs."""
-        old = 2 * max(len(self) - most, 0)
-        if not old:
-            return self
-        return InnerPairs(self.pairs[-most:], self.gram[old:, old:], self.rows, self.cross[:, old:])
-
-    def against(self, bare: Bare) -> Vector:
-        """Inner products of the rows of a model with s_1, y_g1, ...; most are known."""
-        found = {id(row): i for i, row in enumerate(self.rows)}
-        wanted = [bare.rows.rows[i] for i in bare.at]
-        known = [found.get(id(row), -1) for row in wanted]
-        out = np.empty((len(wanted), 2 * len(self)))
-        new = [i for i, place in enumerate(known) if place < 0]
-        old = [i for i, place in enumerate(known) if place >= 0]
-        out[old] = self.cross[[known[i] for i in old]]
-        if new:
-            vectors = [row for pair in self.pairs for row in pair]
-            out[new] = Rows(vectors).dots_all([wanted[i] for i in new], bare.geometry)
-        return out
 
 
 class Curvature:
@@ -117,161 +69,232 @@ class Curvature:
         n: int,
         geometry: Geometry,
     ) -> None:
-        self.B, self.mu, self.geometry, self.memory = B, mu, geometry, memory
-        self.lam, self.tau = B.lam + mu, 0.0
+        self.mu, self.lam, self.tau, self.k = mu, B.lam + mu, 0.0, 0
         self.V = None if B.small is None else B.small.bare
-        self.M = np.zeros((0, 0)) if self.V is None else self.V.M
-        self.r, self.k = len(self.M), 0
-        self.W = Slots(4 * memory, n)  # the rows of the pairs, in places low, low + 1, ...
-        self.low = 0
-        size = self.r + 2 * memory
-        self.gram, self.R = np.zeros((size, size)), np.zeros((memory, memory))
-        self.MVS = np.zeros((self.r, memory))  # M V s of each pair
-        if self.V is not None:
-            self.gram[: self.r, : self.r] = self.V.G
-        self._start(pairs.last(memory))
+        none = np.zeros((0, 0))
+        G, M, E = (none, none, none) if self.V is None else (self.V.G, self.V.M, self.V.E)
+        self.table = RowTable.of(G, M, B.eigenvalues + mu, E, memory + 1)
+        self.W: ShortRows | LongRows
+        if n <= rows.SHORT:
+            self.W = ShortRows(self.table, self.V, geometry)
+        else:
+            self.W = LongRows(self.table, self.V, geometry, n)
+        self._grad: Vector | None = None  # grad phi, where its inner products are known
+        if pairs:
+            self.k, self.tau = self.W.begin(pairs.last(memory), self.lam)
 
     def __len__(self) -> int:
         return self.k
 
-    @property
-    def steps(self) -> slice:
-        """Where W has the steps."""
-        return slice(self.r, self.r + 2 * self.k, 2)
-
-    @property
-    def changes(self) -> slice:
-        """Where W has the changes of grad g."""
-        return slice(self.r + 1, self.r + 2 * self.k, 2)
-
     def clear(self) -> None:
         """Forget the pairs."""
-        self.k = self.low = 0
-
-    def direction(self, grad: Vector) -> tuple[Vector, Vector]:
-        """d = -H grad with the BFGS inverse Hessian in compact form [1]_, and (B + mu I) d.
-
-        References
-        ----------
-        .. [1] R. Byrd, J. Nocedal, R. Schnabel, Representations of quasi-Newton matrices and their
-           use in limited memory methods, Math. Program. 63 (1994), Theorem 2.2.
-        """
-        r, k, lam = self.r, self.k, self.lam
-        S, Y, R, MVS = self.steps, self.changes, self.R[:k, :k], self.MVS[:, :k]
-        gram, solve = self.gram[: r + 2 * k, : r + 2 * k], _triangular()
-        alpha, D = self.B.inverse(self.mu + self.tau)
-        # u = grad - Y a: its coefficients c, and W u
-        c, dots = np.zeros(r + 2 * k), self._dots([grad])[0]
-        if k:
-            a = solve(R, dots[S])[0]
-            c[:r], c[S], c[Y] = -(MVS @ a), -lam * a, -a
-            dots = dots + gram @ c
-        # z = H_0 u
-        c, dots = c / alpha, dots / alpha
-        if self.V is not None:
-            base = alpha * ((D * (self.V.E @ dots[:r])) @ self.V.E)
-            c[:r] += base
-            dots += gram[:, :r] @ base
-        # z + S b
-        if k:
-            y_z = dots[Y] + lam * dots[S] + dots[:r] @ MVS
-            b = solve(R, np.diag(R) * a - y_z, trans=1)[0]
-            c[S] += b
-            dots += gram[:, S] @ b
-        d = grad * (-1.0 / alpha)
-        Bd = np.zeros_like(d)
-        if self.V is not None:
-            self.V.add_to([d, Bd], -np.array([c[:r], self.M @ dots[:r]]))
-        if k:
-            self._pairs().add_to([d], -c[None, r:])
-        Bd += lam * d
-        return d, Bd
-
-    def add(self, s: Vector, y_g: Vector) -> None:
-        """Learn from a step s, along which grad g changed by y_g."""
-        dot = self.geometry.dot
-        ss, sy, yy = (float(dot(u, v)) for u, v in ((s, s), (s, y_g), (y_g, y_g)))
-        own = np.array([[ss, sy], [sy, yy]])
-        self._put([(s, y_g)], np.hstack([self._dots([s, y_g]), own]))
-
-    def _pairs(self) -> Rows:
-        """The rows of W that belong to pairs."""
-        return self.W.part(self.low, self.low + 2 * self.k)
-
-    def _dots(self, vectors: list[Vector]) -> Vector:
-        """W v for each of the vectors."""
-        parts = [] if self.V is None else [self.V.dots_all(vectors)]
-        if self.k:
-            parts.append(self._pairs().dots_all(vectors, self.geometry))
-        return np.hstack(parts) if parts else np.zeros((len(vectors), 0))
-
-    def _start(self, pairs: InnerPairs) -> None:
-        """Learn from the pairs of earlier runs."""
-        if not pairs:
-            return
-        cross = np.zeros((0, 2 * len(pairs))) if self.V is None else pairs.against(self.V)
-        self._put(pairs.pairs, np.hstack([cross.T, pairs.gram]))
+        self.k, self._grad, self.table.T[:] = 0, None, 0.0
+        self.W.clear()
 
     def pairs(self) -> InnerPairs:
         """What the next run begins with."""
-        r, high = self.r, self.r + 2 * self.k
-        rows = self._pairs().rows
-        return InnerPairs(
-            tuple(zip(rows[::2], rows[1::2], strict=True)),
-            self.gram[r:high, r:high].copy(),
-            () if self.V is None else tuple(self.V.rows.rows[i] for i in self.V.at),
-            self.gram[:r, r:high].copy(),
+        W, r = self.W.of_pairs(self.k), len(self.table.M)
+        at = r + _in_turn(self.k, len(self.table.T))
+        pairs = InnerPairs(
+            tuple(zip(W.rows[::2], W.rows[1::2], strict=True)),
+            self.table.gram[at[:, None], at],
+            () if self.V is None else self.V.vectors,
+            self.table.gram[:r, at],
         )
+        pairs.__dict__["W"] = W
+        return pairs
 
-    def _put(self, pairs: Sequence[tuple[Vector, Vector]], dots: Vector) -> None:
-        """Use the pairs along which there is curvature; `dots` are those with W and themselves."""
-        r, lam, known = self.r, self.lam, self.r + 2 * self.k
-        VS = dots[::2, :r].T
-        MVS = self.M @ VS
-        square = np.diag(dots, known)
-        ss, yy_g, sy_g = square[::2], square[1::2], np.diag(dots, known + 1)[::2]
-        sy = sy_g + lam * ss + (VS * MVS).sum(axis=0)
-        low_rank = np.maximum((MVS * (self.gram[:r, :r] @ MVS)).sum(axis=0), 0.0)
-        size = np.sqrt(yy_g) + lam * np.sqrt(ss) + np.sqrt(low_rank)  # at least |y|
-        good = np.flatnonzero(sy > _CURVED * np.sqrt(ss) * size)
-        if len(good) < len(pairs):
-            if not len(good):
-                return
-            rows = np.stack([2 * good, 2 * good + 1], axis=1).ravel()
-            dots = dots[rows][:, [*range(known), *(known + rows)]]
-            pairs, MVS = [pairs[int(i)] for i in good], MVS[:, good]
-        if self.k == self.memory:
-            self._drop()
-            dots = np.delete(dots, [r, r + 1], axis=1)
-        k, end = self.k, dots.shape[1]
-        self.gram[end - len(dots) : end, :end], self.gram[:end, end - len(dots) : end] = (
-            dots,
-            dots.T,
-        )
-        self.k += len(pairs)
-        self.MVS[:, k : self.k], S = MVS, self.steps
-        secant = dots[1::2, S] + lam * dots[::2, S] + MVS.T @ self.gram[:r, S]
-        self.R[: self.k, k : self.k] = secant.T
-        for i, row in enumerate((row for pair in pairs for row in pair), start=self.low + 2 * k):
-            self.W.put(i, row)
-        self.tau = max(float(sy_g[good[-1]]), 0.0) / max(float(ss[good[-1]]), _TINY)
+    def direction(self, grad: Vector) -> tuple[Vector, Vector]:
+        """d = -H grad with the inverse Hessian of BFGS, and (B + mu I) d."""
+        if self._grad is not grad:
+            self.W.of_grad(grad, self.k)
+        return self.W.direction(grad, self.lam, self.tau, self.k)
 
-    def _drop(self) -> None:
-        """Forget the oldest pair."""
-        r, k, high = self.r, self.k - 1, self.r + 2 * self.k
-        self.gram[r : high - 2, :high] = self.gram[r + 2 : high, :high]
-        self.gram[:high, r : high - 2] = self.gram[:high, r + 2 : high]
-        self.R[:k, :k] = self.R[1 : k + 1, 1 : k + 1]
-        self.MVS[:, :k] = self.MVS[:, 1 : k + 1]
-        self.k, self.low = k, self.low + 2
-        if self.low + 2 * self.memory > len(self.W):
-            for i, row in enumerate(self.W.rows[self.low : self.low + 2 * k]):
-                self.W.put(i, row)
-            self.low = 0
+    def add(self, s: Vector, y_g: Vector, grad: Vector) -> None:
+        """Learn from a step s that led to the gradient `grad` of phi; that of g changed by y_g.
+
+        The array `grad` does not change until the next direction is asked for.
+        """
+        added, tau = self.W.learn(s, y_g, grad, self.lam, self.k)
+        self._grad = grad
+        if added:
+            self.k, self.tau = min(self.k + 1, len(self.table.T) - 1), tau
+
+
+class ShortRows:
+    """The rows W of an inner run, short ones: a few calls of BLAS per step.
+
+    Parameters
+    ----------
+    table : RowTable
+        What is known of the rows.
+    V : Bare, optional
+        Those of the model.
+    geometry : Geometry
+        Of the inner products.
+    """
+
+    def __init__(self, table: RowTable, V: Bare | None, geometry: Geometry) -> None:
+        self.table, self.V, self.geometry, self.W = table, V, geometry, Rows(())
+
+    def clear(self) -> None:
+        """Forget the pairs."""
+        self.W = Rows(())
+
+    def begin(self, pairs: InnerPairs, lam: float) -> tuple[int, float]:
+        """Learn from those pairs of earlier runs along which there is curvature.
+
+        Returns their number, and the curvature of g along the last of them.
+        """
+        table, k = self.table, len(pairs)
+        r, m = len(table.M), len(table.T)
+        cross = pairs.against(self.V)
+        VS, gram = cross[:, ::2], pairs.gram
+        SS, SY, YY = gram[::2, ::2], gram[::2, 1::2], gram[1::2, 1::2]
+        MVS = table.M @ VS
+        ss, sy_g, yy_g = SS.diagonal(), SY.diagonal(), YY.diagonal()
+        R = SY + lam * SS + VS.T @ MVS
+        sy = R.diagonal()
+        low_rank = np.maximum((MVS * (table.gram[:r, :r] @ MVS)).sum(axis=0), 0.0)
+        size = yy_g**0.5 + lam * ss**0.5 + low_rank**0.5  # at least |y|
+        good = sy > CURVED * ss**0.5 * size
+        if not good.all():
+            at = good.nonzero()[0]
+            return self.begin(pairs.some(at), lam) if at.size else (0, 0.0)
+        S, Y = slice(r, r + k), slice(r + m, r + m + k)
+        known = table.gram
+        known[S, S], known[S, Y], known[Y, S], known[Y, Y] = SS, SY, SY.T, YY
+        known[:r, S], known[:r, Y] = VS, cross[:, 1::2]
+        known[S, :r], known[Y, :r] = VS.T, cross[:, 1::2].T
+        table.T[:k, :k] = np.triu(lapack().dtrtri(R)[0])
+        table.MVS[:k], table.sy[:k], self.W = MVS.T, sy, pairs.W
+        return k, max(float(sy_g[-1]), 0.0) / max(float(ss[-1]), TINY)
+
+    def of_pairs(self, k: int) -> Rows:
+        """The rows s_1, y_g1, s_2, ... of the k pairs."""
+        return self.W
+
+    def _dots(self, W: Rows, vectors: list[Vector], out: Vector, k: int) -> None:
+        """Inner products of the vectors with V and with k pairs W."""
+        r, m = len(self.table.M), len(self.table.T)
+        if self.V is not None:
+            out[:, :r] = self.V.dots_all(vectors)
+        if k:
+            dots = W.dots_all(vectors, self.geometry)
+            out[:, r : r + k], out[:, r + m : r + m + k] = dots[:, ::2], dots[:, 1::2]
+
+    def of_grad(self, grad: Vector, k: int) -> None:
+        """Enter W grad phi into the table."""
+        self._dots(self.W, [grad], self.table.dots[2:], k)
+
+    def learn(self, s: Vector, y_g: Vector, grad: Vector, lam: float, k: int) -> tuple[bool, float]:
+        """`coefficients.learn` for these vectors, and W grad phi for the next direction."""
+        W = self.W.with_rows((s, y_g))
+        self._dots(W, [s, y_g, grad], self.table.dots, k + 1)
+        added, tau = coefficients.learn(self.table, lam, k)
+        if added:
+            self.W = W if k + 1 < len(self.table.T) else W.after(2)
+        return added, tau
+
+    def direction(self, grad: Vector, lam: float, tau: float, k: int) -> tuple[Vector, Vector]:
+        """The vectors of `coefficients.direction`."""
+        r, m = len(self.table.M), len(self.table.T)
+        alpha, D = coefficients.inverse(self.table.w, lam, tau)
+        c, e = coefficients.direction(self.table, lam, alpha, D)
+        d = grad * (-1.0 / alpha)
+        if k:
+            of_pairs = np.empty((1, 2 * k))
+            of_pairs[0, ::2], of_pairs[0, 1::2] = c[r : r + k], c[r + m : r + m + k]
+            self.W.add_to([d], of_pairs)
+        if self.V is None:
+            return d, lam * d
+        Bd = np.zeros_like(d)
+        self.V.add_to([d, Bd], np.array([c[:r], e]))
+        Bd += lam * d
+        return d, Bd
+
+
+class LongRows:
+    """The rows W of an inner run, long ones: compiled loops, which read them twice per step.
+
+    Parameters
+    ----------
+    table : RowTable
+        What is known of the rows.
+    V : Bare, optional
+        Those of the model.
+    geometry : Geometry
+        Of the inner products.
+    n : int
+        Length of the rows.
+    """
+
+    def __init__(self, table: RowTable, V: Bare | None, geometry: Geometry, n: int) -> None:
+        self.table, self.V = table, V
+        self.vectors: list[Vector] = []  # the rows of the pairs
+        self.addresses = np.zeros(len(table.gram), dtype=np.intp)
+        if V is not None:
+            self.addresses[: len(V.at)] = V.rows.addresses[V.at]
+        places = np.arange(n, dtype=np.float64)
+        primal, dual = geometry.primal(places), geometry.dual(places)
+        self.parts = int(primal[0]), int(dual[0]), primal.size
+        self.kernels = _kernels()
+
+    def clear(self) -> None:
+        """Forget the pairs."""
+        self.vectors = []
+
+    def begin(self, pairs: InnerPairs, lam: float) -> tuple[int, float]:
+        """Learn from those pairs of earlier runs along which there is curvature.
+
+        Returns their number, and the curvature of g along the last of them.
+        """
+        good = np.empty(len(pairs), dtype=np.bool_)
+        cross = pairs.against(self.V)
+        k, tau = self.kernels.begin(self.table, pairs.gram, cross, lam, good)
+        if k < len(pairs):
+            pairs = pairs.some(good.nonzero()[0])
+        r, m, W = len(self.table.M), len(self.table.T), pairs.W
+        self.vectors = W.rows.copy()
+        self.addresses[r : r + k] = W.addresses[::2]
+        self.addresses[r + m : r + m + k] = W.addresses[1::2]
+        return k, tau
+
+    def of_pairs(self, k: int) -> Rows:
+        """The rows s_1, y_g1, s_2, ... of the k pairs."""
+        r, m = len(self.table.M), len(self.table.T)
+        both = np.empty(2 * k, dtype=np.intp)
+        both[::2], both[1::2] = self.addresses[r : r + k], self.addresses[r + m : r + m + k]
+        return Rows.known(self.vectors.copy(), both)
+
+    def of_grad(self, grad: Vector, k: int) -> None:
+        """Enter W grad phi into the table."""
+        self.kernels.read(self.table, self.addresses, self.parts, grad, grad, grad, k)
+
+    def learn(self, s: Vector, y_g: Vector, grad: Vector, lam: float, k: int) -> tuple[bool, float]:
+        """`coefficients.learn` for these vectors, and W grad phi for the next direction."""
+        kept = self.table, self.addresses, self.parts
+        added, tau = self.kernels.learn(*kept, s, y_g, grad, lam, k)
+        if added:
+            self.vectors += (s, y_g)
+            if k + 1 == len(self.table.T):
+                del self.vectors[:2]
+        return added, tau
+
+    def direction(self, grad: Vector, lam: float, tau: float, k: int) -> tuple[Vector, Vector]:
+        """The vectors of `coefficients.direction`."""
+        d, Bd = self.kernels.direction(self.table, self.addresses, grad, lam, tau, k)
+        return d, Bd
+
+
+@lru_cache(maxsize=256)
+def _in_turn(k: int, places: int) -> Any:
+    """The places of s_1, y_g1, s_2, ... of k pairs behind the rows of the model."""
+    return np.array([[i, places + i] for i in range(k)], dtype=np.intp).ravel()
 
 
 @lru_cache(maxsize=1)
-def _triangular() -> Any:
-    from scipy.linalg.lapack import dtrtrs  # here, because importing it takes a while
+def _kernels() -> Any:
+    from geartrain.compiled import inner_run  # here, because importing Numba takes a while
 
-    return dtrtrs
+    return inner_run

@@ -9,9 +9,10 @@ Gradients that change much along a short step on which the values do not change 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from geartrain.geometry import Geometry
+from geartrain.methods.quasi_newton.records import replace
 from geartrain.methods.quasi_newton.step import Along, Step
 from geartrain.problem import EPS
 

@@ -10,6 +10,7 @@ A          --              of `geartrain.methods.quasi_newton.certificate`
 slope      ``slope``       sqrt(A) >= slope (N - K)/sqrt(L_seen) is asked for
 L          ``L``           of the proven step: L a^2 = A + a, x = (A y + a z)/(A + a)
 zeta       ``ZETA``        accuracy of its inner run
+rho        ``rho``         price of a call of h over that of a gradient of g
 =========  ==============  ==================================================================
 
 The proven step is one of SAE with one inner run: v almost minimises
@@ -21,9 +22,10 @@ docs/theory.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from geartrain.methods.quasi_newton.certificate import CutCertificate
+from geartrain.methods.quasi_newton.records import replace
 from geartrain.oracles.protocols import Vector
 
 ZETA = 0.1
@@ -31,6 +33,9 @@ FREE = 20  # K_0
 _GROW = 1.5  # of L after a failed test, at least
 # At most, by what was seen outside the level set of x_0: an exponential has any curvature there.
 _JUMP = 1000.0
+# Inner runs of proven steps may take this part of what the calls of h have cost; and so many
+# gradients of g are set aside for the first one.
+_SHARE, _RUN = 0.25, 300
 _SLACK = 1e-6  # relative, of the growth of A that a passed test proves: rounding
 
 
@@ -46,6 +51,8 @@ class Guard:
     L: float = 0.0
     steps: int = 0  # proven steps that passed
     failures: int = 0
+    paid: int = 0  # gradients of g in inner runs of proven steps
+    run: int = _RUN  # those of the next one, by the last one
 
     @property
     def sharp(self) -> float:
@@ -66,6 +73,14 @@ class Guard:
         """Whether a proven step is due."""
         over = self.calls - self.credit
         return over > 0 and A * max(self.L_seen, self.least) < (self.slope * over) ** 2
+
+    def affords(self, rho: float) -> bool:
+        """Whether the inner run of a proven step is in proportion to the calls of h so far."""
+        return self.paid + self.run <= _SHARE * rho * self.calls
+
+    def ran(self, calls: int) -> Guard:
+        """After an inner run with so many gradients of g."""
+        return replace(self, paid=self.paid + calls, run=calls)
 
     def called(self, calls: int, secant: float = 0.0) -> Guard:
         """After calls of h, with |change of grad h|/|step| of a step inside the level set."""

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from geartrain.geometry import Geometry
-from geartrain.methods.quasi_newton.curvature import Curvature, InnerPairs
+from geartrain.methods.quasi_newton.curvature import Curvature
+from geartrain.methods.quasi_newton.inner_pairs import InnerPairs
 from geartrain.methods.quasi_newton.low_rank import LowRank
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
@@ -38,7 +39,7 @@ _BENT = 1.0 + 1e-6
 _POINTS = 30
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Point:
     """A point v of the inner run."""
 
@@ -112,13 +113,13 @@ def descend(
         at = Point(found.v, found.g, found.grad_g, linear)
         np.add(linear, found.grad_g, out=grad)
         residual = norm(grad)
-        learned.add(s, y_g)
+        learned.add(s, y_g, grad)
         if stuck or leave(at, residual):
             break
     return InnerDescent(at, residual, calls, learned.pairs(), bent)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class OnRay:
     """A point of a line search."""
 
@@ -128,7 +129,7 @@ class OnRay:
     grad_g: Vector
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Ray:
     """phi along v + t d: one gradient of g per point, and no product with B."""
 
@@ -141,7 +142,8 @@ class Ray:
 
     def __call__(self, t: float) -> tuple[OnRay, float]:
         """The point at t, and the slope of phi there."""
-        v = self.at.v + t * self.d
+        v = t * self.d
+        v += self.at.v
         value, grad_g = self.phi.ask(v)
         slope = self.linear + t * self.bend + float(self.phi.geometry.dot(grad_g, self.d))
         return OnRay(t, v, value, grad_g), slope

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 from geartrain.geometry import Geometry
 from geartrain.methods.quasi_newton.along import lowest
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
+from geartrain.methods.quasi_newton.cuts import Cuts
 from geartrain.methods.quasi_newton.doubt import evidence_against_convexity
 from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.products import StepProducts
+from geartrain.methods.quasi_newton.records import replace
 from geartrain.methods.quasi_newton.state import SAEQNState
 from geartrain.methods.quasi_newton.step import Step
 from geartrain.methods.quasi_newton.terms import CountedTerms
@@ -25,6 +26,9 @@ _TINY = 1e-300
 _CURVED = 1e-12
 # lam changes by at most these factors per trial point, for an h that may be non-convex.
 _FALL, _GROW = 0.03, 16.0
+# The trust radius grows fourfold, and more where the slopes tell that a step was far too short: to
+# this part of the way to the minimum that they predict.
+_PART = 0.01
 # Steps that show that h is not convex, before that is believed; one of them may be noise.
 _DISPROOF = 2
 
@@ -82,22 +86,28 @@ def accepted(
     norm, lam, learned = geometry.norm, state.lam, state.memory
     pair = pair_of(step)
     if _is_usable(state, step, norm):
-        # the curvature of h at v, not its mean over the step
+        # The curvature of h at v, not its mean over the step; and that along the step, which steps
+        # into unknown directions will meet: |y_h|/|s| is larger by curvature that the pair tells.
         bend = step.h.fit.curvature_at_end / step.h.rise
         bend = min(max(bend, 1.0 / tuning.local), tuning.local)
-        lam = bend * norm(step.y_h) / step.length
+        lam = lam_after(lam, step, bend, norm(step.y_h), step.length, tuning)
         learned = learned.add(replace(pair, scale=bend), geometry, memory, products)
     elif step.f.rise > _CURVED * step.length * norm(step.y_h + step.y_g):
         # a convex h is flat along the step, as far as rounding shows
         scale = 0.0 if state.convex else 1.0
         learned = learned.add(replace(pair, scale=scale), geometry, memory, products)
     certificate = state.certificate.lowered(step.drop, geometry)
+    cuts, ahead = state.cuts, -step.f.slope / max(step.f.rise, _TINY)
+    radius = accepted_radius(state.radius, state.convex, step.length, ratio, ahead)
+    if state.convex:
+        cuts = cuts.moved(step.v.v, geometry).add(step.v, tuning.cuts_beside(memory), geometry)
     return replace(
         state,
         at=step.v,
+        cuts=cuts,
         memory=learned,
         lam=max(lam, _TINY),
-        radius=accepted_radius(state.radius, state.convex, step.length, ratio),
+        radius=radius,
         certificate=certificate.with_cut(step.v.v, step.v.grad, 0.0, geometry),
         guard=state.guard.called(0, secant(state, step, norm)),
         tries=0,
@@ -115,15 +125,33 @@ def rejected(
     memory: int,
     geometry: Geometry,
 ) -> SAEQNState:
+    """The step is shortened; h is known at one more point."""
+    cuts = state.cuts
+    if state.convex:
+        cuts = cuts.add(step.v, tuning.cuts_beside(memory), geometry)
+    return replace(
+        shortened(state, step, products, ratio, tuning, memory, geometry),
+        cuts=cuts,
+        certificate=state.certificate.with_cut(step.v.v, step.v.grad, step.above, geometry),
+        guard=state.guard.called(0, secant(state, step, geometry.norm)),
+        tries=state.tries + 1,
+    )
+
+
+def shortened(
+    state: SAEQNState,
+    step: Step,
+    products: StepProducts,
+    ratio: float,
+    tuning: LearnedTuning,
+    memory: int,
+    geometry: Geometry,
+) -> SAEQNState:
     """The radius shrinks to where f would have been lowest; the pair helps to get there."""
     norm, lam, learned = geometry.norm, state.lam, state.memory
     pair = pair_of(step)
-    fits = [step.h.fit, step.g.fit] if state.convex else [step.f.fit]
-    part = min(lowest(step.f.slope, fits), tuning.longest)
-    mean = fits[0].rise(part) / part  # curvature over [0, part], of h or of f
-    radius = part * step.length
-    if ratio < -tuning.wild and state.tries > 0:  # still beyond all measure
-        radius = min(radius, 10.0 ** -(state.tries + 1) * step.length)
+    beyond = ratio < -tuning.wild
+    mean, radius = shorter(step, step.f.slope, state.convex, beyond, state.tries, tuning)
     if state.tries >= tuning.patience:
         radius = min(radius, 0.1 * step.length)
     if _is_usable(state, step, norm) and mean > 0.0 and _is_clear(state, step):
@@ -131,21 +159,40 @@ def rejected(
         learned = learned.add(
             replace(pair, scale=scale, in_f=(scale, 1.0)), geometry, memory, products
         )
-        lam = max(lam, scale * norm(step.y_h) / step.length)
+        lam = max(lam, mean / step.length**2)
     elif not state.convex:
         scale = mean / max(step.f.rise, _TINY)
         learned = learned.add(replace(pair, in_f=(scale, scale)), geometry, memory, products)
-    else:  # the same model would lead to the same point
-        radius = min(radius, 0.9 * step.length / tuning.far)
-    return replace(
-        state,
-        memory=learned,
-        lam=lam,
-        radius=radius,
-        certificate=state.certificate.with_cut(step.v.v, step.v.grad, step.above, geometry),
-        guard=state.guard.called(0, secant(state, step, norm)),
-        tries=state.tries + 1,
-    )
+    return replace(state, memory=learned, lam=lam, radius=radius)
+
+
+def shorter(
+    step: Step, slope: float, convex: bool, beyond: bool, tries: int, tuning: LearnedTuning
+) -> tuple[float, float]:
+    """Mean curvature up to where f would have been lowest, of h or of f, and the radius there.
+
+    `slope` is that of f at p. `beyond`: f has risen beyond all measure, for the first time or after
+    so many `tries`; what is known at v tells little about f near p then.
+    """
+    ends = [step.h.fit, step.g.fit] if convex else [step.f.fit]
+    fits = [fit.from_far() for fit in ends] if beyond else ends
+    part = min(lowest(slope, fits), tuning.longest)
+    radius = part * step.length
+    if beyond and tries > 0:
+        radius = min(radius, 10.0 ** -(tries + 1) * step.length)
+    return fits[0].rise(part) / part, radius
+
+
+def lam_after(
+    lam: float, step: Step, bend: float, size: float, length: float, tuning: LearnedTuning
+) -> float:
+    """lam after a step along which a convex h bends; `size` is that of y_h, `length` that of s.
+
+    It is the curvature along the step, which steps into unknown directions will meet; but one flat
+    step does not lower it by much, unless h bends less in all directions.
+    """
+    lam = min(tuning.lam_fall * lam, bend * size / length)
+    return max(lam, bend * step.h.rise / length**2)
 
 
 def without_convexity(
@@ -163,6 +210,7 @@ def without_convexity(
     return replace(
         state,
         memory=Memory(pairs, state.memory.gram),
+        cuts=Cuts(state.at.v),
         lam=max(tuning.lam_error * terms.geometry.norm(step.y_h) / step.length, _TINY),
         contest=Contest.between(candidates),
         guard=replace(state.guard, convex=False),
@@ -200,12 +248,17 @@ def _is_clear(state: SAEQNState, step: Step) -> bool:
     return step.v.f - step.p.f > step.p.rounding + step.v.rounding
 
 
-def accepted_radius(R: float, convex: bool, length: float, ratio: float) -> float:
-    """The trust radius after an accepted step; `ratio` is the actual over the predicted change."""
+def accepted_radius(
+    R: float, convex: bool, length: float, ratio: float, ahead: float = 1.0
+) -> float:
+    """The trust radius after an accepted step; `ratio` is the actual over the predicted change.
+
+    `ahead`: lengths of the step from p to the minimum along it, by its slopes at both ends.
+    """
     if ratio < 0.25:
         R = 0.5 * length
     elif ratio > 0.75:
-        R = max(R, 4.0 * length)
+        R = max(R, max(4.0, _PART * ahead) * length)
     elif not math.isinf(R):
         R = max(R, length)
-    return 10.0 * length if math.isinf(R) and not convex else R
+    return max(10.0, ahead) * length if math.isinf(R) and not convex else R

@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from geartrain.compiled.coefficients import inverse
 from geartrain.geometry import Geometry
+from geartrain.methods.quasi_newton.factors import root
 from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.oracles.protocols import Vector, answers
 from geartrain.oracles.spectrum import eigh
@@ -30,8 +32,6 @@ from geartrain.oracles.together import leaves
 _TINY = 1e-300
 # Eigenvalues of V'NV below this part of the largest are rounding.
 _NOTHING = 1e-12
-# In solves, eigenvalues are at least these parts of the largest: along V, and off it.
-_FLAT, _FLAT_OFF = 1e-10, 1e-8
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,11 @@ class Bare:
     M: Vector
     E: Vector
     geometry: Geometry
+
+    @cached_property
+    def vectors(self) -> tuple[Vector, ...]:
+        """V."""
+        return tuple(self.rows.rows[i] for i in self.at.tolist())
 
     def dots_all(self, vectors: Sequence[Vector]) -> Vector:
         """V v for each of the vectors, a row of the result per vector."""
@@ -78,16 +83,14 @@ class Small:
     @cached_property
     def bare(self) -> Bare:
         """The same in terms of the rows V, where C does no more than choose and scale them."""
-        at = np.argmax(self.C != 0.0, axis=1)
-        scale = self.C[np.arange(len(at)), at]
-        if np.count_nonzero(self.C) > np.count_nonzero(scale):
+        rows, at = self.C.nonzero()
+        if (rows[1:] == rows[:-1]).any():
             raise ValueError("C combines several rows")
-        kept = np.flatnonzero(scale)
-        scale, at = scale[kept], at[kept]
-        M, G = self.M[kept[:, None], kept], self.G[kept[:, None], kept]
-        square = np.outer(scale, scale)
-        E = self.spectrum[1][:, kept] * scale
-        return Bare(self.rows, at, G / square, M * square, E, self.geometry)
+        scale, M, G, E = self.C[rows, at], self.M, self.G, self.spectrum[1]
+        if len(rows) < len(self.C):
+            M, G, E = M[rows[:, None], rows], G[rows[:, None], rows], E[:, rows]
+        square = scale[:, None] * scale
+        return Bare(self.rows, at, G / square, M * square, E * scale, self.geometry)
 
     def combine(self, c: Vector) -> Vector:
         """V'C' c."""
@@ -100,6 +103,8 @@ class Small:
     @cached_property
     def factors(self) -> tuple[Vector, Vector]:
         """M and the rows C V."""
+        if self.rows.array is not None and np.array_equal(self.C, np.eye(len(self.rows))):
+            return self.M, self.rows.array
         return self.M, np.array(self.rows.combine_all(self.C))
 
     def all(self, vectors: Sequence[Vector]) -> list[Vector]:
@@ -110,12 +115,14 @@ class Small:
     @cached_property
     def spectrum(self) -> tuple[Vector, Vector]:
         """w and E: with G = R R' and R'MR = P diag(w) P', E = diag(1/w) P'R'M."""
-        sizes = np.sqrt(np.maximum(np.diag(self.G), _TINY))
-        e, U = eigh(self.G / np.outer(sizes, sizes))
-        R = sizes[:, None] * U * np.sqrt(np.maximum(e, 0.0))
-        w, P = eigh(R.T @ self.M @ R)
-        kept = np.abs(w) > _NOTHING * np.abs(w).max(initial=_TINY)
-        return w[kept], (P[:, kept] / w[kept]).T @ R.T @ self.M
+        R = root(self.G)
+        MR = self.M @ R
+        w, P = eigh(R.T @ MR)
+        size = np.abs(w)
+        kept = size > _NOTHING * size.max(initial=_TINY)
+        if not kept.all():
+            w, P = w[kept], P[:, kept]
+        return w, (MR @ (P / w)).T
 
 
 @dataclass(frozen=True)
@@ -153,13 +160,14 @@ class LowRank:
 
     def inverse(self, mu: float) -> tuple[float, Vector]:
         """a and the diagonal of D in the matrix I/a + V'C'E'DECV that `solve` applies."""
-        a = max(self.lam + mu, _TINY)
-        if self.small is None or len(self.small.spectrum[0]) == 0:
-            return a, np.zeros(0)
-        w = np.maximum(self.small.spectrum[0] + self.lam, 0.0) + mu
-        top = max(float(w.max()), a)
-        a = max(a, _FLAT_OFF * top)
-        return a, 1.0 / np.maximum(w, _FLAT * top) - 1.0 / a
+        return inverse(self.eigenvalues, self.lam, mu)
+
+    @cached_property
+    def eigenvalues(self) -> Vector:
+        """Those on the span of the rows, negative ones set to 0."""
+        if self.small is None:
+            return np.zeros(0)
+        return np.maximum(self.small.spectrum[0] + self.lam, 0.0)
 
     def positive(self) -> LowRank:
         """With the negative eigenvalues of V'C'MCV set to zero."""

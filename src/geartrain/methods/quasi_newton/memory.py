@@ -87,12 +87,11 @@ class Memory:
     @cached_property
     def even(self) -> float:
         """The curvature of g if it is alike along all steps, as that of a ridge is; 0 otherwise."""
-        along, square = np.diag(self.gram, -2)[::3], np.diag(self.gram)[2::3]
-        if not len(along) or not along.min() > 0.0:
+        along, square = self.gram.diagonal(-2)[::3], self.gram.diagonal()[2::3]
+        if not len(along) or not 0.0 < along.max() <= (1.0 + _EVEN) * along.min():
             return 0.0
         turned = square - along**2  # part of y_g that is orthogonal to s, squared
-        alike = along.max() <= (1.0 + _EVEN) * along.min()
-        return float(along[-1]) if alike and np.all(turned <= _EVEN**2 * square) else 0.0
+        return float(along[-1]) if (turned <= _EVEN**2 * square).all() else 0.0
 
     def add(
         self, pair: Pair, geometry: Geometry, most: int, products: Products | None = None
@@ -111,7 +110,42 @@ class Memory:
             own = np.array([[geometry.dot(u, v) for v in pair.rows] for u in pair.rows])
         dots = dots[:, 3 * first :]
         gram[-3:, :-3], gram[:-3, -3:], gram[-3:, -3:] = dots, dots.T, own
-        return Memory(pairs, gram)
+        return Memory(pairs, gram)._with(self.rows.with_rows(pair.rows, 3 * first))
+
+    def _with(self, rows: Rows) -> Memory:
+        """The same, where V is known."""
+        self.__dict__["rows"] = rows
+        return self
+
+    def basis(self, of: str, k: int) -> tuple[Vector, Vector]:
+        """C and the inner products of C V for the last k pairs: steps, then changes of a gradient.
+
+        Those `of` "h" or of "f", as the models take them; or "h, g": of h, and then of g.
+        """
+        pairs, first, width = self.pairs[-k:], 3 * (len(self) - k), 3 * len(self)
+        if of == "f":
+            w_h, w_g = np.array([pair.in_f for pair in pairs]).T
+        else:
+            w_h, w_g = np.array([pair.scale for pair in pairs]), np.zeros(k)
+        C = np.zeros(((3 if of == "h, g" else 2) * k, width))
+
+        def put(weight: Vector | float, part: int, column: int) -> None:
+            start = part * k * width + first + column  # and then three columns further in each row
+            C.ravel()[start : start + k * (width + 3) : width + 3][:k] = weight
+
+        put(1.0, 0, 0)
+        put(w_h, 1, 1)
+        put(w_g, 1, 2)
+        if of == "h, g":
+            put(1.0, 2, 2)
+
+        def times(A: Vector) -> Vector:
+            change = w_h[:, None] * A[1::3]
+            if of == "f":
+                change += w_g[:, None] * A[2::3]
+            return np.concatenate([A[::3], change, *([A[2::3]] if of == "h, g" else [])])
+
+        return C, times(times(self.gram[first:, first:]).T)
 
     def with_curvature_of_g(self, i: int, y_g: Vector, ratio: float, geometry: Geometry) -> Memory:
         """Pair i with a new y_g, and its y_h scaled by `ratio`."""

@@ -5,28 +5,38 @@ model          matrix
 =============  ==========================================================================
 `block`        of h, convex: lam (I - P_S) + Z'C^{-1}Z, exact on span S for a quadratic h
 `sequential`   of h, convex: limited-memory BFGS from lam I; better far from a quadratic
-`correction`   of h, which may be non-convex: what the block BFGS update along S adds to
-               H_g + lam I to give H_f there
+`mixed`        of h, convex: both, the newest pairs at once and the others one by one
+`correction`   of h, which may be non-convex: what updates of H_g + lam I to H_f add to H_g
+`careful`      the same from a larger lam
 `plain`        of f = h + g: limited-memory BFGS, that is, L-BFGS on the sum
 =============  ==========================================================================
+
+h = f - f_1 bends up and down, but f is convex: the correction updates H_g + lam I, which is
+positive, with pairs of f. lam acts only where the pairs tell nothing. The mixed model, the
+correction and the plain model update with old pairs one by one, and with the newest pairs, as far
+as they agree with each other, all at once (`geartrain.methods.quasi_newton.secants`). Two
+corrections compete, since no rule for lam is right both for shards with much data, where H_g is
+nearly H_f, and for those with little, where H_g misses directions.
 
 Each is made of coefficients only: S and Y are unit vectors, their inner products are known.
 
 References
 ----------
-.. [1] W. Gao, D. Goldfarb, Block BFGS methods, SIAM J. Optim. 28 (2018).
-.. [2] J. Nocedal, S. Wright, Numerical Optimization, 2nd ed. (2006), Section 7.2.
+.. [1] J. Nocedal, S. Wright, Numerical Optimization, 2nd ed. (2006), Section 7.2.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from geartrain.geometry import Geometry
+from geartrain.methods.quasi_newton.factors import bfgs, orthonormal
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.memory import Memory
+from geartrain.methods.quasi_newton.secants import Secants, disagreement, least_new
 from geartrain.methods.quasi_newton.tuning import Candidate
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.spectrum import eigh
@@ -34,14 +44,17 @@ from geartrain.oracles.spectrum import eigh
 _TINY = 1e-300
 # A pair shows curvature where <s, y> exceeds this part of |s| |y|.
 _CURVED = 1e-12
-# A step is left out where less than this part of it is new: block, correction.
-_NEW, _NEW_CORRECTION = 0.1, 0.05
+# An update is left out where <s, B s> is below this part of <s, y>.
+_ROUNDED = 1e-14
+# A step is left out of the block where less than this part of it is new, or less where pairs agree.
+_NEW = 0.03
 # Eigenvalues of a small matrix are at least this part of the largest.
 _LEAST = 1e-8
-# The curvature of f along a step is taken to be at least this part of that of g.
-_FLATTEST = 0.1
-# Part of lam that the correction takes back along known steps.
-_ALONG = 0.5
+# The curvature of f is taken to be at least this part of that of g: the mean of 64 convex terms
+# bends at least 1/64 as much as one of them.
+_FLATTEST = 1.0 / 64.0
+# lam of the careful correction over that of the other one.
+_CAREFUL = 3.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +67,7 @@ class Shelf:
     scale: float  # that of f, before the first pair
     geometry: Geometry
     _made: dict[Candidate, LowRank] = field(default_factory=dict)
+    _bases: dict[tuple[str, int], tuple[Vector, Vector]] = field(default_factory=dict)
 
     def __getitem__(self, candidate: Candidate) -> LowRank:
         if candidate not in self._made:
@@ -61,61 +75,58 @@ class Shelf:
         return self._made[candidate]
 
     def _make(self, kind: str, size: int) -> LowRank:
-        memory = self.fresh if kind == "correction" else self.known
+        correction = kind in ("correction", "careful")
+        memory = self.fresh if correction else self.known
+        lam = self.lam * (_CAREFUL if kind == "careful" else 1.0)
         if not memory.pairs:
-            return LowRank(self.scale if kind == "plain" else self.lam)
-        pairs = memory.pairs[-size:]
-        k, first = len(pairs), 3 * (len(memory) - len(pairs))
-        # rows of C: steps, then changes of a gradient
-        i = np.arange(k)
-        C = np.zeros(((3 if kind == "correction" else 2) * k, 3 * len(memory)))
-        C[i, first + 3 * i] = 1.0
+            return LowRank(self.scale if kind == "plain" else lam)
+        k = min(size, len(memory))
+        of = "f" if kind == "plain" else "h, g" if correction else "h"
+        if (of, k) not in self._bases:
+            self._bases[of, k] = memory.basis(of, k)
+        C, G = self._bases[of, k]
         if kind == "plain":
-            C[k + i, first + 3 * i + 1], C[k + i, first + 3 * i + 2] = zip(
-                *(p.in_f for p in pairs), strict=True
-            )
-        else:
-            C[k + i, first + 3 * i + 1] = [p.scale for p in pairs]
-        if kind == "correction":
-            C[2 * k + i, first + 3 * i + 2] = 1.0
-        G = C[:, first:] @ memory.gram[first:, first:] @ C[:, first:].T
-        lam = self.lam
-        if kind == "plain":
-            lam = self._plain_scale(np.diag(G[:k, k:]), np.diag(G)[k:])
+            lam = self._plain_scale(G[:k, k:].diagonal(), G.diagonal()[k:])
         if kind == "block":
+            lam *= _turned(G, k)
             M = block(G, k, lam)
-        elif kind == "correction":
-            M = correction(G, k, _ALONG * lam)
-        else:
+        elif kind == "sequential":
             M = sequential(G, k, lam)
+        else:
+            M = secants(G, k, lam)
+        if not np.isfinite(M).all():  # scales so far apart that products overflow
+            return LowRank(lam)
         return LowRank(lam, Small(memory.rows, C, G, 0.5 * (M + M.T), self.geometry))
 
     def _plain_scale(self, along: Vector, squares: Vector) -> float:
         """<y, y>/<s, y> of the newest pair that shows curvature, for steps of length one."""
-        curved = np.flatnonzero(along > _CURVED * np.sqrt(squares))
-        if not curved.size:
-            return self.scale
-        return float(squares[curved[-1]] / along[curved[-1]])
+        for sy, yy in zip(along[::-1].tolist(), squares[::-1].tolist(), strict=True):
+            if sy > _CURVED * math.sqrt(max(yy, 0.0)):
+                return max(yy / sy, sy)  # <y, y> may underflow
+        return self.scale
+
+
+def _turned(G: Vector, k: int) -> float:
+    """|y|/<s, y> of the newest pair: how much more h bends anywhere than along the step.
+
+    The block takes this for the directions that it does not know, and the other models what h does
+    along the step, so that a careful and a bold guess compete.
+    """
+    along, size = float(G[k - 1, -1]), math.sqrt(max(float(G[-1, -1]), 0.0))
+    return max(size / along, 1.0) if along > _CURVED * size else 1.0  # size may underflow
 
 
 def sequential(G: Vector, k: int, lam: float) -> Vector:
     """Limited-memory BFGS from lam I; G holds the inner products of k steps and k changes."""
-    # in the order s_0, y_0, s_1, y_1, ..., so that update i changes a leading part only
-    order = np.arange(2 * k).reshape(2, k).T.ravel()
-    ordered = G[order[:, None], order]
-    M = np.zeros_like(G)
-    for i in range(0, 2 * k, 2):
-        _update(M[: i + 2, : i + 2], lam, ordered[: i + 2, : i + 2], i, i + 1)
-    back = np.argsort(order)
-    return M[back[:, None], back]
+    return bfgs(G[:k, :k], G[:k, k:], lam, _ROUNDED)
 
 
 def block(G: Vector, k: int, lam: float) -> Vector:
     """Block model of h, with one BFGS update for the newest pair."""
-    T = _orthonormal(G[:k, :k], _NEW)  # newest first
+    T = orthonormal(G[:k, :k], _NEW, least_new(disagreement(G[:k, k:])))  # newest first
     small = T @ G[:k, k:] @ T.T
-    # newer steps with older changes: the newest secant equation holds
-    w, U = eigh(np.triu(small) + np.triu(small, 1).T)
+    # newer steps with older changes, above the diagonal: the newest secant equation holds
+    w, U = eigh(small.T)
     M = np.zeros_like(G)
     M[:k, :k] = -lam * T.T @ T
     if len(w) > 0 and w[-1] > _TINY:  # h is not flat along all of the steps
@@ -125,24 +136,14 @@ def block(G: Vector, k: int, lam: float) -> Vector:
     return M
 
 
-def correction(G: Vector, k: int, lam: float) -> Vector:
-    """What the block BFGS update along the steps [1]_ adds to H_g + lam I to give H_f there."""
-    T = _orthonormal(G[:k, :k], _NEW_CORRECTION)
-    Q = np.hstack([T, np.zeros((len(T), 2 * k))])
-    Z_h = np.roll(Q, k, axis=1) - lam * Q
-    Z_g = np.roll(Q, 2 * k, axis=1) + lam * Q
-    # combinations of the steps with Q (H_g + lam) Q' = I and Q (H_h - lam) Q' = diag(t)
-    small_g, small_h = Q @ G @ Z_g.T, Q @ G @ Z_h.T
-    w, U = eigh(0.5 * (small_g + small_g.T))
-    if w[-1] <= 0.0:
-        return np.zeros_like(G)
-    R = U / np.sqrt(np.maximum(w, _LEAST * w[-1]))
-    t, U = eigh(R.T @ (0.5 * (small_h + small_h.T)) @ R)
-    R = R @ U
-    Z_h, Z_g = R.T @ Z_h, R.T @ Z_g
-    along = np.maximum(1.0 + t, _FLATTEST)  # of H_f, as far as it is believed
-    Z_f = Z_h + (along - t)[:, None] * Z_g
-    return (Z_f.T / along) @ Z_f - Z_g.T @ Z_g
+def secants(G: Vector, k: int, lam: float) -> Vector:
+    """Updates of lam I with k steps and changes; of H_g + lam I, given changes of h and of g."""
+    rows = np.eye(len(G))
+    S, Y = rows[:k], rows[k : 2 * k]
+    if len(G) == 2 * k:
+        return Secants(G, S, Y, lam * S, S, lam=lam).matrix()
+    Y_g = rows[2 * k :]
+    return Secants(G, S, Y + Y_g, Y_g + lam * S, Y_g, _FLATTEST).matrix()
 
 
 def _update(M: Vector, lam: float, G: Vector, s: int, y: int) -> None:
@@ -150,24 +151,6 @@ def _update(M: Vector, lam: float, G: Vector, s: int, y: int) -> None:
     Bs = M @ G[s]
     Bs[s] += lam
     sBs, sy = float(G[s] @ Bs), float(G[s, y])
-    if sy > 0.0 and sBs > 1e-14 * sy:
+    if sy > 0.0 and sBs > _ROUNDED * sy:
         M -= np.outer(Bs / sBs, Bs)
         M[y, y] += 1.0 / sy
-
-
-def _orthonormal(gram: Vector, new: float) -> Vector:
-    """Coefficients of orthonormal rows, from the newest row to the oldest.
-
-    Rows of length one of which less than the part `new` is new are left out.
-    """
-    k = len(gram)
-    T, j = np.zeros((k, k)), 0
-    for i in range(k - 1, -1, -1):
-        c = T[:j] @ gram[i]
-        left = float(gram[i, i] - c @ c)
-        if left > new**2:
-            size = np.sqrt(left)
-            T[j] = -(c / size) @ T[:j]
-            T[j, i] += 1.0 / size
-            j += 1
-    return T[:j]

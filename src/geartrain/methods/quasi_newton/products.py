@@ -46,18 +46,24 @@ class StepProducts:
         h, g = step.h.rise, step.g.rise
         self.own = np.array([[float(dot(s, s)), h, g], [h, hh, hg], [g, hg, gg]])
         self._whole: list[tuple[Rows, Vector]] = []
-        self._seen: dict[int, tuple[Vector, Vector]] = {}  # a row, and its inner products
 
     def __call__(self, rows: Rows) -> Vector:
         """Inner products of s, y_h and y_g with the rows; a row of the result for each."""
         for known, dots in self._whole:
             if known is rows:
                 return dots
-        new = [i for i, row in enumerate(rows.rows) if id(row) not in self._seen]
-        if new:
+        if not self._whole:
+            dots = rows.dots_all(self.vectors, self.geometry)
+        else:
+            seen = {
+                id(row): of_row
+                for known, dots in self._whole
+                for row, of_row in zip(known.rows, dots.T, strict=True)
+            }
+            new = [i for i, row in enumerate(rows.rows) if id(row) not in seen]
             dots = rows.dots_all(self.vectors, self.geometry, new)
-            self._seen |= {id(rows.rows[i]): (rows.rows[i], dots[:, i]) for i in new}
-        dots = np.array([self._seen[id(row)][1] for row in rows.rows]).reshape(-1, 3).T
+            for i, row in enumerate(rows.rows):
+                dots[:, i] = seen.get(id(row), dots[:, i])
         self._whole.append((rows, dots))
         return dots
 
@@ -71,13 +77,14 @@ class StepProducts:
 
     def error(self, B: LowRank, of_f: bool) -> float:
         """|y - B s|, y the change of the gradient of f or of h."""
-        y = np.array([0.0, 1.0, float(of_f)])
-        yy, ys, ss = y @ self.own @ y, y @ self.own[0], self.own[0, 0]
+        (ss, sh, sg), (_, hh, hg), (_, _, gg) = self.own.tolist()
+        yy, ys = (hh + 2.0 * hg + gg, sh + sg) if of_f else (hh, sh)
         terms = [yy, -2.0 * B.lam * ys, B.lam * (B.lam * ss)]
         if B.small is not None:
-            dots = self(B.small.rows) @ B.small.C.T
-            c = B.small.M @ dots[0]
-            terms += [-2.0 * (y @ dots @ c), 2.0 * B.lam * (dots[0] @ c), c @ B.small.G @ c]
+            s_V, h_V, g_V = self(B.small.rows) @ B.small.C.T
+            c = B.small.M @ s_V
+            y_V = h_V + g_V if of_f else h_V
+            terms += [-2.0 * (y_V @ c), 2.0 * B.lam * (s_V @ c), c @ B.small.G @ c]
         square = sum(terms)
         if square > _CANCELLED * sum(map(abs, terms)) and math.isfinite(square):
             return math.sqrt(square)

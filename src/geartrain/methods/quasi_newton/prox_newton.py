@@ -3,7 +3,7 @@ r"""The minimiser of a low-rank quadratic model plus a separable psi, by a semis
 =========  ==============  ==================================================================
 symbol     name            meaning
 =========  ==============  ==================================================================
-C          ``C``           lam I + V'MV with a few rows V
+C          ``C``           lam + V'MV, lam a number or a diagonal, with a few rows V
 q          ``q``           stands for V (w - v): as many numbers as V has rows
 w(q)       ``w``           prox(v - (d + V'M q)/lam, lam)
 F(q)       ``F``           q - V (w(q) - v); its root gives the minimiser
@@ -11,9 +11,9 @@ A          --              coordinates in which w(q) changes with q
 =========  ==============  ==================================================================
 
 w(q) is a point with a known subgradient of psi, and the subgradient of the model there is -V'M F(q)
-[1]_. A step solves (I + V_A V_A' M/lam) dq = -F(q), which is exact as long as A does not change:
-about ten proximal steps for an accuracy that accelerated proximal gradient steps may need hundreds
-for.
+[1]_. A step solves (I + V_A lam_A^{-1} V_A' M) dq = -F(q), which is exact as long as A does not
+change: about ten proximal steps for an accuracy that accelerated proximal gradient steps may need
+hundreds for.
 
 References
 ----------
@@ -36,7 +36,7 @@ _MOST, _HALVINGS = 30, 6
 
 
 def root(
-    lam: float,
+    lam: float | Vector,
     M: Vector,
     V: Vector,
     d: Vector,
@@ -47,7 +47,7 @@ def root(
 ) -> tuple[Vector, Vector] | None:
     """w(q) and the element of dpsi there, with |V'M F(q)| <= `enough`; None if it is not found.
 
-    lam I + V'MV is positive definite.
+    lam + V'MV is positive definite; lam is a number or a diagonal.
     """
     q, slope = np.zeros(len(M)), d
     w = psi.prox(v - slope / lam, lam)
@@ -56,10 +56,17 @@ def root(
     for _ in range(_MOST):
         if size <= enough:
             return w, lam * (v - w) - slope
-        V_A = V[:, _moving(w, numbers)]
+        A = _moving(w, numbers)
+        V_A = V[:, A]
+        if isinstance(lam, np.ndarray):
+            bent = ((V_A / lam[A]) @ V_A.T) @ M
+        else:
+            bent = (V_A @ V_A.T) @ (M / lam)
         try:
-            dq = np.linalg.solve(np.eye(len(M)) + (V_A @ V_A.T) @ (M / lam), -F)
+            dq = np.linalg.solve(np.eye(len(M)) + bent, -F)
         except np.linalg.LinAlgError:
+            return None
+        if not np.isfinite(dq).all():
             return None
         part = 1.0
         for _ in range(_HALVINGS):

@@ -19,8 +19,6 @@ References
 ----------
 .. [1] B. O'Donoghue, E. Candes, Adaptive restart for accelerated gradient schemes, Found. Comput.
    Math. 15 (2015).
-.. [2] R. Byrd, J. Nocedal, R. Schnabel, Representations of quasi-Newton matrices and their use in
-   limited memory methods, Math. Program. 63 (1994).
 """
 
 from __future__ import annotations
@@ -32,6 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from geartrain.geometry import EUCLIDEAN
+from geartrain.methods.quasi_newton.composite_scaling import ScaledLowRank, base
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.models import sequential
 from geartrain.methods.quasi_newton.prox_newton import root
@@ -47,10 +46,20 @@ _CURVED = 1e-10
 _SAFE = 0.99
 # A difference of values may be rounding error below this part of them.
 _ROUNDING = 1e-12
-# Relative error of the newest secant equation beyond which the compact form is not used.
-_SPOILT = 1e-8
 # Steps between two looks at the residual.
 _LOOK = 5
+
+
+@dataclass(frozen=True)
+class _Stacked(Small):
+    """V'MV with all rows in one array, which is not copied."""
+
+    V: Vector
+
+    @property
+    def factors(self) -> tuple[Vector, Vector]:
+        """M and V."""
+        return self.M, self.V
 
 
 @dataclass(frozen=True)
@@ -76,40 +85,21 @@ def curvature(S: Vector, Y: Vector, lam: float) -> LowRank:
     V = np.concatenate([S[curved], Y[curved]]) / np.tile(sizes[curved], 2)[:, None]
     G = V @ V.T
     lam = float(G[-1, -1] / G[k - 1, -1])
-    M = compact(G, k, lam)
-    return LowRank(lam, Small(Rows(V), np.eye(2 * k), G, 0.5 * (M + M.T), EUCLIDEAN))
-
-
-def compact(G: Vector, k: int, lam: float) -> Vector:
-    """M of limited-memory BFGS, lam I + V'MV, from the inner products G of k steps and k changes.
-
-    By the compact form [2]_, or update by update where rounding spoils it.
-    """
-    low = np.tril(G[:k, k:], -1)
-    K = np.block([[lam * G[:k, :k], low], [low.T, -np.diag(np.diag(G[:k, k:]))]])
-    scale = np.repeat([lam, 1.0], k)
-    try:
-        M = -scale[:, None] * np.linalg.solve(K, np.diag(scale))
-    except np.linalg.LinAlgError:
-        return sequential(G, k, lam)
-    # the newest secant equation, in inner products with all rows
-    newest = lam * G[k - 1] + (G[k - 1] @ M) @ G
-    error = np.abs(newest - G[-1]).max()
-    return M if error <= _SPOILT * np.abs(G[-1]).max() else sequential(G, k, lam)
+    M = sequential(G, k, lam)
+    return LowRank(lam, _Stacked(Rows(V), np.eye(2 * k), G, 0.5 * (M + M.T), EUCLIDEAN, V))
 
 
 def largest(C: LowRank) -> float:
-    """The largest eigenvalue of C."""
-    if C.small is None or C.small.spectrum[0].size == 0:
-        return C.lam
-    return C.lam + max(0.0, float(C.small.spectrum[0].max()))
+    """The largest eigenvalue of C, or an upper bound of it."""
+    top = 0.0 if C.small is None else max(0.0, float(C.small.spectrum[0].max(initial=0.0)))
+    return (C.lam + top) * (float(C.D.max()) if isinstance(C, ScaledLowRank) else 1.0)
 
 
 def minimised(
     C: LowRank, mu: float, d: Vector, psi: Psi, v: Vector, enough: float, most: int
 ) -> ProxStep:
     """The model with C + mu I, until the residual is at most `enough` or after `most` steps."""
-    lam, numbers = C.lam + mu, by_numbers(psi, v.size)
+    lam, numbers = base(C, mu), by_numbers(psi, v.size)
     if numbers is not None and C.small is not None:
         M, V = C.small.factors
         found = root(lam, M, V, d, psi, numbers, v, enough)
@@ -137,7 +127,7 @@ def minimised(
 
 def _product(C: LowRank, mu: float) -> Callable[[Vector], Vector]:
     """The function s -> (C + mu I) s, prepared for many products."""
-    lam = C.lam + mu
+    lam = base(C, mu)
     if C.small is None:
         return lambda s: lam * s
     M, V = C.small.factors

@@ -34,6 +34,8 @@ from geartrain.oracles.protocols import Vector, answers
 _NEAR = 4.0
 # A quadratic of so many variables is known after as many iterations, before L-BFGS has converged.
 _FEW = 10
+# So is one whose curvature is in few directions: its trace is at most this multiple of L.
+_NARROW = 5.0
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,14 @@ def is_solvable(g: Oracle) -> bool:
 def is_learnable(h: Oracle) -> bool:
     """Whether h is a quadratic that a few pairs tell: one with a matrix, or of few variables."""
     return _is_constant(h) and ("prox" in answers(h.term) or h.n <= _FEW)
+
+
+def is_narrow(h: Oracle) -> bool:
+    """Whether a learnable quadratic is learned in few iterations: few directions bend it."""
+    if h.n <= _FEW:
+        return True
+    L, diagonal = getattr(h.term, "L", None), getattr(h.term, "L_coord", None)
+    return L is not None and diagonal is not None and float(np.sum(diagonal)) <= _NARROW * L
 
 
 def _is_constant(oracle: Oracle) -> bool:

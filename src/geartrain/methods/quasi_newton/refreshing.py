@@ -10,7 +10,7 @@ from geartrain.methods.quasi_newton.terms import CountedTerms
 from geartrain.methods.quasi_newton.tuning import Candidate, LearnedTuning
 
 # Without prices so many pairs are measured again.
-_MOST = 20
+_MOST = 60
 # The curvature of g along a step may have changed by these factors since the step was made.
 _FADED, _GROWN = 1e-6, 3.0
 # Measurements in a row that show no change, after which older pairs are left as they are.
@@ -18,9 +18,13 @@ _CALM = 2
 
 
 def refreshed(
-    terms: CountedTerms, state: SAEQNState, candidate: Candidate, tuning: LearnedTuning
+    terms: CountedTerms,
+    state: SAEQNState,
+    candidate: Candidate,
+    tuning: LearnedTuning,
+    most: float = math.inf,
 ) -> tuple[Memory, int]:
-    """The pairs as they would be at p, newest first, and the gradients of g that it took.
+    """The pairs as they would be at p, newest first, and the gradients of g, `most` at most.
 
     The curvature of h is taken to have changed as that of g has, which is so for a difference
     f - f_1 of means of one loss.
@@ -32,7 +36,7 @@ def refreshed(
     enough = math.ceil(tuning.refreshes * math.sqrt(state.rho)) if priced else _MOST
     calls = calm = 0
     for i in range(len(memory) - 1, -1, -1):
-        if calls == min(enough, candidate[1] if priced else _MOST) or calm == _CALM:
+        if calls >= min(enough, candidate[1] if priced else _MOST, most) or calm == _CALM:
             break
         pair = memory.pairs[i]
         now = (terms.g(p.v + length * pair.s)[1] - p.grad_g) / length

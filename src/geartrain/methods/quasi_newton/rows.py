@@ -19,9 +19,30 @@ from geartrain.geometry import Geometry
 from geartrain.oracles.protocols import Vector
 
 # Rows up to this length are copied into one array.
-SHORT = 2_000
+SHORT = 500
 # Products with more vectors than this go by slices of this length, copied side by side.
 _FEW, _SLICE = 4, 2_048
+# Room for this many more short rows, at least, where an array of them is made to grow.
+_SPARE = 16
+_NO_ADDRESSES = np.zeros(0, dtype=np.intp)
+
+
+class _Room:
+    """An array with room for more short rows than are in it; rows once written do not change."""
+
+    def __init__(self, rows: Sequence[Vector], count: int) -> None:
+        self.array = np.empty((count, rows[0].size))
+        self.array[: len(rows)] = rows
+        self._taken: dict[int, object] = {}
+
+    def write(self, place: int, rows: Sequence[Vector]) -> bool:
+        """Write behind the first `place` rows, unless that was done before or the room ends."""
+        end, mine = place + len(rows), object()
+        if end > len(self.array) or self._taken.setdefault(place, mine) is not mine:
+            return False
+        for i, row in enumerate(rows):
+            self.array[place + i] = row
+        return True
 
 
 class Rows:
@@ -29,16 +50,72 @@ class Rows:
 
     Parameters
     ----------
-    rows : sequence of arrays
-        The vectors.
+    rows : sequence of arrays, or array
+        The vectors; an array of them is kept as `array`.
     """
 
-    def __init__(self, rows: Sequence[Vector]) -> None:
+    def __init__(self, rows: Sequence[Vector] | Vector) -> None:
+        self.array = rows if isinstance(rows, np.ndarray) else None
         self.rows = list(rows)
-        short = bool(self.rows) and self.rows[0].size <= SHORT
-        self._block = np.array(self.rows) if short else None
-        found = [] if short else [_compiled().address(row) for row in self.rows]
-        self._addresses = np.array(found, dtype=np.intp)
+        self._block: Vector | None = None
+        self._addresses = _NO_ADDRESSES
+        if self.rows and self.rows[0].size <= SHORT:
+            self._place(_Room(self.rows, len(self.rows)), 0)
+        elif self.rows:
+            self._addresses = _addresses(self.rows)
+
+    def _place(self, room: _Room, start: int) -> None:
+        """The rows are in this room."""
+        self._room, self._start = room, start
+        self._block = room.array[start : start + len(self.rows)]
+
+    def with_rows(self, rows: Sequence[Vector], first: int = 0) -> Rows:
+        """Without those before `first`, and with more at the end; short rows are not copied again.
+
+        The first one to add rows writes them behind the rows that are there, into an array that
+        both share.
+        """
+        if not self.rows:
+            return Rows(rows)
+        out = Rows.__new__(Rows)
+        out.array = out._block = None
+        out.rows, out._addresses = [*self.rows[first:], *rows], self._addresses
+        if self._block is None:
+            out._addresses = np.concatenate([self._addresses[first:], _addresses(rows)])
+        elif self._room.write(self._start + len(self.rows), rows):
+            out._place(self._room, self._start + first)
+        else:
+            out._place(_Room(out.rows, 2 * len(out.rows) + _SPARE), 0)
+        return out
+
+    def after(self, first: int) -> Rows:
+        """Without those before `first`."""
+        out = Rows.__new__(Rows)
+        out.array = out._block = None
+        out.rows, out._addresses = self.rows[first:], self._addresses[first:]
+        if self._block is not None:
+            out._place(self._room, self._start + first)
+        return out
+
+    @staticmethod
+    def known(rows: list[Vector], addresses: Any) -> Rows:
+        """Long rows, where their addresses are known."""
+        out = Rows.__new__(Rows)
+        out.array = out._block = None
+        out.rows, out._addresses = rows, addresses
+        return out
+
+    @property
+    def addresses(self) -> Any:
+        """Where long rows are in memory."""
+        return self._addresses
+
+    def _some(self, at: Any) -> Rows:
+        """Some of the long rows."""
+        return Rows.known([self.rows[i] for i in at], self._addresses[at])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rows, (self.rows,)  # a copy has rows, and addresses, of its own
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -54,20 +131,30 @@ class Rows:
         W = [geometry.dual(v) for v in vectors]
         if self._block is not None:
             V = geometry.primal(self._block)
-            return np.array([V @ w for w in W] if len(W) <= _FEW else np.array(W) @ V.T)
-        where = np.arange(len(self.rows)) if used is None else np.asarray(used)
+            if len(W) > _FEW:
+                return np.array(W) @ V.T
+            out = np.empty((len(W), len(V)))
+            for i, w in enumerate(W):
+                np.matmul(V, w, out=out[i])
+            return out
+        if used is None:
+            return self._long_dots(W, geometry)
         out = np.zeros((len(W), len(self.rows)))
-        if len(where) == 0:
-            return out
-        if len(W) > _FEW:
-            out[:, where] = _many_dots(W, [geometry.primal(self.rows[i]) for i in where])
-            return out
-        address, dots = _compiled().address, _compiled().dots
-        offset = address(geometry.primal(self.rows[0])) - address(self.rows[0])
-        rows = self._addresses[where] + offset
-        for i in range(0, len(W), 2):
-            out[i : i + 2, where] = dots(rows, W[i : i + 2])
+        if len(used):
+            out[:, used] = self._some(used)._long_dots(W, geometry)
         return out
+
+    def _long_dots(self, W: list[Vector], geometry: Geometry) -> Vector:
+        """Inner products of long rows with vectors that are `dual` already."""
+        if not self.rows:
+            return np.zeros((len(W), 0))
+        if len(W) > _FEW:
+            return _many_dots(W, [geometry.primal(row) for row in self.rows])
+        addresses, first = self._addresses, geometry.primal(self.rows[0])
+        if first is not self.rows[0]:
+            addresses = addresses + (_compiled().address(first) - addresses[0])
+        dots = [_compiled().dots(addresses, W[i : i + 2]) for i in range(0, len(W), 2)]
+        return dots[0] if len(dots) == 1 else np.concatenate(dots)
 
     def combine(self, c: Vector) -> Vector:
         """The vector sum_i c_i rows_i."""
@@ -98,49 +185,16 @@ class Rows:
     def add_to(self, vectors: Sequence[Vector], C: Vector) -> None:
         """Add sum_j C_ij rows_j to vector i, in place."""
         if self._block is not None:
-            for vector, c in zip(vectors, C, strict=True):
-                vector += c @ self._block
+            for i, vector in enumerate(vectors):
+                vector += C[i] @ self._block
             return
-        used = np.flatnonzero(C.any(axis=0))
+        addresses, used = self._addresses, np.flatnonzero(C.any(axis=0))
         if not len(used):
             return
+        if len(used) < len(addresses):
+            addresses, C = addresses[used], C[:, used]
         for i in range(0, len(C), 2):
-            _compiled().add_to(self._addresses[used], C[i : i + 2, used], vectors[i : i + 2])
-
-
-class Slots(Rows):
-    """A fixed number of places for rows, empty at first.
-
-    Parameters
-    ----------
-    count : int
-        The number of places.
-    n : int
-        Length of the rows.
-    """
-
-    def __init__(self, count: int, n: int) -> None:
-        self.rows = [np.zeros(0)] * count
-        self._block = np.zeros((count, n)) if n <= SHORT else None
-        self._addresses = np.zeros(count, dtype=np.intp)
-
-    def put(self, i: int, row: Vector) -> None:
-        """Put a row into place i."""
-        if self.rows[i] is row:
-            return
-        self.rows[i] = row
-        if self._block is not None:
-            self._block[i] = row
-        else:
-            self._addresses[i] = _compiled().address(row)
-
-    def part(self, low: int, high: int) -> Rows:
-        """The rows in places low, ..., high - 1, not copied."""
-        part = Rows(())
-        part.rows = self.rows[low:high]
-        part._block = None if self._block is None else self._block[low:high]
-        part._addresses = self._addresses[low:high]
-        return part
+            _compiled().add_to(addresses, C[i : i + 2], vectors[i : i + 2])
 
 
 def _many_dots(vectors: Sequence[Vector], rows: Sequence[Vector]) -> Vector:
@@ -150,6 +204,11 @@ def _many_dots(vectors: Sequence[Vector], rows: Sequence[Vector]) -> Vector:
         piece = slice(start, start + _SLICE)
         out += np.array([v[piece] for v in vectors]) @ np.array([row[piece] for row in rows]).T
     return out
+
+
+def _addresses(rows: Sequence[Vector]) -> Any:
+    """Where long rows are in memory."""
+    return np.array([_compiled().address(row) for row in rows], dtype=np.intp)
 
 
 @lru_cache(maxsize=1)

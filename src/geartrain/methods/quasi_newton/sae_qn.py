@@ -17,7 +17,7 @@ rho        ``rho``         price of a call of h over that of a gradient of g
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -26,27 +26,31 @@ from geartrain.methods.base import InnerMethod
 from geartrain.methods.quasi_newton import learning
 from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
-from geartrain.methods.quasi_newton.curvature import InnerPairs
+from geartrain.methods.quasi_newton.cuts import Cuts
 from geartrain.methods.quasi_newton.doubt import Doubt
-from geartrain.methods.quasi_newton.guard import ZETA, Guard
+from geartrain.methods.quasi_newton.guard import Guard
+from geartrain.methods.quasi_newton.inner_pairs import InnerPairs
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.models import Shelf
 from geartrain.methods.quasi_newton.products import StepProducts
+from geartrain.methods.quasi_newton.proven import proven_step
+from geartrain.methods.quasi_newton.records import replace
 from geartrain.methods.quasi_newton.refreshing import refreshed
 from geartrain.methods.quasi_newton.seconds import WARM, Stopwatch, Usage
 from geartrain.methods.quasi_newton.state import Learned, SAEQNState
 from geartrain.methods.quasi_newton.step import Known, Step
 from geartrain.methods.quasi_newton.terms import CountedTerms
 from geartrain.methods.quasi_newton.trial import Proposer, Trial
-from geartrain.methods.quasi_newton.tuning import DEFAULT, LearnedTuning
+from geartrain.methods.quasi_newton.tuning import DEFAULT, Candidate, LearnedTuning
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.validation import as_whole
 from geartrain.problem import EPS, Sum
 
-# A gradient of f is rounding error below this part of those of h and g; so is a slope that decides
-# about descent below the second.
-_SMALLEST, _UNDECIDED = 10.0 * EPS, 1e3 * EPS
+# A slope that decides about descent is rounding error below this part of the gradients.
+_UNDECIDED = 1e3 * EPS
+# Fewer gradients of g are of no use to an inner run.
+_LEAST = 2.0
 # Answers that are not finite, one after the other, before the run ends with them.
 _LOST = 10
 # The trust radius may so often shrink to nothing before f falls again: with answers that contradict
@@ -66,7 +70,8 @@ class SAEQN:
 
     1. choose the model that would have predicted the last changes of the gradients best
     2. v ~ argmin <grad h(p), v> + 1/2 <v - p, B (v - p)> + g(v) within the trust radius, or, for
-       the plain model, p - B^{-1} grad f(p)
+       the plain model, p - B^{-1} grad f(p); where known linearisations of a convex h show that f
+       can hardly fall there, line 5 is next
     3. ask h at v: one call
     4. the pair (v - p, change of gradients) is learned; if f has fallen enough, p_+ = v
     5. otherwise the radius shrinks to where a fit along the step has its minimum, and 1 is repeated
@@ -79,8 +84,10 @@ class SAEQN:
     and whatever the models are worth, f(p) - f* <= R^2/(2 A) from x_0 on, and an accuracy eps is
     reached after at most const + 5.16 sqrt(L_h R^2/eps) calls of h, independently of g (for convex
     h; the theorem is in the documentation, on the page about the theory). One gradient of h per
-    trial point, and usually one trial point per iteration; g is evaluated in inner runs, about
-    `rho` times per trial point at most where `rho` is finite.
+    trial point, and usually one trial point per iteration. With a finite `rho`, N_h calls of h come
+    with at most (rho + 2) N_h + 3 max(10, rho) gradients and proximal steps of g, those of an
+    `inner` that is given and of an h that is known to be a quadratic apart; inner runs of proven
+    steps may cost a quarter of the calls of h beyond that, and wait until then.
 
     Parameters
     ----------
@@ -103,8 +110,9 @@ class SAEQN:
     Values of h are used where they come with its gradient (``value_and_grad``). Without them a
     point is accepted where <grad f(v), v - p> <= 0, which proves descent by convexity.
 
-    Memory: three vectors per pair, two per inner pair (20 of them, 8 for n > 20,000), and about 35
-    further vectors; with the default `memory` at most 100 vectors of length n from n = 100,000 on.
+    Memory: three vectors per pair; two per inner pair (20 of them, 6 for n > 20,000) in each of the
+    states before and after a trial point and in the inner run; and about 27 further vectors. With
+    the default `memory` at most 100 vectors of length n from n = 100,000 on.
     The state holds each vector once, and states share them.
 
     References
@@ -149,13 +157,15 @@ class SAEQN:
         """Both terms at x0, and one more gradient of g for a first guess of lam."""
         terms, convex = CountedTerms(problem), problem.h_is_convex
         t, at = self._tuning(terms), terms.both(x0)
-        size = problem.geometry.norm(at.grad)
+        norm = problem.geometry.norm
+        size = norm(at.grad)
         rho = math.inf if self.rho is None else self.rho
         plain = t.starts_plain(rho, convex, terms.exact)
-        scale = max(1.0, size) if plain else _curvature_of_g(terms, at, size)
-        lam = (t.first_lam if convex else t.first_lam_other) * scale
+        scale = (size or 1.0) if plain else _curvature_of_g(terms, at, size)
+        lam = t.lam_at_start(convex, scale, norm(at.grad_h), norm(at.grad_g))
         contest = Contest.between(t.candidates(rho, convex, terms.exact))
-        return self.begin(problem, at, Learned(convex, lam, scale, contest))
+        state = self.begin(problem, at, Learned(convex, lam, scale, contest))
+        return replace(state, extra=0 if plain else 1)
 
     def begin(self, problem: Sum, at: Known, learned: Learned) -> SAEQNState:
         """The start of a run that knows both terms at a point, and something about them."""
@@ -170,6 +180,7 @@ class SAEQN:
             lam=learned.lam,
             scale=learned.scale,
             contest=learned.contest,
+            cuts=Cuts(at.v).add(at, 1, problem.geometry),
             inner_pairs=learned.inner_pairs,
             certificate=CutCertificate(at.v, np.zeros_like(at.v)),
             guard=Guard(learned.convex, 1e-6 * size / max(norm(at.v), 1.0)),
@@ -184,8 +195,11 @@ class SAEQN:
             rho = Usage.of(problem, state.own).ratio(state.first)
         state = replace(state, rho=rho, note="", accepted=False, trials=0)
         while not (state.accepted or state.stalled or state.trials >= self.tuning.trials):
-            if state.guard.is_behind(state.A) or state.tries >= self.tuning.trials:
-                state = self._proven_step(terms, state)
+            guard = state.guard
+            due = guard.is_behind(state.A) and guard.affords(rho)
+            if due or state.tries >= self.tuning.trials:
+                pairs = self._pairs(state.at.v.size)
+                state = proven_step(terms, state, self.inner, self.tuning, pairs)
             else:
                 state = self._attempt(terms, state)
         first = Usage.of(problem, state.own) if state.k + 1 == WARM else state.first
@@ -195,11 +209,11 @@ class SAEQN:
         """Lines 1 to 5 for one trial point."""
         geometry, t, p = terms.geometry, self._tuning(terms), state.at
         norm, pairs = geometry.norm, self._pairs(p.v.size)
-        if norm(p.grad) <= _SMALLEST * (norm(p.grad_h) + norm(p.grad_g)):
+        if p.is_level(norm):
             return replace(state, stalled=True, rounding=True)
         # 1. and 2.
         watch = Stopwatch(terms.problem)
-        state, shelf, trial = self._propose(terms, state)
+        state, shelf, trial = self._foresee(terms, state)
         inside = watch.own()
         length = norm(trial.v - p.v)
         if length <= 2.0 * EPS * norm(p.v):
@@ -233,8 +247,7 @@ class SAEQN:
         state = learning.without_convexity(state, step, t, terms)
         if trial.candidate in state.contest.candidates:
             state = learning.judged(state, step, shelf, trial, products, t, terms)
-        expected = _expected(step, trial, products)
-        ratio = step.f.change / expected if expected < 0.0 else -1.0
+        ratio = trial.ratio(step, products)
         if step.is_descent(t.armijo, t.rounding):
             state = learning.accepted(state, step, products, ratio, t, pairs, geometry)
         elif abs(step.f.slope) <= _UNDECIDED * (norm(p.grad_h) + norm(p.grad_g)) * length:
@@ -248,16 +261,17 @@ class SAEQN:
             state = replace(state, stalled=True, rounding=not noisy, noisy=noisy)
         inner, outer = (0.0, inside) if is_plain(trial.candidate) else (inside, 0.0)
         own = (state.own[0] + inner, state.own[1] + outer + watch.own())
-        return replace(state, doubt=doubt, own=own)
+        inner_pairs = state.inner_pairs.beside(state.memory.rows.rows)
+        return replace(state, doubt=doubt, own=own, inner_pairs=inner_pairs)
 
     def _forgotten(self, terms: CountedTerms, state: SAEQNState) -> SAEQNState:
         """The state without its pairs: too large a curvature may come from points far away.
 
         Whether rounding is what prevents progress is seen by the next trial point.
         """
-        t, size = self._tuning(terms), terms.geometry.norm(state.at.grad)
-        scale = _curvature_of_g(terms, state.at, size)
-        lam = (t.first_lam if state.convex else t.first_lam_other) * scale
+        t, norm, at = self._tuning(terms), terms.geometry.norm, state.at
+        scale = _curvature_of_g(terms, at, norm(at.grad))
+        lam = t.lam_at_start(state.convex, scale, norm(at.grad_h), norm(at.grad_g))
         return replace(
             state,
             memory=Memory(),
@@ -266,7 +280,34 @@ class SAEQN:
             contest=Contest.between(state.contest.candidates),
             radius=math.inf,
             inner_pairs=InnerPairs(),
+            extra=state.extra + 1,
         )
+
+    def _foresee(self, terms: CountedTerms, state: SAEQNState) -> tuple[SAEQNState, Shelf, Trial]:
+        """Lines 1 and 2, until the cuts of a convex h leave the trial point a chance."""
+        t, p, geometry = self._tuning(terms), state.at, terms.geometry
+        pairs = self._pairs(p.v.size)
+        state, shelf, trial = self._propose(terms, state)
+        for _ in range(t.foresight if state.convex and terms.values else 0):
+            cut = state.cuts.highest(p, trial.v, geometry)
+            if cut is None:
+                break
+            try:
+                known_g = terms.all_of_g(trial.v, trial.known_g)
+            except NonFiniteAnswer:  # the trial point itself will show it
+                break
+            trial = replace(trial, known_g=known_g)
+            step = Step.between(p, cut.with_g(*known_g), geometry)
+            products = StepProducts(step, geometry)
+            ratio = trial.ratio(step, products)
+            if ratio >= t.chance:
+                break
+            short = learning.shortened(state, step, products, ratio, t, pairs, geometry)
+            radius = max(short.radius, t.shortest * step.length)
+            # g was asked at a point at which h is not
+            state = replace(short, radius=radius, extra=short.extra + 1)
+            state, shelf, trial = self._propose(terms, state)
+        return state, shelf, trial
 
     def _propose(self, terms: CountedTerms, state: SAEQNState) -> tuple[SAEQNState, Shelf, Trial]:
         """Lines 1 and 2: the models, with pairs refreshed where it pays, and a trial point."""
@@ -274,15 +315,12 @@ class SAEQN:
         t = self._tuning(terms)
         norm, candidates, rho = geometry.norm, contest.candidates, state.rho
         # 1.
-        start_plain = t.starts_plain(rho, state.convex, terms.exact)
-        known = state.memory
-        even = known.even if state.convex else 0.0
-        chosen = candidates[contest.favourite(rho, t, start_plain, even > 0.0)]
-        if is_plain(chosen) and not (known.pairs or start_plain):
-            chosen = candidates[0]
+        known, even = state.memory, state.memory.even if state.convex else 0.0
+        allowance = t.allowance(rho, state.guard.calls, state.extra)
+        chosen = self._chosen(terms, state, allowance)
         fresh, calls = known, 0
         if not state.convex and known.pairs and (math.isinf(rho) or not is_plain(chosen)):
-            fresh, calls = refreshed(terms, state, chosen, t)
+            fresh, calls = refreshed(terms, state, chosen, t, allowance - 1.0)
             state = replace(state, memory=fresh) if math.isfinite(rho) else state
         shelf = Shelf(known, fresh, state.lam, state.scale, geometry)
         # 2.
@@ -293,78 +331,42 @@ class SAEQN:
             state.inner_pairs,
             state.factor,
             state.convex,
-            max(2.0, max(t.budget, rho) * 0.5**state.tries),
+            min(max(2.0, max(t.budget, rho) * 0.5**state.tries), allowance - calls),
             self.inner,
             t,
             contest.error,
+            rho,
+            contest.coarsest(rho) if math.isfinite(rho) else 0.0,
             even,
         )
         if is_plain(chosen):
             return state, shelf, proposer.plain(chosen, shelf[chosen])
         trial = proposer.keeping_g(chosen, shelf[chosen])
         spent = calls + trial.calls + (trial.known_g is None)
-        state = replace(state, contest=contest.billed(rho + spent))
+        contest = contest.billed(rho + spent).ran(trial.residual / norm(p.grad), trial.calls)
         # The inner run may have led nowhere: then the plain model takes over.
         length = norm(trial.v - p.v)
         lost = length == 0.0
         if not (lost or state.convex):
             plain = norm(shelf[candidates[-1]].solve(p.grad, 0.0)) if known.pairs else 0.0
             lost = trial.residual > 2.0 * norm(p.grad) or length < 1e-4 * min(plain, state.radius)
+        calls += trial.calls
         if lost:
             trial = proposer.plain(candidates[-1], shelf[candidates[-1]])
-        return state, shelf, trial
+        extra = state.extra + calls - (trial.known_g is not None)
+        return replace(state, contest=contest, extra=extra), shelf, trial
 
-    def _proven_step(self, terms: CountedTerms, state: SAEQNState) -> SAEQNState:
-        """One step of SAE with unknown L: two calls of h, at x and at v."""
-        geometry, y, t = terms.geometry, state.at, self.tuning
-        norm = geometry.norm
-        L, a, x = state.guard.start(state.certificate, y.v)
-        at_x = terms.both(x)
-        proposer = Proposer(
-            terms,
-            at_x,
-            math.inf,
-            state.inner_pairs,
-            state.factor,
-            True,
-            math.inf,
-            self.inner,
-            t,
-        )
-        run = proposer.near_prox(state.guard.weight * L, ZETA * L)
-        at_v = terms.both(run.v, run.known_g)
-        # Both points may be lower than y, and both give cuts.
-        certificate, at, grown = state.certificate, y, 0.0
-        for new in (at_v, at_x):
-            step = Step.between(at, new, geometry)
-            lower = new.f < at.f if terms.values else new is at_v
-            if lower:
-                certificate, at = certificate.lowered(step.drop, geometry), new
-            above = 0.0 if lower else step.above
-            certificate = certificate.with_cut(new.v, new.grad, above, geometry)
-            grown = certificate.A if new is at_v else grown
-        step = Step.between(at_x, at_v, geometry)
-        memory = state.memory
-        if learning.is_usable_for_h(state, step, norm) and not at_v.f > state.top:
-            memory = memory.add(learning.pair_of(step), geometry, self._pairs(x.size))
-        called = state.guard.called(2, learning.secant(state, step, norm))
-        rounding = norm(at.grad) <= _SMALLEST * (norm(at.grad_h) + norm(at.grad_g))
-        return replace(
-            state,
-            at=at,
-            memory=memory,
-            inner_pairs=run.pairs,
-            factor=run.factor,
-            certificate=certificate,
-            guard=called.ended(L, state.A, a, grown, step.bent(state.convex, norm)),
-            trials=state.trials + 2,
-            radius=max(state.radius, step.length, norm(at.v - y.v)),
-            tries=0,
-            collapses=state.collapses if at is y else 0,
-            accepted=True,
-            stalled=rounding,
-            rounding=rounding,
-        )
+    def _chosen(self, terms: CountedTerms, state: SAEQNState, allowance: float) -> Candidate:
+        """Line 1: the favourite; the plain model where no gradients of g are left for another."""
+        t, contest, known = self._tuning(terms), state.contest, state.memory
+        if allowance < _LEAST:
+            return contest.candidates[-1]
+        start_plain = t.starts_plain(state.rho, state.convex, terms.exact)
+        even = state.convex and known.even > 0.0
+        chosen = contest.candidates[contest.favourite(state.rho, t, start_plain, even)]
+        if is_plain(chosen) and not (known.pairs or start_plain):
+            return contest.candidates[0]
+        return chosen
 
 
 def _curvature_of_g(terms: CountedTerms, at: Known, size: float) -> float:
@@ -375,11 +377,3 @@ def _curvature_of_g(terms: CountedTerms, at: Known, size: float) -> float:
     length = 1e-3 * max(norm(at.v), 1.0)
     bent = terms.g(at.v - (length / size) * at.grad)[1]
     return norm(bent - at.grad_g) / length or size / max(norm(at.v), 1.0)
-
-
-def _expected(step: Step, trial: Trial, products: StepProducts) -> float:
-    """The change of f that the model predicts, g's own change included where the model keeps g."""
-    bent = 0.5 * products.bend(trial.B)
-    if is_plain(trial.candidate):
-        return step.f.slope + bent
-    return step.h.slope + bent + step.g.change

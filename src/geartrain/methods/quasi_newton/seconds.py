@@ -18,6 +18,10 @@ from geartrain.problem import Sum
 
 # Iterations that are left out: in a new process their own arithmetic takes several times as long.
 WARM = 5
+# Own arithmetic is too much where it has taken as many seconds, which people notice, and an
+# iteration takes so many times as long as an evaluation of both terms: on average L-BFGS on the sum
+# needs twice to three times as many evaluations as SAE-QN needs iterations.
+_NOTICED, _TIMES = 0.2, 5.0
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,9 @@ class Usage:
         """By the ledger, with these own seconds in inner runs and outside them."""
         return Usage(*_asked(problem.h), *_asked(problem.g), *own)
 
-    def ratio(self, first: Usage) -> float:
-        """The price of a call of h over that of a gradient of g, without what came `first`."""
-        later = Usage(
+    def since(self, first: Usage) -> Usage:
+        """Without what came `first`."""
+        return Usage(
             self.calls_h - first.calls_h,
             self.seconds_h - first.seconds_h,
             self.calls_g - first.calls_g,
@@ -46,6 +50,32 @@ class Usage:
             self.inner - first.inner,
             self.outer - first.outer,
         )
+
+    @property
+    def own(self) -> float:
+        """Own seconds."""
+        return self.inner + self.outer
+
+    @property
+    def per_call(self) -> float:
+        """All seconds per call of h."""
+        return (self.seconds_h + self.seconds_g + self.own) / self.calls_h
+
+    @property
+    def evaluation(self) -> float:
+        """Seconds of one call of each term."""
+        return self.seconds_h / self.calls_h + self.seconds_g / self.calls_g
+
+    @property
+    def is_mostly_own(self) -> bool:
+        """Whether the method's own arithmetic takes too long beside what the terms take."""
+        if not (self.calls_h and self.calls_g and self.own >= _NOTICED):
+            return False
+        return self.per_call > _TIMES * self.evaluation
+
+    def ratio(self, first: Usage) -> float:
+        """The price of a call of h over that of a gradient of g, without what came `first`."""
+        later = self.since(first)
         if first.calls_h == 0 or later.calls_h == 0 or later.calls_g == 0:
             later = replace(self, inner=0.0, outer=0.0)
         price_h = (later.seconds_h + later.outer) / max(later.calls_h, 1)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from geartrain.methods.base import State
 from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.contest import Contest
-from geartrain.methods.quasi_newton.curvature import InnerPairs
+from geartrain.methods.quasi_newton.cuts import Cuts
 from geartrain.methods.quasi_newton.doubt import Doubt
 from geartrain.methods.quasi_newton.guard import Guard
+from geartrain.methods.quasi_newton.inner_pairs import InnerPairs
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.quadratic import Factor
 from geartrain.methods.quasi_newton.seconds import Usage
@@ -66,10 +67,12 @@ class SAEQNState(LearnedState):
     lam: float  # curvature of h where the pairs tell nothing
     scale: float  # that of f, before the first pair
     contest: Contest
+    cuts: Cuts  # linearisations of a convex h
     # Inner runs.
     radius: float = math.inf  # trust radius
     inner_pairs: InnerPairs = field(default_factory=InnerPairs)  # of g
     factor: Factor | None = None  # of a quadratic g
+    extra: int = 0  # gradients of g beyond one per call of h, without proven steps
     doubt: Doubt
     # The last iteration.
     tries: int = 0  # rejected trial points since the last accepted one

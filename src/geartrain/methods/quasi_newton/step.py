@@ -23,8 +23,12 @@ from geartrain.methods.quasi_newton.along import ExponentialFit, change
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import EPS
 
-# Values are taken to be right to this multiple of the rounding unit.
+# A gradient of f is rounding error below this part of those of h and g.
+_SMALLEST = 10.0 * EPS
+# Values are taken to be right to this multiple of the rounding unit; and to this part, where the
+# curvature along a step is to be told from them.
 _ULPS = 16.0
+_INEXACT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,10 @@ class Known:
         """Gradient of f."""
         return self.grad_h + self.grad_g
 
+    def is_level(self, norm: Callable[[Vector], float]) -> bool:
+        """Whether the gradient of f is rounding error."""
+        return norm(self.grad) <= _SMALLEST * (norm(self.grad_h) + norm(self.grad_g))
+
     @property
     def rounding(self) -> float:
         """Size of the rounding error in f(v)."""
@@ -60,11 +68,19 @@ class Along:
     slope: float  # <grad(p), s>
     rise: float  # <grad(v) - grad(p), s>
     change: float  # term(v) - term(p)
+    error: float = 0.0  # of the change, by rounding
 
     @property
     def fit(self) -> ExponentialFit:
         """The term along the step, by values and slopes at its ends."""
-        return ExponentialFit.of(self.change - self.slope, self.rise)
+        return ExponentialFit.of(self.change - self.slope, self.rise, self.error)
+
+
+def _along(value: float, value_v: float, slope: float, rise: float) -> Along:
+    """A term along the step; its values, sums of many numbers, are wrong by `_INEXACT`."""
+    told = change(value, value_v, slope, slope + rise)
+    error = _INEXACT * (abs(value) + abs(value_v))
+    return Along(slope, rise, told, 0.0 if math.isnan(error) else error)
 
 
 @dataclass(frozen=True)
@@ -87,15 +103,16 @@ class Step:
         y_h, y_g = v.grad_h - p.grad_h, v.grad_g - p.grad_g
         slope_h, slope_g = float(dot(p.grad_h, s)), float(dot(p.grad_g, s))
         rise_h, rise_g = float(dot(y_h, s)), float(dot(y_g, s))
-        h = Along(slope_h, rise_h, change(p.h, v.h, slope_h, slope_h + rise_h))
-        g = Along(slope_g, rise_g, change(p.g, v.g, slope_g, slope_g + rise_g))
+        h = _along(p.h, v.h, slope_h, rise_h)
+        g = _along(p.g, v.g, slope_g, rise_g)
         return Step(p, v, s, geometry.norm(s), y_h, y_g, h, g)
 
     @property
     def f(self) -> Along:
         """f along the step."""
         h, g = self.h, self.g
-        return Along(h.slope + g.slope, h.rise + g.rise, h.change + g.change)
+        error = h.error + g.error
+        return Along(h.slope + g.slope, h.rise + g.rise, h.change + g.change, error)
 
     @property
     def slope_v(self) -> float:

@@ -43,7 +43,12 @@ class CountedTerms:
     def both(self, v: Vector, known_g: tuple[float, Vector] | None = None) -> Known:
         """All that the method wants to know at v, g as given or asked."""
         h, grad_h = self.h(v)
-        g, grad_g = self.g(v) if known_g is None else known_g
+        g, grad_g = self.all_of_g(v, known_g)
+        return Known(v, h, g, grad_h, grad_g)
+
+    def all_of_g(self, v: Vector, known: tuple[float, Vector] | None) -> tuple[float, Vector]:
+        """Value and gradient of g; what is known is not asked for again."""
+        g, grad_g = self.g(v) if known is None else known
         if self.values and math.isnan(g):
             g = self.problem.g.value(v)
-        return Known(v, h, g, grad_h, grad_g)
+        return g, grad_g

@@ -22,10 +22,12 @@ import numpy as np
 
 from geartrain.methods.base import InnerMethod, solve_model
 from geartrain.methods.quasi_newton import quadratic
-from geartrain.methods.quasi_newton.curvature import InnerPairs
+from geartrain.methods.quasi_newton.contest import is_plain
 from geartrain.methods.quasi_newton.inner import Phi, Point, descend
+from geartrain.methods.quasi_newton.inner_pairs import InnerPairs
 from geartrain.methods.quasi_newton.low_rank import Bowl, LowRank, Raised
-from geartrain.methods.quasi_newton.step import Known
+from geartrain.methods.quasi_newton.products import StepProducts
+from geartrain.methods.quasi_newton.step import Known, Step
 from geartrain.methods.quasi_newton.terms import CountedTerms
 from geartrain.methods.quasi_newton.tuning import Candidate, LearnedTuning
 from geartrain.oracles.protocols import Vector
@@ -54,6 +56,15 @@ class Trial:
     known_g: tuple[float, Vector] | None = None  # value and gradient of g at v, where known
     residual: float = 0.0  # |grad phi| at the end of the inner run
     calls: int = 0  # gradients and proximal steps of g
+
+    def ratio(self, step: Step, products: StepProducts) -> float:
+        """The change of f over the one that the model promised; -1 where that was no decrease."""
+        promised = 0.5 * products.bend(self.B)
+        if is_plain(self.candidate):
+            promised += step.f.slope
+        else:  # the model keeps g: its own change is that of f
+            promised += step.h.slope + step.g.change
+        return step.f.change / promised if promised < 0.0 else -1.0
 
 
 @dataclass(frozen=True)
@@ -92,6 +103,8 @@ class Proposer:
     inner: InnerMethod | None
     tuning: LearnedTuning
     error: float = np.inf  # of the model at the last trial point, over |grad f|
+    rho: float = np.inf  # price of a call of h over that of a gradient of g
+    coarsest: float = 0.0  # |grad phi|/|grad f(p)| below which inner runs do not pay
     even: float = 0.0  # curvature of g where it is alike in all directions that are known
 
     def keeping_g(self, candidate: Candidate, B: LowRank) -> Trial:
@@ -101,7 +114,7 @@ class Proposer:
         geometry, t, p, R = self.terms.geometry, self.tuning, self.p, self.radius
         size = geometry.norm(p.grad)
         # where the model was nearly right, it is worth more than the usual accuracy
-        eta = min(t.eta if self.convex else t.eta_other, max(t.forcing * self.error, t.finest))
+        eta = max(t.eta_at(self.error, self.rho, self.convex), self.coarsest)
         enough = _Enough(eta * size)
         run, calls, mu, redone = _Run(p.v, None, size, 0, False), 0, 0.0, False
         for _ in range(_SHIFTS):
@@ -183,7 +196,7 @@ class Proposer:
             length = norm(at.v - p.v)
             if enough(residual, length) or length > _LOST * self.radius:
                 return True
-            return self._bent(at.v, at.grad_g, at.linear - p.grad_h)
+            return not self.convex and self._bent(at.v, at.grad_g, at.linear - p.grad_h)
 
         run = descend(
             Phi(self.terms.g, B, mu, self.terms.geometry),
@@ -196,7 +209,8 @@ class Proposer:
         )
         self.pairs, end = run.pairs, run.end
         bent = run.bent or (
-            norm(end.v - p.v) <= _LOST * self.radius
+            not self.convex
+            and norm(end.v - p.v) <= _LOST * self.radius
             and self._bent(end.v, end.grad_g, end.linear - p.grad_h)
         )
         return _Run(end.v, (end.g, end.grad_g), run.residual, run.calls, bent)
@@ -231,13 +245,11 @@ class Proposer:
             own = problem.g.grad(run.v)  # no call, and no rounding of the low-rank part
         else:
             own = run.grad_g if B.small is None else run.grad_g - B.small(step)
-        bent = self._bent(run.v, own, B(step, mu))
+        bent = not self.convex and self._bent(run.v, own, B(step, mu))
         return _Run(run.v, (np.nan, own), run.residual, calls, bent)
 
     def _bent(self, v: Vector, grad_g: Vector, along_h: Vector) -> bool:
         """Whether phi bends down between p and v: g flattens on the way, and B does not."""
-        if self.convex:
-            return False
         dot, s = self.terms.geometry.dot, v - self.p.v
         along_g = float(dot(s, grad_g - self.p.grad_g))
         return float(dot(s, along_h)) < -_BENT * along_g

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 Candidate = tuple[str, int]  # kind of model, and the number of pairs it uses
@@ -24,9 +25,17 @@ class LearnedTuning:
     """
 
     # Models that compete: for a convex h, and for one that may be non-convex. `block` is best for
-    # quadratics, `sequential` far from them, `plain` where the knowledge of g is worth nothing.
-    convex_models: tuple[Candidate, ...] = (("block", 60), ("sequential", 50), ("plain", 50))
-    other_models: tuple[Candidate, ...] = (("correction", 5), ("correction", 20), ("plain", 50))
+    # quadratics, `sequential` far from them, `mixed` between, and `plain` where the knowledge of g
+    # is worth nothing. It takes 2 to 3 percent more calls of h without `mixed`, and 1 percent more
+    # without `sequential`.
+    convex_models: tuple[Candidate, ...] = (
+        ("block", 60),
+        ("sequential", 50),
+        ("mixed", 60),
+        ("plain", 50),
+    )
+    # For a non-convex h it takes 1 to 2 percent more of them without `careful`.
+    other_models: tuple[Candidate, ...] = (("correction", 60), ("careful", 60), ("plain", 50))
     # Weight of an older error in the score of a model, per trial point; flat.
     discount: float = 0.7
     # Handicap of models that keep g, in logarithms of their bill over that of a plain trial point,
@@ -43,28 +52,48 @@ class LearnedTuning:
     start_plain: float = 5.0
     effect: float = 50.0
     # |grad phi| over |grad f(p)| at the end of an inner run, for a convex h and for others. A third
-    # of it saves 1 to 3 percent of the calls of h and costs 7 to 10 percent of those of g.
+    # of it saves 1 percent of the calls of h and costs 8 percent more of g; a tenth saves no more.
     eta: float = 0.03
     eta_other: float = 0.1
     # The same over the error that the best model made at the last trial point, over |grad f(p)|,
     # where that is less: an accurate model deserves an accurate minimiser [1]_. And at least this.
     forcing: float = 0.1
     finest: float = 1e-4
+    # Price ratio from which on these are divided by rho over it, for a convex h, and the largest
+    # such divisor: where g costs next to nothing, accuracy is worth its gradients. For a non-convex
+    # h it saves 1 to 2 percent of the calls of h, and at a ratio of 100 adds 2 percent to the bill:
+    # there they are divided only where g costs nothing.
+    dear: float = 30.0
+    finer: float = 3.0
     # Pairs of an inner run, the same for vectors of more than 20,000 entries, where memory counts,
     # and its largest number of gradients of g.
     inner_memory: int = 20
-    inner_memory_long: int = 8
+    inner_memory_long: int = 6
     inner_limit: int = 300
     # Gradients of g per trial point: rho, but at least this many; half of it after each rejection.
     budget: float = 10.0
+    # Gradients of g beyond one per call of h, over a run: at most so many times rho + 1 per call of
+    # h, and so many budgets more. The bound seldom acts; it is not there for an h that is known to
+    # be a quadratic, whose model becomes exact only after as many iterations as directions bend it.
+    extra: float = 1.0
+    credit: float = 3.0
     # Pairs whose curvature of g is measured again, over sqrt(rho), and the relative change of that
     # curvature below which it need not be.
     refreshes: float = 0.5
     calm: float = 0.05
-    # lam at the start over the curvature of g; for a non-convex h, later, over the model's error.
+    # lam at the start over the curvature of g; for a non-convex h this is multiplied by the fourth
+    # power of |grad h|/|grad g|, and at least the third number: the better shard 1 is like the
+    # others, the smaller both. Later, for a non-convex h, lam over the error of the model:
+    # less saves calls on shards with much data, more on sparse shards with little. 0.2 and 0.5 cost
+    # 3 percent less and 2 percent more on the first, and 10 percent more and 9 less on the second.
     first_lam: float = 0.1
-    first_lam_other: float = 0.01
-    lam_error: float = 0.2
+    first_lam_other: float = 1.0
+    least_lam_other: float = 0.01
+    lam_error: float = 0.3
+    # Part of lam that is left at least after a step along which a convex h bends less, unless it
+    # bends less in all directions: one flat step tells little about an h with a wide spectrum.
+    # Without it some Laplacians took seven times the calls of L-BFGS; flat from 0.2 to 0.35.
+    lam_fall: float = 0.25
     # Armijo's constant, and the relative difference of values below which slopes decide [2]_.
     armijo: float = 1e-4
     rounding: float = 1e-10
@@ -72,11 +101,23 @@ class LearnedTuning:
     far: float = 1.5
     # The curvature of h at the end of a step is believed within this factor of its mean.
     local: float = 4.0
-    # Part of a rejected step that is tried next at most; increase of f over the predicted decrease
-    # beyond which the radius falls by powers of ten; rejections after which it falls tenfold.
-    longest: float = 0.7
+    # Trust radius after a rejected step, over its length, at most: with `far` the next trial point
+    # is at most 0.9 as far away, whatever was learned from the first. Increase of f over the
+    # predicted decrease beyond which the radius falls by powers of ten; rejections after which it
+    # falls tenfold.
+    longest: float = 0.6
     wild: float = 100.0
     patience: int = 6
+    # Cuts of a convex h that are kept, a vector each: 10 save as many calls as all of them. One for
+    # so many pairs at most, so that long vectors do not fill the memory. How often they may shorten
+    # a step before h is asked; the part of the promised decrease of f below which they do, which is
+    # flat from 0.25 to 0.75; and the least part of a step that they leave, since answers may be
+    # inexact.
+    cuts: int = 10
+    pairs_per_cut: int = 5
+    foresight: int = 3
+    chance: float = 0.5
+    shortest: float = 0.1
     # Without values only <grad f(v), v - p> <= 0 proves descent: this part of a step is taken, so
     # that an inexact minimiser does not overshoot.
     short: float = 0.9
@@ -90,13 +131,43 @@ class LearnedTuning:
             return models
         return tuple(c for c in models if c[0] == "plain")
 
+    def lam_at_start(self, convex: bool, curvature: float, size_h: float, size_g: float) -> float:
+        """A first lam from the curvature of g and the sizes of the gradients of h and g."""
+        if convex:
+            return self.first_lam * curvature
+        part = size_h / size_g if size_h < size_g else 1.0
+        return max(self.first_lam_other * part**4, self.least_lam_other) * curvature
+
     def starts_plain(self, rho: float, convex: bool, exact: bool) -> bool:
         """Whether the first step is that of L-BFGS, because g is not cheap enough."""
         return not exact and rho <= (self.alone if convex else self.start_plain)
 
+    def eta_at(self, error: float, rho: float, convex: bool) -> float:
+        """|grad phi|/|grad f(p)| at the end of an inner run, `error` that of the last model."""
+        ratio = rho if convex or math.isinf(rho) else 1.0
+        finer = min(max(ratio / self.dear, 1.0), self.finer)
+        eta = self.eta if convex else self.eta_other
+        return min(eta, max(self.forcing * error, self.finest)) / finer
+
+    def cuts_beside(self, pairs: int) -> int:
+        """How many cuts are kept beside so many pairs."""
+        return max(min(self.cuts, pairs // self.pairs_per_cut), 1)
+
+    def allowance(self, rho: float, calls: int, spent: float) -> float:
+        """Gradients of g for the next inner run, after so many calls of h, and of g beyond them."""
+        if math.isinf(rho):
+            return math.inf
+        return self.extra * (rho + 1.0) * calls + self.credit * max(self.budget, rho) - spent
+
     def for_quadratic_h(self) -> LearnedTuning:
         """The same for an h that is known to be a quadratic, with another g."""
-        return replace(self, alone=0.0, start_plain=0.0, handicap_low=self.handicap_low_quadratic)
+        return replace(
+            self,
+            alone=0.0,
+            start_plain=0.0,
+            handicap_low=self.handicap_low_quadratic,
+            extra=math.inf,
+        )
 
 
 DEFAULT = LearnedTuning()
