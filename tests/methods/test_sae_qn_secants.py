@@ -263,3 +263,16 @@ def test_features_that_the_first_shard_lacks():
             calls.append(res.calls["h.grad"])
         logs.append(np.log(calls[0] / min(calls[1:])))
     assert np.exp(np.mean(logs)) <= 1.15  # one block of all pairs: 1.28
+
+
+@pytest.mark.parametrize("model", ["block", "sequential", "mixed", "plain"])
+@pytest.mark.parametrize("seed", [8, 28, 44, 53, 64])
+def test_curvatures_at_the_end_of_the_range_of_numbers(seed, model):
+    """Far out on a smoothed hinge h bends by 1e-310, whose reciprocal is infinite."""
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(2, 14))
+    S, H = unit_steps(rng, k), positive(rng, 0.1)
+    some = rng.random((k, 1)) < 0.5
+    Y = (S @ H) * np.where(some, 1.0, 10.0 ** rng.uniform(-322, -290, (k, 1)))
+    with np.errstate(all="ignore"):
+        assert np.isfinite(dense((model, 60), S, Y, 0.0 * S)[0]).all()

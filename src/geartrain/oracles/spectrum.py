@@ -24,8 +24,11 @@ def eigh(A: Vector) -> tuple[Vector, Vector]:
     """Eigenvalues and eigenvectors of a symmetric matrix, given by its lower triangle.
 
     The divide-and-conquer method of LAPACK, which NumPy takes because it is the fastest, does not
-    converge for some well-scaled matrices; QR iterations do.
+    converge for some well-scaled matrices; QR iterations do. All are nan for a matrix with entries
+    that are not finite.
     """
+    if not np.isfinite(A).all():
+        return np.full(len(A), np.nan), np.full_like(A, np.nan)
     try:
         return np.linalg.eigh(A)
     except np.linalg.LinAlgError:
