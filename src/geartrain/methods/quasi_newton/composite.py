@@ -56,8 +56,8 @@ _ARMIJO = 1e-4
 # plain one. A model is most wrong along the steps that it proposes itself, and the correction,
 # which may bend down, more so than the plain one. Flat from 0 to 0.6; 1 costs 7 percent.
 _AHEAD = 0.3
-# The first lam of a convex h over that without psi. Three times as much costs 1 to 4 percent, a
-# third is as good.
+# The first lam over that without psi. Three times as much costs 1 to 4 percent; a third is as good
+# for a convex h, and costs 5 percent for others.
 _FIRST = 0.3
 
 
@@ -131,7 +131,7 @@ class CompositeQN:
             psi=value,
             grad_psi=r - at.grad,
             memory=Memory(),
-            lam=_FIRST * lam if convex else lam,
+            lam=_FIRST * lam,
             scale=scale,
             rho=self.rho,
             certificate=CutCertificate(x0, np.zeros_like(x0)),
