@@ -112,7 +112,7 @@ class Models:
 
         known_T = scaled(known)
         fresh_T = known_T if fresh is known else scaled(fresh)
-        shelf = Shelf(known_T, fresh_T, like.lam, like.scale, like.geometry)
+        shelf = replace(like, known=known_T, fresh=fresh_T, _made={}, _bases={})
         return Models(shelf, learned, learned)
 
     def __getitem__(self, candidate: Candidate) -> LowRank:
@@ -126,6 +126,11 @@ class Models:
                 small = replace(B.small, rows=Rows([T * row for row in B.small.rows.rows]))
             self._made[candidate] = ScaledLowRank(B.lam, small, self.D)
         return self._made[candidate]
+
+    def part(self, candidate: Candidate) -> float:
+        """The part of g that a model keeps; it stands for the curvature of the rest of f."""
+        kind = candidate[0]
+        return 0.0 if kind == "plain" else self.shelf.shares[0] if kind == "shrunk" else 1.0
 
     def length(self, s: Vector) -> float:
         """|T s|."""
