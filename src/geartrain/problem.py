@@ -235,6 +235,10 @@ class Model:
         """The Hessian of the quadratic part times each of the steps."""
         return [self.alpha * s for s in steps]
 
+    def changes(self, steps: Sequence[Vector], of_g: Sequence[Vector]) -> list[Vector]:
+        """Changes of the gradient of phi along steps, where those of g are known."""
+        return [y + bent for y, bent in zip(of_g, self.quadratic(steps), strict=True)]
+
     def floor(self, v: Vector, grad_g: Vector) -> float:
         """Size of the rounding error in the gradient: no test below it can be met."""
         norm = self.geometry.norm

@@ -43,6 +43,8 @@ def test_the_diagonal_of_a_quadratic_is_learned_from_few_pairs():
     D = learned_diagonal(memory)
     S = np.array([p.s for p in memory.pairs])
     Y = np.array([p.y_h + p.y_g for p in memory.pairs])
+    age = np.sqrt(0.6 ** np.arange(12.0))[::-1, None]  # the newest pairs count most
+    S, Y = age * S, age * Y
     weight = 0.05 * np.mean(np.sum(S**2, axis=0))
     want = np.sum(Y**2, axis=0) + weight * np.sum(Y**2) / np.sum(S**2)
     want = np.sqrt(want / (np.sum(S**2, axis=0) + weight))
@@ -54,7 +56,9 @@ def test_the_diagonal_of_a_quadratic_is_learned_from_few_pairs():
 def test_steps_are_on_average_as_long_in_the_metric_as_they_are():
     memory = pairs_of(np.diag(SIZES), np.eye(30), 7)
     D = learned_diagonal(memory)
-    assert sum(pair.s**2 @ D for pair in memory.pairs) == pytest.approx(7.0, rel=1e-12)
+    weights = 0.6 ** np.arange(7.0)[::-1]
+    squares = [pair.s**2 @ D for pair in memory.pairs]
+    assert weights @ squares == pytest.approx(weights.sum(), rel=1e-12)
 
 
 @pytest.mark.parametrize("candidate", CANDIDATES)

@@ -112,7 +112,7 @@ class LBFGS:
 
 def _curved(phi: Model, s: Vector, y_g: Vector) -> tuple[Vector, Vector, float] | None:
     """s, the change y of the gradient of phi along it, and <s, y>; None without curvature."""
-    y = y_g + phi.quadratic([s])[0]
+    y = phi.changes([s], [y_g])[0]
     norm = phi.geometry.norm
     sy = float(phi.geometry.dot(s, y))
     return (s, y, sy) if sy > 1e-12 * norm(s) * norm(y) else None

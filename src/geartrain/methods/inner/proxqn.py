@@ -111,8 +111,7 @@ class ProxQN:
             first = phi.alpha + phi.L_g
         # 1.
         steps = [s for s, _ in state.pairs]
-        bent = phi.quadratic(steps)
-        changes = [y + b for (_, y), b in zip(state.pairs, bent, strict=True)]
+        changes = phi.changes(steps, [y for _, y in state.pairs])
         S, Y = (np.array(rows).reshape(-1, v.size) for rows in (steps, changes))
         C = curvature(S, Y, first)
         to = minimised(C, state.mu, d, psi, v, self.accuracy * size, self.prox_steps)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from geartrain.methods.inner.proxqn import ProxQNState
+from geartrain.methods.quasi_newton.composite_base import Base
 from geartrain.methods.quasi_newton.composite_guard import Lowest
 from geartrain.methods.quasi_newton.contest import Contest
 from geartrain.methods.quasi_newton.memory import Memory
@@ -28,6 +29,7 @@ class CompositeQNState(LearnedState):
     top: float  # f(x_0), or nan
     contest: Contest
     gain: float = 0.0  # mean logarithm by which the learned diagonal enlarges cosines
+    base: Base = field(default_factory=Base)
     inner: ProxQNState | None = None  # where the last inner run ended
     trials: int = 0
     stalled: bool = False

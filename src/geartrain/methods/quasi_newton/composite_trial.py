@@ -21,9 +21,8 @@ import numpy as np
 
 from geartrain.methods.base import solve_model
 from geartrain.methods.inner.proxqn import ProxQN, ProxQNState
-from geartrain.methods.quasi_newton.composite_scaling import base
+from geartrain.methods.quasi_newton.composite_scaling import Models, base
 from geartrain.methods.quasi_newton.composite_state import CompositeQNState
-from geartrain.methods.quasi_newton.contest import is_plain
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.prox_step import ProxStep, minimised
 from geartrain.methods.quasi_newton.trial import larger
@@ -41,8 +40,9 @@ _BENT = 0.95
 
 @dataclass(frozen=True)
 class LearnedModel(Model):
-    """phi with the low-rank part of a model of h, centred at p, in place of h's curvature."""
+    """phi with a part of g, and the low-rank part of a model of the rest of f, centred at p."""
 
+    part: float = 1.0  # of g
     small: Small | None = None
     uneven: float | Vector = 0.0  # diagonal of the model beyond alpha
     p: Vector = field(default_factory=lambda: np.zeros(0))
@@ -51,8 +51,12 @@ class LearnedModel(Model):
     def grad(self, v: Vector, grad_g: Vector) -> Vector:
         """Gradient of phi, without psi, at v, where that of g is known."""
         s = v - self.p
-        plain = super().grad(v, grad_g) + self.uneven * s
+        plain = super().grad(v, self.part * grad_g) + self.uneven * s
         return plain if self.small is None else plain + self.small(s)
+
+    def changes(self, steps: Sequence[Vector], of_g: Sequence[Vector]) -> list[Vector]:
+        """Changes of the gradient of phi along steps, where those of g are known."""
+        return super().changes(steps, [self.part * y for y in of_g])
 
     def quadratic(self, steps: Sequence[Vector]) -> list[Vector]:
         """The Hessian of the quadratic part times each of the steps; known products are kept."""
@@ -72,6 +76,7 @@ class Proposal:
     step: ProxStep
     B: LowRank
     candidate: Candidate
+    part: float  # of g that the model keeps
     grad_g: Vector | None = None  # gradient of g at the trial point, where the inner run knows it
     inner: ProxQNState | None = None
     bent: bool = False  # the model bends down between p and the trial point
@@ -80,17 +85,18 @@ class Proposal:
 def propose(
     problem: Sum,
     state: CompositeQNState,
-    B: LowRank,
+    models: Models,
     candidate: Candidate,
     tuning: LearnedTuning,
 ) -> Proposal:
     """Minimise the model within the trust radius."""
     p, R, size = state.at.v, state.radius, norm(state.grad)
+    B, part = models[candidate], models.part(candidate)
     convex, mu, redone = problem.h_is_convex, 0.0, False
     fine = convex or math.isinf(state.rho)  # gradients of g cost nothing
     enough = tuning.eta_at(state.contest.error, state.rho, fine) * size
     for k in range(_SHIFTS):
-        trial = _minimiser(problem, state, B, mu, candidate, enough, tuning.inner_limit)
+        trial = _minimiser(problem, state, B, mu, candidate, part, enough, tuning.inner_limit)
         length = norm(trial.step.w - p)
         if trial.bent and not redone:
             redone, B = True, B.positive()
@@ -107,27 +113,29 @@ def _minimiser(
     B: LowRank,
     mu: float,
     candidate: Candidate,
+    part: float,
     enough: float,
     most: int,
 ) -> Proposal:
-    """The model with B + mu I."""
+    """The model with B + mu I and the part of g that it keeps."""
     p, psi, R = state.at, problem.psi, state.radius
     assert psi is not None
-    if is_plain(candidate):
-        return Proposal(minimised(B, mu, p.grad, psi, p.v, enough, _MOST), B, candidate)
+    if part == 0.0:
+        return Proposal(minimised(B, mu, p.grad, psi, p.v, enough, _MOST), B, candidate, part)
     spherical = getattr(problem.g.term, "spherical", None)
     if spherical is not None:  # g is c/2 |v|^2 - <b, v>, or nothing
-        step = minimised(B, mu + spherical[0], p.grad, psi, p.v, enough, _MOST)
+        step = minimised(B, mu + part * spherical[0], p.grad, psi, p.v, enough, _MOST)
         grad_g = p.grad_g + spherical[0] * (step.w - p.v)
-        return Proposal(step, B, candidate, grad_g)
+        return Proposal(step, B, candidate, part, grad_g)
     diagonal = base(B, mu)
     alpha = float(np.min(diagonal))
     phi = LearnedModel(
         problem.g,
-        beta=p.grad_h - alpha * p.v,
+        beta=p.grad_h + (1.0 - part) * p.grad_g - alpha * p.v,
         alpha=alpha,
-        L_g=problem.L_g.value or 10.0 * state.scale,
+        L_g=part * (problem.L_g.value or 10.0 * state.scale),
         psi=psi,
+        part=part,
         small=B.small,
         uneven=diagonal - alpha,
         p=p.v,
@@ -138,7 +146,7 @@ def _minimiser(
         if problem.h_is_convex:
             return False
         s = v - p.v
-        return float(s @ B(s, mu)) < -_BENT * float(s @ (grad_g - p.grad_g))
+        return float(s @ B(s, mu)) < -_BENT * part * float(s @ (grad_g - p.grad_g))
 
     def accept(v: Vector, grad_g: Vector, grad_phi: Vector) -> bool:
         if norm(grad_phi) <= enough or norm(v - p.v) > _LOST * R:
@@ -149,7 +157,8 @@ def _minimiser(
     run = solve_model(inner, phi, p.v, accept, grad_g0=p.grad_g, warm=state.inner)
     assert run.grad_psi is not None
     step = ProxStep(run.v, run.state.grad_psi, run.residual)
-    return Proposal(step, B, candidate, run.grad_g, run.state, bends(run.v, run.grad_g))
+    bent = bends(run.v, run.grad_g)
+    return Proposal(step, B, candidate, part, run.grad_g, run.state, bent)
 
 
 def rejected_radius(slope: float, change: float, length: float, longest: float) -> float:

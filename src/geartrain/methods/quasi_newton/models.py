@@ -8,6 +8,7 @@ model          matrix
 `mixed`        of h, convex: both, the newest pairs at once and the others one by one
 `correction`   of h, which may be non-convex: what updates of H_g + lam I to H_f add to H_g
 `careful`      the same from a larger lam
+`shrunk`       of f without the part a of g: what updates of a H_g + b I to H_f add to a H_g
 `plain`        of f = h + g: limited-memory BFGS, that is, L-BFGS on the sum
 =============  ==========================================================================
 
@@ -66,6 +67,7 @@ class Shelf:
     lam: float  # curvature of h where the pairs tell nothing
     scale: float  # that of f, before the first pair
     geometry: Geometry
+    shares: tuple[float, float] = (1.0, 0.0)  # a and b of the shrunk model; b = 0: lam
     _made: dict[Candidate, LowRank] = field(default_factory=dict)
     _bases: dict[tuple[str, int], tuple[Vector, Vector]] = field(default_factory=dict)
 
@@ -75,9 +77,11 @@ class Shelf:
         return self._made[candidate]
 
     def _make(self, kind: str, size: int) -> LowRank:
-        correction = kind in ("correction", "careful")
+        correction = kind in ("correction", "careful", "shrunk")
         memory = self.fresh if correction else self.known
-        lam = self.lam * (_CAREFUL if kind == "careful" else 1.0)
+        part, lam = 1.0, self.lam * (_CAREFUL if kind == "careful" else 1.0)
+        if kind == "shrunk":
+            part, lam = self.shares[0], self.shares[1] or lam
         if not memory.pairs:
             return LowRank(self.scale if kind == "plain" else lam)
         k = min(size, len(memory))
@@ -93,7 +97,7 @@ class Shelf:
         elif kind == "sequential":
             M = sequential(G, k, lam)
         else:
-            M = secants(G, k, lam)
+            M = secants(G, k, lam, part)
         if not np.isfinite(M).all():  # scales so far apart that products overflow
             return LowRank(lam)
         return LowRank(lam, Small(memory.rows, C, G, 0.5 * (M + M.T), self.geometry))
@@ -136,14 +140,17 @@ def block(G: Vector, k: int, lam: float) -> Vector:
     return M
 
 
-def secants(G: Vector, k: int, lam: float) -> Vector:
-    """Updates of lam I with k steps and changes; of H_g + lam I, given changes of h and of g."""
+def secants(G: Vector, k: int, lam: float, part: float = 1.0) -> Vector:
+    """Updates of lam I with k steps and changes.
+
+    Of part H_g + lam I, given changes of h and of g.
+    """
     rows = np.eye(len(G))
     S, Y = rows[:k], rows[k : 2 * k]
     if len(G) == 2 * k:
         return Secants(G, S, Y, lam * S, S, lam=lam).matrix()
     Y_g = rows[2 * k :]
-    return Secants(G, S, Y + Y_g, Y_g + lam * S, Y_g, _FLATTEST).matrix()
+    return Secants(G, S, Y + Y_g, part * Y_g + lam * S, Y_g, _FLATTEST).matrix()
 
 
 def _update(M: Vector, lam: float, G: Vector, s: int, y: int) -> None:
