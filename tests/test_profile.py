@@ -277,7 +277,7 @@ def test_bills_made_by_hand(planted):
 
 @pytest.mark.outside  # pictures
 def test_the_bench_writes_figures_and_pictures(tmp_path, monkeypatch, planted, capsys):
-    monkeypatch.setattr(profile_measure, "measure", lambda split, count: planted)
+    monkeypatch.setattr(profile_measure, "measure", lambda split, count, start: planted)
     profile_measure.run(str(tmp_path / "profile.json"), quick=True)
     data = json.loads((tmp_path / "profile.json").read_text())
     assert data["split"] == "report" and len(data["rows"]) == len(planted)
@@ -288,7 +288,7 @@ def test_the_bench_writes_figures_and_pictures(tmp_path, monkeypatch, planted, c
 
 
 def test_a_file_that_cannot_be_written_is_found_before_the_measurement(tmp_path, monkeypatch):
-    monkeypatch.setattr(profile_measure, "measure", lambda split, count: pytest.fail("measured"))
+    monkeypatch.setattr(profile_measure, "measure", lambda *_: pytest.fail("measured"))
     with pytest.raises(OSError, match="no"):
         profile_measure.run(str(tmp_path / "no" / "profile.json"))
 
