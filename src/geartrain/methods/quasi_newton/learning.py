@@ -51,9 +51,13 @@ def judged(
             products.error(trial.B if c == chosen else shelf[c], is_plain(c))
             for c in contest.candidates
         ]
-        contest = contest.erred(errors, norm(step.p.grad))
+        size = norm(step.p.grad)
+        contest = contest.erred(errors, size)
+        if math.isfinite(state.rho):
+            lower = step.is_descent(tuning.armijo, tuning.rounding)
+            gain = math.log(size / max(norm(step.v.grad), _TINY)) if lower else 0.0
+            contest = contest.gained(is_plain(chosen), gain, state.rho + 1.0 + trial.calls)
         if state.rho <= tuning.effect:
-            size = norm(step.p.grad)
             if not is_plain(chosen):
                 contest = contest.ended_at(trial.residual / size)
             missed = 0.0 if state.convex and state.memory.even else contest.missed
