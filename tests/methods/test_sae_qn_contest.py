@@ -83,7 +83,7 @@ def test_models_that_waste_wait():
 def test_nothing_is_measured_without_prices():
     p = problem("report", 2)
     res = gt.minimize(p.h, p.g, p.x0, method=gt.methods.SAEQN(), max_iter=12)
-    seen = res.state.state.contest if hasattr(res.state, "state") else res.state.contest
+    seen = res.state.state.contest
     assert seen.by_plain == seen.by_others == Gained()
 
 
