@@ -8,9 +8,13 @@ import pytest
 
 import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
+from geartrain.lab.profile.families import problem
 from geartrain.methods import SAEQN
 from geartrain.methods.quasi_newton.cuts import Cuts
-from geartrain.methods.quasi_newton.step import Known
+from geartrain.methods.quasi_newton.learning import foreseen
+from geartrain.methods.quasi_newton.memory import Memory
+from geartrain.methods.quasi_newton.products import StepProducts
+from geartrain.methods.quasi_newton.step import Known, Step
 from geartrain.methods.quasi_newton.tuning import DEFAULT
 from geartrain.problem import norm
 from problems import logistic, quadratics, states
@@ -87,9 +91,16 @@ def test_one_point_tells_nothing_new():
     assert cuts.highest(p, np.array([-1e-12, 0.0]), EUCLIDEAN) is None
 
 
+def pieces(seed):
+    """A smoothed maximum of linear functions, and a badly conditioned quadratic."""
+    rng = np.random.default_rng(seed)
+    h = gt.LogSumExp(20.0 * rng.standard_normal((8, 3)))
+    return h, gt.Quadratic(np.diag(np.geomspace(1e-4, 1.0, 3))), 5.0 * rng.standard_normal(3)
+
+
 def sure_failures(tuning, seed):
     """Calls of h at points where the ten newest cuts show that f cannot fall."""
-    h, g, x0 = separable(seed)
+    h, g, x0 = pieces(seed)
     h = Recorded(h)
     method = SAEQN(tuning=tuning)
     res = gt.minimize(h, g, x0, method=method, stop=gt.stop.Gradient(rel=1e-6))
@@ -111,15 +122,41 @@ def test_no_call_where_cuts_show_that_f_cannot_fall():
 def test_cuts_spare_calls_of_a_function_of_several_pieces():
     calls = {DEFAULT: 0, BLIND: 0}
     for seed in range(10):
-        rng = np.random.default_rng(seed)
-        h = gt.LogSumExp(20.0 * rng.standard_normal((8, 3)))
-        g = gt.Quadratic(np.diag(np.geomspace(1e-4, 1.0, 3)))
-        x0 = 5.0 * rng.standard_normal(3)
+        h, g, x0 = pieces(seed)
         for tuning in calls:
             method = SAEQN(tuning=tuning)
             res = gt.minimize(h, g, x0, method=method, stop=gt.stop.Gradient(rel=1e-6))
             calls[tuning] += res.calls["h.grad"]
     assert calls[DEFAULT] <= 0.95 * calls[BLIND]
+
+
+@pytest.mark.parametrize(("crossing", "part"), [(0.02, 0.1), (0.3, 0.3), (0.9, 0.6)])
+def test_a_step_is_shortened_to_where_a_cut_crosses_the_linearisation(crossing, part):
+    """Not to where a smooth fit has its minimum: 1e-6 of the step for so steep a cut."""
+    n, slope, steep = 4, -1e-3, 1e3
+    e = np.eye(n)[0]
+    p = Known(np.zeros(n), 1.0, 0.0, slope * e, np.zeros(n))
+    wall = Known(e, 1.0 + slope + (steep - slope) * (1.0 - crossing), 0.0, steep * e, np.zeros(n))
+    known = logistic()
+    state = SAEQN().init(known.sum(), np.ones(known.h.n))
+    state = replace(state, at=p, memory=Memory(), lam=1e-9)
+    step = Step.between(p, wall, EUCLIDEAN)
+    new = foreseen(state, step, StepProducts(step, EUCLIDEAN), DEFAULT, 60, EUCLIDEAN)
+    assert new.radius == pytest.approx(part, rel=1e-6)
+    # the pair that is learned makes f level there
+    (pair,) = new.memory.pairs
+    assert pair.scale * (pair.s @ pair.y_h) * part == pytest.approx(-slope, rel=1e-6)
+    assert new.lam == pytest.approx(-slope / part, rel=1e-6)
+
+
+def test_a_wall_is_not_approached_in_tiny_steps():
+    """Squared hinge and a weak ridge: 853 calls where steps ended at the minimum of a smooth fit.
+
+    SciPy's L-BFGS needs 62.
+    """
+    p = problem("development", 6372)
+    res = gt.minimize(p.h, p.g, p.x0, method="sae-qn", tol=1e-6)
+    assert res.success and res.calls["h.grad"] < 200
 
 
 def test_accuracy_of_inner_runs_follows_the_price():

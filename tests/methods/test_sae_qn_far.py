@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
+import problems
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.quasi_newton.along import ExponentialFit, lowest
 from geartrain.methods.quasi_newton.guard import Guard
@@ -49,21 +50,55 @@ def test_an_exponential_is_not_taken_for_a_polynomial():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_quartic_from_far_needs_no_chain_of_tiny_steps(seed):
-    """The first trial point is 1e5 away; the first accepted one is of the right order."""
+    """The first trial point is 1e5 away; the first accepted one is of the right order.
+
+    h is negative and x0 is the origin, so that neither tells the scale of the first step.
+    """
     rng = np.random.default_rng(seed)
-    A, b = rng.standard_normal((60, 15)), rng.standard_normal(60)
+    A, b, x0 = rng.standard_normal((60, 15)), rng.standard_normal(60), np.zeros(15)
+    b += 3.0 * A @ rng.standard_normal(15)
 
     def quartic(x):
         r = A @ x - b
-        return float((r**4).sum() / 240.0), A.T @ r**3 / 60.0
+        return float((r**4).sum() / 240.0) - 1e5, A.T @ r**3 / 60.0
 
     h = gt.Term(quartic, n=15, convex=True)
     g = gt.Term(lambda x: (5e-4 * float(x @ x), 1e-3 * x), n=15, convex=True)
-    x0 = 3.0 * rng.standard_normal(15)
     first = gt.minimize(h, g, x0, method="sae-qn", max_iter=1)
     res = gt.minimize(h, g, x0, method="sae-qn", tol=1e-9)
     assert res.success and first.calls["h.grad"] > 2  # a trial point was rejected
     assert np.linalg.norm(first.x - x0) > 1e-3 * np.linalg.norm(res.x - x0)
+
+
+@pytest.mark.parametrize("c", [1e-6, 1.0, 1e6])
+def test_the_first_lam_is_that_of_a_loss_with_this_value_and_gradient(c):
+    """Exact for c/2 |x - a|^2, whatever g is; without a positive value the origin stands for a."""
+    a, x0 = np.arange(12.0), np.full(12, 2.0)
+    bowl = gt.Term(lambda x: (0.5 * c * float((x - a) @ (x - a)), c * (x - a)), n=12, convex=True)
+    below = gt.Term(lambda x: (0.5 * c * float(x @ x) - 1e9 * c, c * x), n=12, convex=True)
+    for h in (bowl, below):
+        for weight in (1e-6, 1e6):
+            g = gt.Term(lambda x, w=weight: (0.5 * w * float(x @ x), w * x), n=12, convex=True)
+            problem = problems.Known(h, g, a, 0.0).sum(L_h=None, L_g=None)
+            assert gt.methods.SAEQN().init(problem, x0).lam == pytest.approx(c, rel=1e-12)
+    # where nothing is known about h, a part of the curvature of g
+    g = gt.Term(lambda x: (3.5 * float(x @ x) + x.sum(), 7.0 * x + 1.0), n=12, convex=True)
+    problem = problems.Known(below, g, a, 0.0).sum(L_h=None, L_g=None)
+    assert gt.methods.SAEQN().init(problem, np.zeros(12)).lam == pytest.approx(0.7, rel=1e-6)
+
+
+def test_a_good_first_lam_spares_rejected_trial_points():
+    """Losses on data, from afar, with ridges that tell nothing: the first trial point is lower."""
+    accepted = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        A = 10.0 ** rng.uniform(-2.0, 2.0) * rng.standard_normal((40, 6))
+        y = np.sign(A @ rng.standard_normal(6))
+        h = gt.LinearModel(A, y, loss=("logistic", "squared_hinge")[seed % 2])
+        g = gt.Term(lambda x: (5e-5 * float(x @ x), 1e-4 * x), n=6, convex=True)
+        res = gt.minimize(h, g, rng.standard_normal(6), method="sae-qn", max_iter=1)
+        accepted += res.calls["h.grad"] == 2
+    assert accepted >= 14  # 2 of 20 with a part of the curvature of g
 
 
 def test_the_radius_leaps_where_the_minimum_is_far_ahead():

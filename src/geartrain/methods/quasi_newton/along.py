@@ -56,6 +56,23 @@ class PowerFit:
 
 
 @dataclass(frozen=True)
+class KinkFit:
+    """u(t) = u(0) + u'(0) t + e_1 max(t - kink, 0): the larger one of two lines."""
+
+    total: float  # e_1
+    kink: float  # 1 - e_0/e_1
+
+    @staticmethod
+    def of(excess: float, rise: float) -> KinkFit:
+        """The fit to e_0 and e_1."""
+        return KinkFit(rise, min(max(1.0 - excess / rise, 0.0), 1.0) if rise > 0.0 else 1.0)
+
+    def rise(self, t: float) -> float:
+        """u'(t) - u'(0)."""
+        return self.total if t > self.kink else 0.0
+
+
+@dataclass(frozen=True)
 class ExponentialFit:
     """u(t) = u(0) + u'(0) t + c (e^{kt} - 1 - kt)/k^2: convex, with k = 0 for a quadratic.
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from geartrain.geometry import Geometry
-from geartrain.methods.quasi_newton.along import lowest
+from geartrain.methods.quasi_newton.along import KinkFit, lowest
 from geartrain.methods.quasi_newton.contest import Contest, is_plain
 from geartrain.methods.quasi_newton.cuts import Cuts
 from geartrain.methods.quasi_newton.doubt import evidence_against_convexity
@@ -129,12 +129,15 @@ def rejected(
     memory: int,
     geometry: Geometry,
 ) -> SAEQNState:
-    """The step is shortened; h is known at one more point."""
-    cuts = state.cuts
+    """The radius shrinks to where f would have been lowest; h is known at one more point."""
+    cuts, beyond = state.cuts, ratio < -tuning.wild
+    mean, radius = shorter(step, step.f.slope, state.convex, beyond, state.tries, tuning)
+    if state.tries >= tuning.patience:
+        radius = min(radius, 0.1 * step.length)
     if state.convex:
         cuts = cuts.add(step.v, tuning.cuts_beside(memory), geometry)
     return replace(
-        shortened(state, step, products, ratio, tuning, memory, geometry),
+        _shortened(state, step, products, mean, radius, memory, geometry),
         cuts=cuts,
         certificate=state.certificate.with_cut(step.v.v, step.v.grad, step.above, geometry),
         guard=state.guard.called(0, secant(state, step, geometry.norm)),
@@ -142,23 +145,40 @@ def rejected(
     )
 
 
-def shortened(
+def foreseen(
     state: SAEQNState,
     step: Step,
     products: StepProducts,
-    ratio: float,
     tuning: LearnedTuning,
     memory: int,
     geometry: Geometry,
 ) -> SAEQNState:
-    """The radius shrinks to where f would have been lowest; the pair helps to get there."""
-    norm, lam, learned = geometry.norm, state.lam, state.memory
-    pair = pair_of(step)
-    beyond = ratio < -tuning.wild
-    mean, radius = shorter(step, step.f.slope, state.convex, beyond, state.tries, tuning)
-    if state.tries >= tuning.patience:
-        radius = min(radius, 0.1 * step.length)
-    if _is_usable(state, step, norm) and mean > 0.0 and _is_clear(state, step):
+    """The step is shortened before h is asked, by what a cut tells about h at its end.
+
+    Along the step, h is taken to be the larger one of its linearisation at p and of the cut. What
+    it does before the two cross is not known, so that the step may go there; a smooth fit would
+    have h bend from p on, and leave next to nothing of a step towards a steep cut.
+    """
+    h, g, slope = step.h, step.g.fit, step.f.slope
+    kink = KinkFit.of(h.change - h.slope, h.rise)
+    part = min(max(lowest(slope, [kink, g]), tuning.shortest), tuning.longest)
+    # the subgradient of h there with which f is level
+    rise = min(max(-slope - g.rise(part), 0.0), kink.total)
+    return _shortened(state, step, products, rise / part, part * step.length, memory, geometry)
+
+
+def _shortened(
+    state: SAEQNState,
+    step: Step,
+    products: StepProducts,
+    mean: float,
+    radius: float,
+    memory: int,
+    geometry: Geometry,
+) -> SAEQNState:
+    """The radius shrinks; a pair with the mean curvature up to there helps to get there."""
+    lam, learned, pair = state.lam, state.memory, pair_of(step)
+    if _is_usable(state, step, geometry.norm) and mean > 0.0 and _is_clear(state, step):
         scale = mean / step.h.rise
         learned = learned.add(
             replace(pair, scale=scale, in_f=(scale, 1.0)), geometry, memory, products

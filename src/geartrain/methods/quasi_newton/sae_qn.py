@@ -17,6 +17,7 @@ rho        ``rho``         price of a call of h over that of a gradient of g
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -162,7 +163,7 @@ class SAEQN:
         rho = math.inf if self.rho is None else self.rho
         plain = t.starts_plain(rho, convex, terms.exact)
         scale = (size or 1.0) if plain else _curvature_of_g(terms, at, size)
-        lam = t.lam_at_start(convex, scale, norm(at.grad_h), norm(at.grad_g))
+        lam = _first_lam(t, convex, scale, at, norm)
         contest = Contest.between(t.candidates(rho, convex, terms.exact))
         state = self.begin(problem, at, Learned(convex, lam, scale, contest))
         return replace(state, extra=0 if plain else 1)
@@ -271,7 +272,7 @@ class SAEQN:
         """
         t, norm, at = self._tuning(terms), terms.geometry.norm, state.at
         scale = _curvature_of_g(terms, at, norm(at.grad))
-        lam = t.lam_at_start(state.convex, scale, norm(at.grad_h), norm(at.grad_g))
+        lam = _first_lam(t, state.convex, scale, at, norm)
         return replace(
             state,
             memory=Memory(),
@@ -299,13 +300,10 @@ class SAEQN:
             trial = replace(trial, known_g=known_g)
             step = Step.between(p, cut.with_g(*known_g), geometry)
             products = StepProducts(step, geometry)
-            ratio = trial.ratio(step, products)
-            if ratio >= t.chance:
+            if trial.ratio(step, products) >= t.chance:
                 break
-            short = learning.shortened(state, step, products, ratio, t, pairs, geometry)
-            radius = max(short.radius, t.shortest * step.length)
-            # g was asked at a point at which h is not
-            state = replace(short, radius=radius, extra=short.extra + 1)
+            state = learning.foreseen(state, step, products, t, pairs, geometry)
+            state = replace(state, extra=state.extra + 1)  # g is asked where h is not
             state, shelf, trial = self._propose(terms, state)
         return state, shelf, trial
 
@@ -367,6 +365,17 @@ class SAEQN:
         if is_plain(chosen) and not (known.pairs or start_plain):
             return contest.candidates[0]
         return chosen
+
+
+def _first_lam(
+    t: LearnedTuning, convex: bool, scale: float, at: Known, norm: Callable[[Vector], float]
+) -> float:
+    """lam before there are pairs; `scale` is the curvature of g."""
+    size_h = norm(at.grad_h)
+    lam = t.lam_by_value(at.h, size_h, norm(at.v)) if convex else math.nan
+    if 0.0 < lam < math.inf:
+        return lam
+    return t.lam_at_start(convex, scale, size_h, norm(at.grad_g))
 
 
 def _curvature_of_g(terms: CountedTerms, at: Known, size: float) -> float:
