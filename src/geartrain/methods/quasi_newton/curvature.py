@@ -34,11 +34,11 @@ from geartrain.compiled import coefficients
 from geartrain.compiled.coefficients import CURVED, TINY, RowTable
 from geartrain.geometry import Geometry
 from geartrain.methods.quasi_newton import rows
-from geartrain.methods.quasi_newton.factors import lapack
 from geartrain.methods.quasi_newton.inner_pairs import InnerPairs
 from geartrain.methods.quasi_newton.low_rank import Bare, LowRank
 from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.spectrum import lapack
 
 
 class Curvature:
