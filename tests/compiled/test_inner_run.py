@@ -25,13 +25,6 @@ def copied(table):
     return RowTable(*(array.copy() for array in table))
 
 
-def enter(table, i, dots):
-    """The inner products of pair i, as an inner run enters them."""
-    at = slice(len(table.M) + 2 * i, len(table.M) + 2 * i + 2)
-    table.gram[at], table.gram[:, at] = dots[:2], dots[:2].T
-    table.dots[:] = dots
-
-
 def assert_same(found, expected, used):
     """The tables, as far as they belong to pairs that are used."""
     r = len(found.M)
@@ -63,10 +56,9 @@ def test_loops_are_the_formulas(r, count):
         y_g = -5.0 * s - np.abs(plain.M).sum() * r * s if j == 2 else weights * s
         i, oldest = spare.pop(), order[0] if len(order) == PLACES - 1 else -1
         W[r + 2 * i : r + 2 * i + 2] = s, y_g
-        for one in (plain, table):
-            enter(one, i, np.array([W @ s, W @ y_g, W @ grad]))
+        plain.dots[:] = table.dots[:] = W @ s, W @ y_g, W @ grad
         expected = coefficients.learn(plain, lam, i, oldest)
-        found = inner_run.learn(*table, lam, i, i + 1, oldest)
+        found = inner_run.learn(*table, lam, i, i + 1, True, oldest)
         assert found[0] == expected[0] == (j != 2)
         assert found[1] == pytest.approx(expected[1], rel=1e-12)
         if found[0]:
@@ -97,11 +89,14 @@ def test_pairs_are_learned_at_once_as_one_by_one(r, flat):
     end = len(W)
     plain.gram[:end, :end] = W @ W.T
     at_once, loops = copied(plain), copied(plain)
-    taus = [coefficients.learn(plain, lam, i, -1)[1] for i in range(k)]
+    taus = []
+    for i in range(k):
+        plain.dots[:2] = plain.gram[r + 2 * i : r + 2 * i + 2]
+        taus.append(coefficients.learn(plain, lam, i, -1)[1])
     kept = [i for i in range(k) if i not in flat]
     for found, table in (
         (coefficients.learn_first(at_once, lam, k), at_once),
-        (inner_run.learn(*loops, lam, 0, k, -1), loops),
+        (inner_run.learn(*loops, lam, 0, k, False, -1), loops),
     ):
         assert found[0] == len(kept)
         assert found[1] == pytest.approx(taus[kept[-1]], rel=1e-12)

@@ -106,14 +106,15 @@ def direction(table: RowTable, lam: float, tau: float) -> float:
 
 
 def learn(table: RowTable, lam: float, i: int, oldest: int) -> tuple[int, float]:
-    """Learn the pair at place i, whose inner products are entered; `oldest` loses its pair.
+    """Learn the pair at place i from its inner products in `dots`; `oldest` loses its pair.
 
     Returns 1 if the pair shows curvature and 0 otherwise, and the curvature of g along it. `oldest`
     is -1 where there is room.
     """
-    gram, T, WY, MVS, sy = table[:5]
+    gram, T, WY, MVS, sy, dots = table[:6]
     r = len(table.M)
     s, y = r + 2 * i, r + 2 * i + 1
+    gram[s : y + 1], gram[:, s : y + 1] = dots[:2], dots[:2].T
     MVs = table.M @ gram[s, :r]
     WBs = MVs @ gram[:r]  # without its part lam W s
     Wy = gram[y] + lam * gram[s] + WBs
@@ -134,7 +135,10 @@ def learn(table: RowTable, lam: float, i: int, oldest: int) -> tuple[int, float]
 
 
 def learn_first(table: RowTable, lam: float, k: int) -> tuple[int, float]:
-    """`learn` for the first k places, all at once; their number, and tau of the last of them."""
+    """`learn` for the first k places, all at once, from `gram`.
+
+    Returns how many of the pairs show curvature, and the curvature of g along the last of them.
+    """
     r = len(table.M)
     end = r + 2 * k
     gram = table.gram[:end, :end]

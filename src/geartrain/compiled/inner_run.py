@@ -19,14 +19,21 @@ __all__ = ["add_rows", "address", "direction", "dots_into", "learn"]
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def learn(  # type: ignore[no-untyped-def]
-    gram, T, WY, MVS, sy, dots, c, scratch, M, w, E, lam, first, last, oldest
+    gram, T, WY, MVS, sy, dots, c, scratch, M, w, E, lam, first, last, fresh, oldest
 ):
-    """`coefficients.learn` for the places from `first` to `last`, one after the other."""
+    """`coefficients.learn` for the places from `first` to `last`, one after the other.
+
+    The inner products are those in `dots` if they are `fresh`, and otherwise in `gram` already.
+    """
     r, m, whole = len(M), len(T), len(gram)
     Wy, MVs, column = 0, 1, 2  # rows of `scratch`
     learned, tau = 0, 0.0
     for i in range(first, last):
         s, y, low_rank = r + 2 * i, r + 2 * i + 1, 0.0
+        if fresh:
+            for p in range(whole):
+                gram[s, p] = gram[p, s] = dots[0, p]
+                gram[y, p] = gram[p, y] = dots[1, p]
         for p in range(r):
             total = 0.0
             for q in range(r):

@@ -107,10 +107,10 @@ def dots(rows: Addresses, vectors: Sequence[Vector]) -> Vector:
 
     The rows are as long as the vectors, or longer.
     """
-    out = np.empty((DOTS, len(rows)))
-    given = [np.ascontiguousarray(v) for v in vectors]
-    dots_into(rows, *given, *given[:1] * (DOTS - len(given)), out)
-    return out[: len(given)]
+    out, count = np.empty((DOTS, len(rows))), len(vectors)
+    x, y, z = (np.ascontiguousarray(vectors[min(i, count - 1)]) for i in range(DOTS))
+    dots_into(rows, x, y, z, out)
+    return out[:count]
 
 
 def add_to(rows: Addresses, C: Vector, vectors: Sequence[Vector]) -> None:

@@ -111,7 +111,7 @@ class Curvature:
     def pairs(self) -> InnerPairs:
         """What the next run begins with."""
         r = len(self.table.M)
-        at = _rows_of_places(r, self.memory + 1)[self.order].ravel()
+        at = _rows_of_places(r, self.memory + 1).take(self.order, axis=0).ravel()
         gram = self.table.gram.take(at, axis=1)
         kept = tuple([self.W.pairs[i] for i in self.order])
         vectors = () if self.V is None else self.V.vectors
@@ -131,13 +131,12 @@ class Curvature:
         The array `grad` does not change until the next direction is asked for.
         """
         i, oldest = self.spare.pop(), self.order[0] if len(self.order) == self.memory else -1
-        gram, dots, at = self.table.gram, self.table.dots[:2], len(self.table.M) + 2 * i
         self.W.put(i, s, y_g)
         self.W.read(s, y_g, grad)
-        gram[at : at + 2], gram[:, at : at + 2] = dots, dots.T
         added, tau = self.W.learn(self.lam, i, oldest)
         self._grad = grad
         if not added:  # another one takes its place: a row that overflows must not be read again
+            gram, at = self.table.gram, len(self.table.M) + 2 * i
             gram[at : at + 2], gram[:, at : at + 2], self.table.dots[:, at : at + 2] = 0.0, 0.0, 0.0
             self.spare.append(i)
             nothing = np.zeros_like(s)
@@ -270,12 +269,12 @@ class LongRows:
 
     def learn(self, lam: float, i: int, oldest: int) -> tuple[int, float]:
         """`coefficients.learn`."""
-        learned: tuple[int, float] = self.kernels.learn(*self.table, lam, i, i + 1, oldest)
+        learned: tuple[int, float] = self.kernels.learn(*self.table, lam, i, i + 1, True, oldest)
         return learned
 
     def learn_first(self, lam: float, k: int) -> tuple[int, float]:
         """`coefficients.learn_first`."""
-        learned: tuple[int, float] = self.kernels.learn(*self.table, lam, 0, k, -1)
+        learned: tuple[int, float] = self.kernels.learn(*self.table, lam, 0, k, False, -1)
         return learned
 
     def direction(self, grad: Vector, lam: float, tau: float) -> tuple[Vector, Vector]:

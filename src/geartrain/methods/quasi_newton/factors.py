@@ -58,11 +58,10 @@ def root(G: Vector) -> Vector:
     By Cholesky's method with pivots, the rows scaled to length one.
     """
     sizes = np.sqrt(np.maximum(G.diagonal(), _TINY))
-    C, pivots, rank, _ = lapack().dpstrf(G / (sizes[:, None] * sizes), lower=1)
-    order = pivots - 1
-    R = np.empty((len(G), rank))
-    R[order] = np.where(from_diagonal(len(G)), C, 0.0)[:, :rank] * sizes[order, None]
-    return R
+    C, pivots, rank, _ = lapack().dpstrf(G / (sizes[:, None] * sizes))  # upper: C' is lower
+    R, order = np.empty((len(G), rank)), pivots - 1
+    R[order] = np.where(from_diagonal(len(G)), C.T, 0.0)[:, :rank]
+    return R * sizes[:, None]
 
 
 def orthonormal(gram: Vector, new: float, least: float) -> Vector:
