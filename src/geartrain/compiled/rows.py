@@ -23,6 +23,7 @@ Addresses = NDArray[np.intp]
 DOTS, SUMS = 3, 2
 # Pieces of this many entries of the vectors stay in the cache while all rows pass.
 _PIECE = 8_192
+_NOTHING = np.zeros(0)
 
 
 @intrinsic
@@ -65,28 +66,37 @@ def dots_into(rows, x, y, z, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def add_rows(rows, C, both, x, y):  # type: ignore[no-untyped-def]
-    """Add sum_j C_0j rows_j to x, four rows at a time, and sum_j C_1j rows_j over j < both to y."""
+def add_rows(rows, C, both, x, y, start, a, b):  # type: ignore[no-untyped-def]
+    """Add sum_j C_0j rows_j to x, and sum_j C_1j rows_j over j < both to y; four rows at a time.
+
+    Where a vector `start` is given, x = a start and y = 0 before that, and b x is added to y.
+    """
     n, last = len(x), len(rows) - 1
-    for start in range(0, n, _PIECE):
-        size, at = min(_PIECE, n - start), 8 * start
-        u, v = x[start : start + size], y[start : start + size]
+    for first in range(0, n, _PIECE):
+        size, at = min(_PIECE, n - first), 8 * first
+        u, v = x[first : first + size], y[first : first + size]
+        if len(start) > 0:
+            for t in range(size):
+                u[t], v[t] = a * start[first + t], 0.0
         for i in range(0, len(rows), 4):
             j, k, m = min(i + 1, last), min(i + 2, last), min(i + 3, last)
-            a = carray(pointer(rows[i] + at), (size,), np.float64)
-            b = carray(pointer(rows[j] + at), (size,), np.float64)
-            c = carray(pointer(rows[k] + at), (size,), np.float64)
-            d = carray(pointer(rows[m] + at), (size,), np.float64)
+            p = carray(pointer(rows[i] + at), (size,), np.float64)
+            q = carray(pointer(rows[j] + at), (size,), np.float64)
+            r = carray(pointer(rows[k] + at), (size,), np.float64)
+            s = carray(pointer(rows[m] + at), (size,), np.float64)
             # behind the last row it is read again, in vain
-            ua, va = C[0, i], C[1, i]
-            ub, vb = (C[0, j], C[1, j]) if j > i else (0.0, 0.0)
-            uc, vc = (C[0, k], C[1, k]) if k > j else (0.0, 0.0)
-            ud, vd = (C[0, m], C[1, m]) if m > k else (0.0, 0.0)
+            up, vp = C[0, i], C[1, i]
+            uq, vq = (C[0, j], C[1, j]) if j > i else (0.0, 0.0)
+            ur, vr = (C[0, k], C[1, k]) if k > j else (0.0, 0.0)
+            us, vs = (C[0, m], C[1, m]) if m > k else (0.0, 0.0)
             for t in range(size):
-                u[t] += ua * a[t] + ub * b[t] + uc * c[t] + ud * d[t]
+                u[t] += up * p[t] + uq * q[t] + ur * r[t] + us * s[t]
             if i < both:
                 for t in range(size):
-                    v[t] += va * a[t] + vb * b[t] + vc * c[t] + vd * d[t]
+                    v[t] += vp * p[t] + vq * q[t] + vr * r[t] + vs * s[t]
+        if len(start) > 0:
+            for t in range(size):
+                v[t] += b * u[t]
 
 
 @njit("intp(Array(float64, 1, 'C', readonly=True))", cache=True)
@@ -117,4 +127,5 @@ def add_to(rows: Addresses, C: Vector, vectors: Sequence[Vector]) -> None:
     """Add sum_j C_ij rows_j to vector i in place, for one or two vectors."""
     alone = len(C) == 1
     C = np.ascontiguousarray(np.broadcast_to(C, (SUMS, len(rows))))
-    add_rows(rows, C, 0 if alone else len(rows), vectors[0], vectors[-1])
+    both = 0 if alone else len(rows)
+    add_rows(rows, C, both, vectors[0], vectors[-1], _NOTHING, 0.0, 0.0)

@@ -280,9 +280,9 @@ class LongRows:
     def direction(self, grad: Vector, lam: float, tau: float) -> tuple[Vector, Vector]:
         """The vectors of `coefficients.direction`."""
         alpha = self.kernels.direction(*self.table, lam, tau)
-        d, Bd = grad * (-1.0 / alpha), np.zeros(grad.size)
-        self.kernels.add_rows(self._taken(), self.table.c, len(self.table.M), d, Bd)
-        Bd += lam * d
+        d, Bd = np.empty_like(grad), np.empty_like(grad)
+        r, c = len(self.table.M), self.table.c
+        self.kernels.add_rows(self._taken(), c, r, d, Bd, grad, -1.0 / alpha, lam)
         return d, Bd
 
 
