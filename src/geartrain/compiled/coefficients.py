@@ -57,11 +57,13 @@ class RowTable(NamedTuple):
         """No pairs, and room for some; G = V V'."""
         r = len(M)
         size = r + 2 * places
-        gram, T, WY = np.zeros((size, size)), np.zeros((places, places)), np.zeros((size, places))
+        # few arrays, because many short runs make them
+        of_rows, of_places = np.zeros((size + 9, size)), np.zeros((size + places + 1, places))
+        gram, dots, c = of_rows[:size], of_rows[size : size + 3], of_rows[size + 3 : size + 5]
+        T, WY, sy = of_places[:places], of_places[places:-1], of_places[-1]
         gram[:r, :r] = G
-        dots, c, scratch = np.zeros((3, size)), np.zeros((2, size)), np.empty((4, size))
         M, E = np.ascontiguousarray(M), np.ascontiguousarray(E)
-        MVS, sy = np.zeros((places, r)), np.zeros(places)
+        MVS, scratch = np.zeros((places, r)), of_rows[size + 5 :]
         return RowTable(gram, T, WY, MVS, sy, dots, c, scratch, M, w, E)
 
 
