@@ -1,8 +1,8 @@
 r"""The coefficients of an inner run of the learned method with long vectors, as compiled loops.
 
 The symbols and formulas are those of `geartrain.compiled.coefficients`. The functions take the
-fields of its `RowTable` one by one, have no functions inside and allocate nothing: nested calls,
-slices and records of arrays take ten times as long to compile.
+fields of its `RowTable` one by one, call no compiled function and allocate nothing: with nested
+calls, slices and records of arrays they took two to three times as long to compile.
 """
 
 from __future__ import annotations

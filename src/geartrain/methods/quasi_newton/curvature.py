@@ -7,11 +7,11 @@ B          ``B``           lam I + V'MV, of `geartrain.methods.quasi_newton.low_
 lam        ``lam``         that of B, plus mu
 s, y_g     ``pairs``       steps, and the changes of grad g along them
 y          --              y_g + (B + mu I) s: the change of grad phi; never formed
-W          --              the rows V, s_1, s_2, ... and y_g1, y_g2, ...; oldest pair first
+W          --              the rows V, and places for pairs: s_1, y_g1, s_2, y_g2, ...
 Gamma      ``gram``        W W'
 tau        ``tau``         curvature of g along the last step
 H_0        --              (B + (mu + tau) I)^{-1}
-R          --              upper triangle of S'Y
+R          --              upper triangle of S'Y, the pairs in the order of their age
 T          ``T``           its inverse
 =========  ==============  ==================================================================
 
