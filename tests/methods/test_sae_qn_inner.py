@@ -16,7 +16,7 @@ from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.methods.quasi_newton.step import Known, Step
 from problems import logistic, states
 
-READS = ("of_grad", "learn", "direction")
+READS = ("read", "direction")
 LENGTHS = pytest.mark.parametrize("short", [True, False], ids=["short", "long"])
 
 
@@ -97,14 +97,18 @@ def test_directions_of_a_run(short):
 
 
 @LENGTHS
-def test_pairs_without_curvature_are_left_out(short):
+@pytest.mark.parametrize("bend", [-0.5, -1e200])
+@np.errstate(all="ignore")  # as in a run
+def test_pairs_without_curvature_are_left_out(short, bend):
+    """Also where inner products with them overflow."""
     rng, n = np.random.default_rng(3), 30
     B, dense = LowRank(0.5), 0.5 * np.eye(30)
     pairs = random_pairs(rng, 4, n)
-    flat = (pairs[1][0], -0.5 * pairs[1][0])
+    flat = (pairs[1][0], bend * pairs[1][0])
     known = InnerPairs.of([pairs[0], flat, pairs[2]], EUCLIDEAN)
     curvature = Curvature(B, 0.0, known, 5, n, EUCLIDEAN)
-    curvature.add(*flat, flat[1])
+    for _ in range(2):
+        curvature.add(*flat, flat[1])
     assert len(curvature) == 2
     grad = rng.standard_normal(n)
     expected = bfgs(grad, [pairs[0], pairs[2]], dense, 0.0)
@@ -237,14 +241,14 @@ def test_the_model_is_applied_once_per_direction(short, monkeypatch):
     start = Point(v, np.nan, ask(v)[1], zero)
     run = descend(Phi(ask, B, 0.0, EUCLIDEAN), start, 1e-3, InnerPairs(), leave, most=60, memory=8)
     assert run.calls == len(asked) - 1 > len(steps) > 5
-    assert reads["of_grad"] == 1 and reads["learn"] == len(steps)
+    assert reads["read"] == 1 + len(steps)
     # the last direction may find no point
     assert reads["direction"] in (len(steps), len(steps) + 1)
     np.testing.assert_allclose(run.end.linear, B(run.end.v - v), rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("count", [1, 4, 7])
-@pytest.mark.parametrize("vectors", [1, 2])
+@pytest.mark.parametrize("vectors", [1, 2, 3])
 @pytest.mark.parametrize("n", [5, 70_001])
 def test_compiled_rows(n, count, vectors):
     rng = np.random.default_rng(count)
@@ -253,8 +257,8 @@ def test_compiled_rows(n, count, vectors):
     addresses = np.array([compiled.address(row) for row in rows])
     bound = 1e-13 * n
     np.testing.assert_allclose(compiled.dots(addresses, list(X)), X @ V.T, rtol=0, atol=bound)
-    compiled.add_to(addresses, C, out)
-    np.testing.assert_allclose(out, X + C @ V, rtol=0, atol=1e-13)
+    compiled.add_to(addresses, C[:2], out[:2])
+    np.testing.assert_allclose(out[:2], (X + C @ V)[:2], rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("row", [np.zeros(6)[::2], np.zeros(3, dtype=np.float32)])

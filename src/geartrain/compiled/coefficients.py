@@ -6,25 +6,28 @@ symbol     name            meaning
 B          --              the matrix of the model, lam I + V'MV on r rows V
 s, y_g     --              the steps, and the changes of grad g along them
 y          --              y_g + B s: the change of grad phi
-W          --              V, then m places for s_1, s_2, ..., then m places for y_g1, y_g2, ...
+W          --              V, then m places for pairs: s_1, y_g1, s_2, y_g2, ...
 Gamma      ``gram``        W W'
-R          --              upper triangle of S'Y
+R          --              upper triangle of S'Y, the pairs in the order of their age
 T          ``T``           its inverse
 w, E V     ``w, E``        eigenvalues and orthonormal eigenvectors of B on the span of V
 H_0        --              `inverse` of B + tau I, tau the curvature of g along the last step
 =========  ==============  ==================================================================
 
-Of the m places, one more than there are pairs at most, the first ones are taken. What belongs to
-the others is finite, and zero in T, so that it has no effect. These functions are for short
-vectors; `geartrain.compiled.inner_run` has the same as loops, for long ones.
+There is one more place than pairs. Where all are taken, the place of the oldest pair is the next
+one to be written; the order of the places does not matter. What belongs to a place without a pair
+is finite, and zero in T, so that it has no effect. These functions are for short vectors;
+`geartrain.compiled.inner_run` has the same as loops, for long ones.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from geartrain.oracles.spectrum import lapack
 from geartrain.oracles.vectors import Vector
 
 TINY = 1e-300
@@ -39,9 +42,12 @@ class RowTable(NamedTuple):
 
     gram: Vector
     T: Vector
+    WY: Vector  # column j is W y_j
     MVS: Vector  # row j is M V s_j
     sy: Vector  # <s_j, y_j>
     dots: Vector  # W s, W y_g and W grad phi of the last step
+    c: Vector  # of d = W'c_0 - grad phi/alpha and B d = lam d + W'c_1
+    scratch: Vector  # of the loops
     M: Vector
     w: Vector  # negative ones set to 0
     E: Vector
@@ -51,10 +57,14 @@ class RowTable(NamedTuple):
         """No pairs, and room for some; G = V V'."""
         r = len(M)
         size = r + 2 * places
-        gram, T, MVS = np.zeros((size, size)), np.zeros((places, places)), np.zeros((places, r))
+        # few arrays, because many short runs make them
+        of_rows, of_places = np.zeros((size + 9, size)), np.zeros((size + places + 1, places))
+        gram, dots, c = of_rows[:size], of_rows[size : size + 3], of_rows[size + 3 : size + 5]
+        T, WY, sy = of_places[:places], of_places[places:-1], of_places[-1]
         gram[:r, :r] = G
         M, E = np.ascontiguousarray(M), np.ascontiguousarray(E)
-        return RowTable(gram, T, MVS, np.zeros(places), np.zeros((3, size)), M, w, E)
+        MVS, scratch = np.zeros((places, r)), of_rows[size + 5 :]
+        return RowTable(gram, T, WY, MVS, sy, dots, c, scratch, M, w, E)
 
 
 def inverse(w: Vector, lam: float, mu: float) -> tuple[float, Vector]:
@@ -70,8 +80,8 @@ def inverse(w: Vector, lam: float, mu: float) -> tuple[float, Vector]:
     return alpha, 1.0 / np.maximum(w + mu, FLAT * top) - 1.0 / alpha
 
 
-def direction(table: RowTable, lam: float, alpha: float, D: Vector) -> tuple[Vector, Vector]:
-    """The coefficients c and e of d = W'c - grad phi/alpha and B d = lam d + V'e.
+def direction(table: RowTable, lam: float, tau: float) -> float:
+    """Enter the coefficients of d and B d, and return alpha.
 
     d = -H grad phi with the BFGS inverse Hessian in compact form, Theorem 2.2 of [1]_.
 
@@ -80,55 +90,78 @@ def direction(table: RowTable, lam: float, alpha: float, D: Vector) -> tuple[Vec
     .. [1] R. Byrd, J. Nocedal, R. Schnabel, Representations of quasi-Newton matrices and their
        use in limited memory methods, Math. Program. 63 (1994).
     """
-    gram, T, MVS, M, E = table.gram, table.T, table.MVS, table.M, table.E
-    r, m = len(M), len(T)
-    y = r + m
+    gram, T, WY, MVS, M, E, c = (*table[:4], table.M, table.E, table.c)
+    r = len(M)
+    alpha, D = inverse(table.w, lam, tau)
     # W z with z = H_0 u, u = grad phi - Y a; and the coefficients of d = -z - S b
-    dots, c = table.dots[2] / alpha, np.empty(len(gram))
-    a = T @ dots[r:y]  # divided by alpha
-    c[:r], c[r:y], c[y:] = a @ MVS, lam * a, a
-    dots -= gram @ c
-    if len(E) > 0:
-        base = alpha * ((D * (E @ dots[:r])) @ E)
-        c[:r] -= base
-        dots += base @ gram[:r]
-    y_z = dots[y:] + lam * dots[r:y] + MVS @ dots[:r]
+    dots = table.dots[2] / alpha
+    a = T @ dots[r::2]  # divided by alpha
+    dots -= WY @ a
+    V_u = dots[:r]
+    base = alpha * ((D * (E @ V_u)) @ E)
+    y_z = dots[r + 1 :: 2] + lam * dots[r::2] + MVS @ V_u + base @ WY[:r]
     b = (table.sy * (alpha * a) - y_z) @ T
-    c[r:y] -= b
-    V_d = dots[:r] + (b @ gram[r:y])[:r]  # with the sign turned
-    return c, -(M @ V_d)
+    c[0, :r], c[0, r::2], c[0, r + 1 :: 2] = a @ MVS - base, lam * a - b, a
+    V_d = V_u + base @ gram[:r, :r] + gram[:r, r::2] @ b  # with the sign turned
+    c[1, :r] = -(M @ V_d)
+    return alpha
 
 
-def learn(table: RowTable, lam: float, k: int) -> tuple[bool, float]:
-    """Learn pair k from its inner products; whether it shows curvature, and that of g along it.
+def learn(table: RowTable, lam: float, i: int, oldest: int) -> tuple[int, float]:
+    """Learn the pair at place i from its inner products in `dots`; `oldest` loses its pair.
 
-    The oldest pair is forgotten where the places end, and T of the others is a part of T.
+    Returns 1 if the pair shows curvature and 0 otherwise, and the curvature of g along it. `oldest`
+    is -1 where there is room.
     """
-    gram, T, MVS, dots = table.gram, table.T, table.MVS, table.dots
-    r, m = len(table.M), len(T)
-    s, y = r + k, r + m + k
-    ss, sy_g, yy_g = float(dots[0, s]), float(dots[1, s]), float(dots[1, y])
-    Vs = dots[0, :r]
-    MVs = table.M @ Vs
+    gram, T, WY, MVS, sy, dots = table[:6]
+    r = len(table.M)
+    s, y = r + 2 * i, r + 2 * i + 1
+    gram[s : y + 1], gram[:, s : y + 1] = dots[:2], dots[:2].T
+    MVs = table.M @ gram[s, :r]
     WBs = MVs @ gram[:r]  # without its part lam W s
-    sy = sy_g + lam * ss + float(np.dot(Vs, MVs))
+    Wy = gram[y] + lam * gram[s] + WBs
+    ss, sy_g, yy_g, along = (float(x) for x in (gram[s, s], gram[s, y], gram[y, y], Wy[s]))
     low_rank = max(float(np.dot(MVs, WBs[:r])), 0.0)
     size = yy_g**0.5 + lam * ss**0.5 + low_rank**0.5  # at least |y|
-    if not sy > CURVED * ss**0.5 * size:
-        dots[:, s], dots[:, y] = 0.0, 0.0
-        return False, 0.0
-    gram[s], gram[y] = dots[0], dots[1]
-    gram[:, s], gram[:, y] = dots[0], dots[1]
-    gram[s, y] = gram[y, s]
-    Sy = dots[1, r : r + m] + lam * dots[0, r : r + m] + WBs[r : r + m]
-    Sy[k] = 0.0
-    T[:, k] = (T @ Sy) / -sy
-    T[k, k] = 1.0 / sy
-    MVS[k], table.sy[k] = MVs, sy
-    if k + 1 == m:
-        gram[r:-1] = gram[r + 1 :]
-        gram[:, r:-1] = gram[:, r + 1 :]
-        dots[:, r:-1] = dots[:, r + 1 :]
-        MVS[:-1], table.sy[:-1], T[:-1, :-1] = MVS[1:], table.sy[1:], T[1:, 1:]
-        T[k], T[:, k] = 0.0, 0.0
-    return True, max(sy_g, 0.0) / max(ss, TINY)
+    if not along > CURVED * ss**0.5 * size:
+        sy[i] = 0.0
+        return 0, 0.0
+    WY[:, i], MVS[i], sy[i] = Wy, MVs, along
+    both = gram[s : y + 1]
+    WY[s : y + 1] = both[:, r + 1 :: 2] + lam * both[:, r::2] + both[:, :r] @ MVS.T
+    T[:, i] = (T @ Wy[r::2]) / -along
+    T[i, i] = 1.0 / along
+    if oldest >= 0:
+        T[oldest], T[:, oldest] = 0.0, 0.0
+    return 1, max(sy_g, 0.0) / max(ss, TINY)
+
+
+def learn_first(table: RowTable, lam: float, k: int) -> tuple[int, float]:
+    """`learn` for the first k places, all at once, from `gram`.
+
+    Returns how many of the pairs show curvature, and the curvature of g along the last of them.
+    """
+    r = len(table.M)
+    end = r + 2 * k
+    gram = table.gram[:end, :end]
+    MVS = gram[r::2, :r] @ table.M
+    WBS = gram[:, :r] @ MVS.T  # without its part lam W S
+    WY = gram[:, r + 1 :: 2] + lam * gram[:, r::2] + WBS
+    squares, R = gram.diagonal()[r:], WY[r::2]
+    along, lengths = R.diagonal(), np.sqrt(squares[::2])
+    low_rank = np.maximum((MVS * WBS[:r].T).sum(axis=1), 0.0)
+    sizes = np.sqrt(squares[1::2]) + lam * lengths + np.sqrt(low_rank)  # at least |y|
+    at = (along > CURVED * lengths * sizes).nonzero()[0]
+    if not at.size:
+        return 0, 0.0
+    table.WY[:end, :k], table.MVS[:k], table.sy[at] = WY, MVS, along[at]
+    inverse_R = lapack().dtrtri(R[at[:, None], at])[0]
+    table.T[at[:, None], at] = np.where(_upper(len(at)), inverse_R, 0.0)
+    s = r + 2 * at[-1]
+    return len(at), max(float(gram[s, s + 1]), 0.0) / max(float(gram[s, s]), TINY)
+
+
+@lru_cache(maxsize=128)
+def _upper(k: int) -> Any:
+    """Where a matrix is on its diagonal or above."""
+    return np.tri(k, k, dtype=bool).T

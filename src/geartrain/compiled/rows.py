@@ -1,4 +1,4 @@
-"""Long rows against one or two vectors at a time, each row read once.
+"""Long rows against a few vectors at a time, each row read once.
 
 Long rows cost what reading them from memory costs, and BLAS reads them once per vector. The rows
 are separate arrays, given by their addresses: one array of all of them would double the memory.
@@ -7,7 +7,6 @@ are separate arrays, given by their addresses: one array of all of them would do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,11 @@ from geartrain.oracles.vectors import Vector
 
 Addresses = NDArray[np.intp]
 
-# Four rows at a time: what the registers hold. Pieces of this many entries of both vectors stay in
-# the cache while all rows pass.
-_ROWS, _PIECE = 4, 32_768
+# Vectors that `dots` and `add_to` take at a time: what the registers hold.
+DOTS, SUMS = 3, 2
+# Pieces of this many entries of the vectors stay in the cache while all rows pass.
+_PIECE = 8_192
+_NOTHING = np.zeros(0)
 
 
 @intrinsic
@@ -35,120 +36,96 @@ def pointer(context: Any, address: Any) -> Any:
     return types.voidptr(types.intp), generate
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
-def _dots(rows, x, y, out):  # type: ignore[no-untyped-def]
-    for start in range(0, len(x), _PIECE):
-        size, at = min(_PIECE, len(x) - start), 8 * start
-        u, v = x[start : start + size], y[start : start + size]
-        for i in range(0, len(rows), _ROWS):
-            a = carray(pointer(rows[i] + at), (size,), np.float64)
-            b = carray(pointer(rows[i + 1] + at), (size,), np.float64)
-            c = carray(pointer(rows[i + 2] + at), (size,), np.float64)
-            d = carray(pointer(rows[i + 3] + at), (size,), np.float64)
-            au = bu = cu = du = av = bv = cv = dv = 0.0
-            for j in range(size):
-                au += a[j] * u[j]
-                av += a[j] * v[j]
-                bu += b[j] * u[j]
-                bv += b[j] * v[j]
-                cu += c[j] * u[j]
-                cv += c[j] * v[j]
-                du += d[j] * u[j]
-                dv += d[j] * v[j]
-            out[0, i] += au
-            out[0, i + 1] += bu
-            out[0, i + 2] += cu
-            out[0, i + 3] += du
-            out[1, i] += av
-            out[1, i + 1] += bv
-            out[1, i + 2] += cv
-            out[1, i + 3] += dv
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def dots_into(rows, x, y, z, out):  # type: ignore[no-untyped-def]
+    """Inner products of rows with three vectors, two rows at a time, into rows of `out`."""
+    n, last = len(x), len(rows) - 1
+    for i in range(len(rows)):
+        out[0, i] = out[1, i] = out[2, i] = 0.0
+    for start in range(0, n, _PIECE):
+        stop = min(start + _PIECE, n)
+        for i in range(0, len(rows), 2):
+            j = min(i + 1, last)
+            a = carray(pointer(rows[i]), (n,), np.float64)
+            b = carray(pointer(rows[j]), (n,), np.float64)
+            ax = ay = az = bx = by = bz = 0.0
+            for t in range(start, stop):
+                ax += a[t] * x[t]
+                ay += a[t] * y[t]
+                az += a[t] * z[t]
+                bx += b[t] * x[t]
+                by += b[t] * y[t]
+                bz += b[t] * z[t]
+            out[0, i] += ax
+            out[1, i] += ay
+            out[2, i] += az
+            if j > i:
+                out[0, j] += bx
+                out[1, j] += by
+                out[2, j] += bz
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
-def _dots_one(rows, x, out):  # type: ignore[no-untyped-def]
-    for start in range(0, len(x), _PIECE):
-        size, at = min(_PIECE, len(x) - start), 8 * start
-        u = x[start : start + size]
-        for i in range(0, len(rows), _ROWS):
-            a = carray(pointer(rows[i] + at), (size,), np.float64)
-            b = carray(pointer(rows[i + 1] + at), (size,), np.float64)
-            c = carray(pointer(rows[i + 2] + at), (size,), np.float64)
-            d = carray(pointer(rows[i + 3] + at), (size,), np.float64)
-            au = bu = cu = du = 0.0
-            for j in range(size):
-                au += a[j] * u[j]
-                bu += b[j] * u[j]
-                cu += c[j] * u[j]
-                du += d[j] * u[j]
-            out[0, i] += au
-            out[0, i + 1] += bu
-            out[0, i + 2] += cu
-            out[0, i + 3] += du
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def add_rows(rows, C, both, x, y, start, a, b):  # type: ignore[no-untyped-def]
+    """Add sum_j C_0j rows_j to x, and sum_j C_1j rows_j over j < both to y; four rows at a time.
+
+    Where a vector `start` is given, x = a start and y = 0 before that, and b x is added to y.
+    """
+    n, last = len(x), len(rows) - 1
+    for first in range(0, n, _PIECE):
+        size, at = min(_PIECE, n - first), 8 * first
+        u, v = x[first : first + size], y[first : first + size]
+        if len(start) > 0:
+            for t in range(size):
+                u[t], v[t] = a * start[first + t], 0.0
+        for i in range(0, len(rows), 4):
+            j, k, m = min(i + 1, last), min(i + 2, last), min(i + 3, last)
+            p = carray(pointer(rows[i] + at), (size,), np.float64)
+            q = carray(pointer(rows[j] + at), (size,), np.float64)
+            r = carray(pointer(rows[k] + at), (size,), np.float64)
+            s = carray(pointer(rows[m] + at), (size,), np.float64)
+            # behind the last row it is read again, in vain
+            up, vp = C[0, i], C[1, i]
+            uq, vq = (C[0, j], C[1, j]) if j > i else (0.0, 0.0)
+            ur, vr = (C[0, k], C[1, k]) if k > j else (0.0, 0.0)
+            us, vs = (C[0, m], C[1, m]) if m > k else (0.0, 0.0)
+            for t in range(size):
+                u[t] += up * p[t] + uq * q[t] + ur * r[t] + us * s[t]
+            if i < both:
+                for t in range(size):
+                    v[t] += vp * p[t] + vq * q[t] + vr * r[t] + vs * s[t]
+        if len(start) > 0:
+            for t in range(size):
+                v[t] += b * u[t]
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
-def _add(rows, C, x, y):  # type: ignore[no-untyped-def]
-    for start in range(0, len(x), _PIECE):
-        size, at = min(_PIECE, len(x) - start), 8 * start
-        u, v = x[start : start + size], y[start : start + size]
-        for i in range(0, len(rows), _ROWS):
-            a = carray(pointer(rows[i] + at), (size,), np.float64)
-            b = carray(pointer(rows[i + 1] + at), (size,), np.float64)
-            c = carray(pointer(rows[i + 2] + at), (size,), np.float64)
-            d = carray(pointer(rows[i + 3] + at), (size,), np.float64)
-            ua, ub, uc, ud = C[0, i], C[0, i + 1], C[0, i + 2], C[0, i + 3]
-            va, vb, vc, vd = C[1, i], C[1, i + 1], C[1, i + 2], C[1, i + 3]
-            for j in range(size):
-                u[j] += ua * a[j] + ub * b[j] + uc * c[j] + ud * d[j]
-                v[j] += va * a[j] + vb * b[j] + vc * c[j] + vd * d[j]
-
-
-@njit(cache=True, fastmath={"reassoc", "contract"})
-def _add_one(rows, C, x):  # type: ignore[no-untyped-def]
-    for start in range(0, len(x), _PIECE):
-        size, at = min(_PIECE, len(x) - start), 8 * start
-        u = x[start : start + size]
-        for i in range(0, len(rows), _ROWS):
-            a = carray(pointer(rows[i] + at), (size,), np.float64)
-            b = carray(pointer(rows[i + 1] + at), (size,), np.float64)
-            c = carray(pointer(rows[i + 2] + at), (size,), np.float64)
-            d = carray(pointer(rows[i + 3] + at), (size,), np.float64)
-            ua, ub, uc, ud = C[0, i], C[0, i + 1], C[0, i + 2], C[0, i + 3]
-            for j in range(size):
-                u[j] += ua * a[j] + ub * b[j] + uc * c[j] + ud * d[j]
+@njit("intp(Array(float64, 1, 'C', readonly=True))", cache=True)
+def _address(row):  # type: ignore[no-untyped-def]
+    return row.ctypes.data
 
 
 def address(row: Vector) -> int:
     """Where a row is in memory."""
-    if row.dtype != np.float64 or row.strides != (8,):
-        raise ValueError("rows must be contiguous arrays of float64")
-    return int(row.__array_interface__["data"][0])
+    try:
+        return int(_address(row))
+    except TypeError:
+        raise ValueError("rows must be contiguous arrays of float64") from None
 
 
 def dots(rows: Addresses, vectors: Sequence[Vector]) -> Vector:
-    """Inner products of the rows with one or two vectors; a row of the result per vector.
+    """Inner products of the rows with up to three vectors; a row of the result per vector.
 
     The rows are as long as the vectors, or longer.
     """
-    out = np.zeros((len(vectors), len(rows) + -len(rows) % _ROWS))
-    loop = _dots if len(vectors) == 2 else _dots_one
-    loop(_whole(rows), *map(np.ascontiguousarray, vectors), out)
-    return out[:, : len(rows)]
+    out, count = np.empty((DOTS, len(rows))), len(vectors)
+    x, y, z = (np.ascontiguousarray(vectors[min(i, count - 1)]) for i in range(DOTS))
+    dots_into(rows, x, y, z, out)
+    return out[:count]
 
 
 def add_to(rows: Addresses, C: Vector, vectors: Sequence[Vector]) -> None:
     """Add sum_j C_ij rows_j to vector i in place, for one or two vectors."""
-    padded = np.zeros((len(C), len(rows) + -len(rows) % _ROWS))
-    padded[:, : len(rows)] = C
-    (_add if len(C) == 2 else _add_one)(_whole(rows), padded, *vectors)
-
-
-def _whole(rows: Addresses) -> Addresses:
-    """The last one again and again, until there are a multiple of four."""
-    return rows[_repeating(len(rows))]
-
-
-@lru_cache(maxsize=1024)
-def _repeating(count: int) -> Addresses:
-    return np.minimum(np.arange(count + -count % _ROWS), count - 1)
+    alone = len(C) == 1
+    C = np.ascontiguousarray(np.broadcast_to(C, (SUMS, len(rows))))
+    both = 0 if alone else len(rows)
+    add_rows(rows, C, both, vectors[0], vectors[-1], _NOTHING, 0.0, 0.0)

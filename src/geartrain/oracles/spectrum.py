@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,21 +21,31 @@ LANCZOS_STEPS = 120
 LANCZOS_MARGIN = 1e-3
 
 
+@lru_cache(maxsize=1)
+def lapack() -> Any:
+    """LAPACK without the checks around it."""
+    from scipy.linalg import lapack  # here, because importing it takes a while
+
+    return lapack
+
+
 def eigh(A: Vector) -> tuple[Vector, Vector]:
     """Eigenvalues and eigenvectors of a symmetric matrix, given by its lower triangle.
 
-    The divide-and-conquer method of LAPACK, which NumPy takes because it is the fastest, does not
-    converge for some well-scaled matrices; QR iterations do. All are nan for a matrix with entries
-    that are not finite.
+    The divide-and-conquer method of LAPACK, which is the fastest, does not converge for some
+    well-scaled matrices; QR iterations do. All are nan for a matrix with entries that are not
+    finite.
     """
     if not np.isfinite(A).all():
         return np.full(len(A), np.nan), np.full_like(A, np.nan)
-    try:
-        return np.linalg.eigh(A)
-    except np.linalg.LinAlgError:
-        from scipy.linalg import eigh  # here, because importing it takes a while
-
-        return eigh(A, driver="ev")
+    if not len(A):
+        return np.zeros(0), np.zeros((0, 0))
+    w, U, failed = lapack().dsyevd(A, lower=1)
+    if failed:
+        w, U, failed = lapack().dsyev(A, lower=1)
+    if failed:
+        raise np.linalg.LinAlgError("the eigenvalues of a symmetric matrix did not converge")
+    return w, U
 
 
 def random_start(n: int) -> Vector:

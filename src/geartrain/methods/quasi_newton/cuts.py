@@ -20,6 +20,7 @@ A cut is one vector and its value at p, which is moved along with p: a differenc
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -61,6 +62,11 @@ class Cuts:
     def _rows(self) -> Rows:
         return Rows(self.grads)
 
+    def _with(self, rows: Rows) -> Cuts:
+        """The same, where the gradients are known as rows."""
+        self.__dict__["_rows"] = rows
+        return self
+
     def __len__(self) -> int:
         return len(self.grads)
 
@@ -73,24 +79,26 @@ class Cuts:
     def moved(self, p: Vector, geometry: Geometry) -> Cuts:
         """The same cuts, with their values at another iterate."""
         values = self.heights(p, geometry)
-        return Cuts(p, values, np.maximum(self.sizes, np.abs(values)), self.grads)
+        sizes = np.maximum(self.sizes, np.abs(values))
+        return Cuts(p, values, sizes, self.grads)._with(self._rows)
 
     def add(self, new: Known, most: int, geometry: Geometry) -> Cuts:
         """With the linearisation at one more point, and no more than `most`."""
         value = new.h + float(geometry.dot(new.grad_h, self.at - new.v))
-        if not np.isfinite(value):
+        if not math.isfinite(value):
             return self
         first = max(len(self) + 1 - most, 0)
-        values = np.append(self.values[first:], value)
-        sizes = np.append(self.sizes[first:], max(abs(value), abs(new.h)))
-        return Cuts(self.at, values, sizes, (*self.grads[first:], new.grad_h))
+        values = np.concatenate([self.values[first:], [value]])
+        sizes = np.concatenate([self.sizes[first:], [max(abs(value), abs(new.h))]])
+        cuts = Cuts(self.at, values, sizes, (*self.grads[first:], new.grad_h))
+        return cuts._with(self._rows.with_rows((new.grad_h,), first))
 
     def highest(self, p: Known, v: Vector, geometry: Geometry) -> CutAnswer | None:
         """The cut that is highest at v, if it is clearly above the linearisation at p."""
         if not self.grads:
             return None
         heights = self.heights(v, geometry)
-        j = int(np.argmax(heights))
+        j = int(heights.argmax())
         linear = p.h + float(geometry.dot(p.grad_h, v - p.v))
         rounding = _CLEAR * (abs(p.h) + abs(p.g)) + _ROUNDING * self.sizes[j]
         if not heights[j] > linear + rounding or np.array_equal(v, p.v):

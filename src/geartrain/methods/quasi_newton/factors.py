@@ -18,16 +18,17 @@ from typing import Any
 import numpy as np
 
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.spectrum import lapack
 
 _TINY = 1e-300
 
 
 @lru_cache(maxsize=1)
-def lapack() -> Any:
-    """LAPACK without the checks around it."""
-    from scipy.linalg import lapack  # here, because importing it takes a while
+def blas() -> Any:
+    """BLAS without NumPy around it."""
+    from scipy.linalg import blas  # here, because importing it takes a while
 
-    return lapack
+    return blas
 
 
 def cholesky(A: Vector, least: Any) -> tuple[Vector, int]:
@@ -44,8 +45,11 @@ def cholesky(A: Vector, least: Any) -> tuple[Vector, int]:
 
 
 def solved(C: Vector, B: Vector) -> Vector:
-    """C^{-1} B."""
-    return lapack().dtrtrs(C, B, lower=1)[0]
+    """C^{-1} B.
+
+    By BLAS: LAPACK's ``dtrtrs`` of OpenBLAS wakes all threads for the smallest matrix.
+    """
+    return blas().dtrsm(1.0, C, B, lower=1)
 
 
 def root(G: Vector) -> Vector:
@@ -54,11 +58,10 @@ def root(G: Vector) -> Vector:
     By Cholesky's method with pivots, the rows scaled to length one.
     """
     sizes = np.sqrt(np.maximum(G.diagonal(), _TINY))
-    C, pivots, rank, _ = lapack().dpstrf(G / (sizes[:, None] * sizes), lower=1)
-    order = pivots - 1
-    R = np.empty((len(G), rank))
-    R[order] = np.where(_from(len(G)), C, 0.0)[:, :rank] * sizes[order, None]
-    return R
+    C, pivots, rank, _ = lapack().dpstrf(G / (sizes[:, None] * sizes))  # upper: C' is lower
+    R, order = np.empty((len(G), rank)), pivots - 1
+    R[order] = np.where(from_diagonal(len(G)), C.T, 0.0)[:, :rank]
+    return R * sizes[:, None]
 
 
 def orthonormal(gram: Vector, new: float, least: float) -> Vector:
@@ -78,7 +81,7 @@ def orthonormal(gram: Vector, new: float, least: float) -> Vector:
         ahead = solved(C[:j, :j], A[:j, j:]) if j else A[:j, j:]
         left = A.diagonal()[j:] - (ahead**2).sum(axis=0)
         left[0] = 0.0
-        going_on = np.append(np.arange(j), j + (left > new**2).nonzero()[0])
+        going_on = np.concatenate([np.arange(j), j + (left > new**2).nonzero()[0]])
         A, kept = A[going_on[:, None], going_on], kept[going_on]
     if len(kept) and least < new:
         rest = np.delete(np.arange(k), kept)
@@ -114,10 +117,8 @@ def bfgs(SS: Vector, SY: Vector, lam: float, least: float) -> Vector:
         L = np.where(_below(k), SY, 0.0) / root
         C, j = cholesky(lam * SS + L @ L.T, least * along)
         if j == k:
-            right = np.empty((k, 2 * k), order="F")
-            right[:, :k], right[:, k:] = lam * _identity(k), L / root
-            X = lapack().dtrtrs(C, right, lower=1, overwrite_b=1)[0]
-            M = -(X.T @ X)
+            X = solved(C, np.concatenate([lam * identity(k), L / root], axis=1))
+            M = X.T @ -X
             M.ravel()[k * (2 * k + 1) :: 2 * k + 1] += 1.0 / along
             return M
         good[j] = False
@@ -129,17 +130,18 @@ def bfgs(SS: Vector, SY: Vector, lam: float, least: float) -> Vector:
 
 
 @lru_cache(maxsize=128)
-def _below(k: int) -> Vector:
+def _below(k: int) -> Any:
     """Where a matrix is below its diagonal."""
     return np.tri(k, k, -1, dtype=bool)
 
 
 @lru_cache(maxsize=128)
-def _from(k: int) -> Vector:
+def from_diagonal(k: int) -> Any:
     """Where a matrix is on its diagonal or below."""
     return np.tri(k, k, dtype=bool)
 
 
 @lru_cache(maxsize=128)
-def _identity(k: int) -> Vector:
+def identity(k: int) -> Vector:
+    """The identity; not to be changed."""
     return np.eye(k)

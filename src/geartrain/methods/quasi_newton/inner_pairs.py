@@ -72,13 +72,13 @@ class InnerPairs:
         """Inner products of the rows of a model with s_1, y_g1, ...; most are known."""
         if bare is None:
             return np.zeros((0, 2 * len(self)))
-        found = {id(row): i for i, row in enumerate(self.rows)}
         wanted = bare.vectors
+        found = dict(zip(map(id, self.rows), range(len(self.rows)), strict=True))
         known = [found.get(id(row), -1) for row in wanted]
-        out = np.empty((len(wanted), 2 * len(self)))
         new = [i for i, place in enumerate(known) if place < 0]
-        old = [i for i, place in enumerate(known) if place >= 0]
-        out[old] = self.cross[[known[i] for i in old]]
+        if len(new) == len(wanted):
+            return self.W.dots_all(wanted, bare.geometry)
+        out = self.cross.take(known, axis=0)
         if new:
             out[new] = self.W.dots_all([wanted[i] for i in new], bare.geometry)
         return out

@@ -126,7 +126,7 @@ class Memory:
         if of == "f":
             w_h, w_g = np.array([pair.in_f for pair in pairs]).T
         else:
-            w_h, w_g = np.array([pair.scale for pair in pairs]), np.zeros(k)
+            w_h = np.array([pair.scale for pair in pairs])
         C = np.zeros(((3 if of == "h, g" else 2) * k, width))
 
         def put(weight: Vector | float, part: int, column: int) -> None:
@@ -135,7 +135,8 @@ class Memory:
 
         put(1.0, 0, 0)
         put(w_h, 1, 1)
-        put(w_g, 1, 2)
+        if of == "f":
+            put(w_g, 1, 2)
         if of == "h, g":
             put(1.0, 2, 2)
 

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from geartrain.geometry import Geometry
-from geartrain.methods.quasi_newton.factors import bfgs, orthonormal
+from geartrain.methods.quasi_newton.factors import bfgs, identity, orthonormal
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.secants import Secants, disagreement, least_new
@@ -131,7 +131,7 @@ def block(G: Vector, k: int, lam: float) -> Vector:
     small = T @ G[:k, k:] @ T.T
     # newer steps with older changes, above the diagonal: the newest secant equation holds
     w, U = eigh(small.T)
-    M = np.zeros_like(G)
+    M = np.zeros(G.shape)
     M[:k, :k] = -lam * T.T @ T
     if len(w) > 0 and w[-1] > _TINY:  # h is not flat along all of the steps
         Z = U.T @ T
@@ -145,12 +145,12 @@ def secants(G: Vector, k: int, lam: float, part: float = 1.0) -> Vector:
 
     Of part H_g + lam I, given changes of h and of g.
     """
-    rows = np.eye(len(G))
+    rows = identity(len(G))
     S, Y = rows[:k], rows[k : 2 * k]
     if len(G) == 2 * k:
-        return Secants(G, S, Y, lam * S, S, lam=lam).matrix()
+        return Secants(G, Y, lam * S, lam=lam).matrix()
     Y_g = rows[2 * k :]
-    return Secants(G, S, Y + Y_g, part * Y_g + lam * S, Y_g, _FLATTEST).matrix()
+    return Secants(G, Y + Y_g, part * Y_g + lam * S, Y_g, _FLATTEST).matrix()
 
 
 def _update(M: Vector, lam: float, G: Vector, s: int, y: int) -> None:
@@ -159,5 +159,5 @@ def _update(M: Vector, lam: float, G: Vector, s: int, y: int) -> None:
     Bs[s] += lam
     sBs, sy = float(G[s] @ Bs), float(G[s, y])
     if sy > 0.0 and sBs > _ROUNDED * sy:
-        M -= np.outer(Bs / sBs, Bs)
+        M -= (Bs / sBs)[:, None] * Bs
         M[y, y] += 1.0 / sy

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from geartrain.geometry import Geometry
-from geartrain.methods.quasi_newton.low_rank import LowRank
+from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.methods.quasi_newton.step import Step
 from geartrain.oracles.protocols import Vector
@@ -46,6 +46,7 @@ class StepProducts:
         h, g = step.h.rise, step.g.rise
         self.own = np.array([[float(dot(s, s)), h, g], [h, hh, hg], [g, hg, gg]])
         self._whole: list[tuple[Rows, Vector]] = []
+        self._parts: list[tuple[Small, Vector]] = []
 
     def __call__(self, rows: Rows) -> Vector:
         """Inner products of s, y_h and y_g with the rows; a row of the result for each."""
@@ -67,11 +68,20 @@ class StepProducts:
         self._whole.append((rows, dots))
         return dots
 
+    def _of(self, small: Small) -> Vector:
+        """Inner products of s, y_h and y_g with the rows C V; models of one kind share C."""
+        for known, dots in self._parts:
+            if known.C is small.C and known.rows is small.rows:
+                return dots
+        dots = self(small.rows) @ small.C.T
+        self._parts.append((small, dots))
+        return dots
+
     def bend(self, B: LowRank) -> float:
         """<s, B s>."""
         bend = B.lam * self.own[0, 0]
         if B.small is not None:
-            c = B.small.C @ self(B.small.rows)[0]
+            c = self._of(B.small)[0]
             bend += c @ B.small.M @ c
         return float(bend)
 
@@ -81,10 +91,10 @@ class StepProducts:
         yy, ys = (hh + 2.0 * hg + gg, sh + sg) if of_f else (hh, sh)
         terms = [yy, -2.0 * B.lam * ys, B.lam * (B.lam * ss)]
         if B.small is not None:
-            s_V, h_V, g_V = self(B.small.rows) @ B.small.C.T
-            c = B.small.M @ s_V
+            c = B.small.M @ self._of(B.small)[0]
+            (s_V, h_V, g_V), c_G = (self._of(B.small) @ c).tolist(), float(B.small.G @ c @ c)
             y_V = h_V + g_V if of_f else h_V
-            terms += [-2.0 * (y_V @ c), 2.0 * B.lam * (s_V @ c), c @ B.small.G @ c]
+            terms += [-2.0 * y_V, 2.0 * B.lam * s_V, c_G]
         square = sum(terms)
         if square > _CANCELLED * sum(map(abs, terms)) and math.isfinite(square):
             return math.sqrt(square)

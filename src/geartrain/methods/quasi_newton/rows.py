@@ -153,7 +153,8 @@ class Rows:
         addresses, first = self._addresses, geometry.primal(self.rows[0])
         if first is not self.rows[0]:
             addresses = addresses + (_compiled().address(first) - addresses[0])
-        dots = [_compiled().dots(addresses, W[i : i + 2]) for i in range(0, len(W), 2)]
+        most = _compiled().DOTS
+        dots = [_compiled().dots(addresses, W[i : i + most]) for i in range(0, len(W), most)]
         return dots[0] if len(dots) == 1 else np.concatenate(dots)
 
     def combine(self, c: Vector) -> Vector:
@@ -193,8 +194,9 @@ class Rows:
             return
         if len(used) < len(addresses):
             addresses, C = addresses[used], C[:, used]
-        for i in range(0, len(C), 2):
-            _compiled().add_to(addresses, C[i : i + 2], vectors[i : i + 2])
+        most = _compiled().SUMS
+        for i in range(0, len(C), most):
+            _compiled().add_to(addresses, C[i : i + most], vectors[i : i + most])
 
 
 def _many_dots(vectors: Sequence[Vector], rows: Sequence[Vector]) -> Vector:
@@ -208,7 +210,7 @@ def _many_dots(vectors: Sequence[Vector], rows: Sequence[Vector]) -> Vector:
 
 def _addresses(rows: Sequence[Vector]) -> Any:
     """Where long rows are in memory."""
-    return np.array([_compiled().address(row) for row in rows], dtype=np.intp)
+    return np.array([*map(_compiled().address, rows)], dtype=np.intp)
 
 
 @lru_cache(maxsize=1)

@@ -28,10 +28,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from geartrain.methods.quasi_newton.factors import bfgs, orthonormal
+from geartrain.methods.quasi_newton.factors import bfgs, from_diagonal, orthonormal
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.spectrum import eigh
 
@@ -53,28 +54,45 @@ _LEAST_F, _LEAST_Y, _LEAST_B = 1e-8, 1e-8, 1e-10
 
 @dataclass(frozen=True)
 class Secants:
-    """Coefficients of S, Y, B_0 S and F in terms of the rows V, a row for each pair."""
+    """Updates with pairs whose steps S are the first of the rows V.
+
+    `Y`, `base` and `F` hold coefficients of Y, B_0 S and F in terms of V, a row for each pair.
+    """
 
     G: Vector
-    S: Vector
     Y: Vector
     base: Vector
-    F: Vector
+    F: Vector | None = None  # None: S
     flattest: float = 0.0  # least <s, y>/<s, F>; 0: y is only to be curved
     lam: float = math.nan  # B_0 = lam I and V = (S, Y), where it is so
 
+    @cached_property
+    def cross(self) -> Vector:
+        """S Y'."""
+        k = len(self.Y)
+        if math.isfinite(self.lam):
+            return self.G[:k, k:]
+        return self.G[:k] @ self.Y.T
+
+    @cached_property
+    def to_F(self) -> Vector:
+        """S F'."""
+        k = len(self.Y)
+        return self.G[:k, :k] if self.F is None else self.G[:k] @ self.F.T
+
     def matrix(self) -> Vector:
         """M of the updated matrix."""
-        G, k = self.G, len(self.S)
-        cross = self.S @ G @ self.Y.T
-        floor = self.flattest * np.einsum("ij,ij->i", self.S @ G, self.F)
+        G, cross, k = self.G, self.cross, len(self.Y)
+        floor = self.flattest * self.to_F.diagonal()
         apart = disagreement(cross)
         newest = agreeing(cross, floor, apart)
         old = k if newest < 2 else k - newest
-        M = np.zeros_like(G)
+        M = np.zeros(G.shape)
         if old and math.isfinite(self.lam):
-            at = np.append(np.arange(old), np.arange(k, k + old))
-            M[at[:, None], at] = bfgs(G[:old, :old], cross[:old, :old], self.lam, _ROUNDED)
+            updated = bfgs(G[:old, :old], cross[:old, :old], self.lam, _ROUNDED)
+            S, Y = slice(old), slice(k, k + old)
+            M[S, S], M[S, Y] = updated[:old, :old], updated[:old, old:]
+            M[Y, S], M[Y, Y] = updated[old:, :old], updated[old:, old:]
         else:
             for i in range(old):
                 self._update(M, i, float(cross[i, i]), float(floor[i]))
@@ -82,8 +100,8 @@ class Secants:
 
     def _update(self, M: Vector, i: int, along: float, least: float) -> None:
         """One pair, in place."""
-        s, y, Bs = self.S[i] @ self.G, self.Y[i], self.base[i] + M @ (self.G @ self.S[i])
-        if along < least and least > 0.0:
+        s, y, Bs = self.G[i], self.Y[i], self.base[i] + M @ self.G[:, i]
+        if self.F is not None and along < least and least > 0.0:
             y = y + (self.flattest - along * self.flattest / least) * self.F[i]
             along = least
         sBs = float(s @ Bs)
@@ -92,21 +110,24 @@ class Secants:
 
     def _block(self, M: Vector, first: int, least: float) -> Vector:
         """With one block update for the pairs from `first` on; `least` as in `orthonormal`."""
-        G = self.G
-        T = orthonormal(self.S[first:] @ G @ self.S[first:].T, _NEW, least)
-        S, Y, F, base = (T @ rows[first:] for rows in (self.S, self.Y, self.F, self.base))
-        # combinations with S F' = I and S Y' = diag(t)
-        w, U = eigh(_symmetric(S @ G @ F.T))
-        if w[-1] <= 0.0:
-            return M
-        R = (U / np.sqrt(np.maximum(w, _LEAST_F * w[-1]))).T
-        t, U = eigh(_symmetric(R @ S @ G @ Y.T @ R.T))
+        G, k = self.G, len(self.Y)
+        R = orthonormal(G[first:k, first:k], _NEW, least)
+        # combinations R of the pairs with S F' = I and S Y' = diag(t)
+        if self.F is not None:
+            w, U = eigh(_symmetric(R @ self.to_F[first:, first:] @ R.T))
+            if w[-1] <= 0.0:
+                return M
+            R = (U / np.sqrt(np.maximum(w, _LEAST_F * w[-1]))).T @ R
+        t, U = eigh(_symmetric(R @ self.cross[first:, first:] @ R.T))
         R = U.T @ R
-        S, Y, F, base = R @ S, R @ Y, R @ F, R @ base
+        S, Y, base = np.zeros((len(R), len(G))), R @ self.Y[first:], R @ self.base[first:]
+        S[:, first:k] = R
+        F = S if self.F is None else R @ self.F[first:]
         along = np.maximum(t, self.flattest or _LEAST_Y * t[-1])
-        Y = Y + (along - t)[:, None] * F
-        BS = base + S @ G @ M
-        e, U = eigh(_symmetric(BS @ G @ S.T))
+        Y += (along - t)[:, None] * F
+        SG = R @ G[first:k]
+        BS = base + SG @ M
+        e, U = eigh(_symmetric(BS @ SG.T))
         BS = U.T @ BS
         return M + (Y.T / along) @ Y - (BS.T / np.maximum(e, _LEAST_B * e[-1])) @ BS
 
@@ -129,14 +150,9 @@ def least_new(apart: Vector) -> float:
 def agreeing(cross: Vector, floor: Vector, apart: Vector) -> int:
     """How many of the newest pairs agree with each other."""
     k, along = len(cross), cross.diagonal()
-    curved = (along > 0.0) & (along >= floor)
-    newest = 0
-    while newest < k:
-        i = k - 1 - newest
-        if not curved[i] or apart[i, i:].max() > _AGREE:
-            break
-        newest += 1
-    return newest
+    ends = (apart > _AGREE) & from_diagonal(k).T
+    last = ends.any(axis=1) | ~((along > 0.0) & (along >= floor))
+    return int(last[::-1].argmax()) if last.any() else k
 
 
 def _symmetric(A: Vector) -> Vector:
