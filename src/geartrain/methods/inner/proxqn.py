@@ -119,7 +119,9 @@ class ProxQN:
         length, rise_psi = norm(step), change_of(psi, v, d, to)
         slope = float(d @ step) + rise_psi
         if length <= EPS * norm(v) or state.tries >= _TRIES:
-            return state
+            # A shorter subgradient at v, where the term tells none by itself.
+            shorter = not psi.has_residual and norm(d + to.grad_psi) <= 0.5 * size
+            return replace(state, grad_psi=to.grad_psi) if shorter else state
         if not slope < 0.0:  # the model is too rough, or rounding is all that is left
             if not state.pairs:
                 return state
