@@ -163,7 +163,9 @@ def _minimiser(
         return bends(v, grad_g)
 
     inner = ProxQN(max_steps=most)
-    run = solve_model(inner, phi, p.v, accept, grad_g0=p.grad_g, warm=state.inner)
+    pairs = () if state.inner is None else state.inner.pairs
+    warm = ProxQNState(p.v, p.grad_g, state.grad_psi, pairs)
+    run = solve_model(inner, phi, p.v, accept, grad_g0=p.grad_g, warm=warm)
     assert run.grad_psi is not None
     step = ProxStep(run.v, run.state.grad_psi, run.residual)
     bent = bends(run.v, run.grad_g)
