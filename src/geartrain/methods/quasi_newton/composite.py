@@ -56,8 +56,8 @@ _ARMIJO = 1e-4
 _FAR = 1e150
 # Mean logarithm by which the error of a model that keeps a non-convex h has to be below that of the
 # plain one. A model is most wrong along the steps that it proposes itself, and the correction,
-# which may bend down, more so than the plain one. Flat from 0.6 to 1; 0.3 costs 2 percent on shards,
-# and 2.5 a third.
+# which may bend down, more so than the plain one. Flat from 0.6 to 1; 0.3 costs 2 percent on
+# shards, and 2.5 a third.
 _AHEAD = 0.7
 # A model that keeps a part of g competes with the others: without it shards take 1 to 3 percent
 # more calls of h.
