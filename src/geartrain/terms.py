@@ -15,6 +15,7 @@ import numpy as np
 
 from geartrain.geometry import EUCLIDEAN, Geometry
 from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain.oracles.nonsmooth_arguments import are_bounds
 from geartrain.oracles.protocols import answers
 from geartrain.oracles.splitting import Psi, Zero, split
 from geartrain.oracles.validation import as_nonnegative, as_positive
@@ -47,6 +48,7 @@ class Terms:
         for name, term in named.items():
             if not answers(split(term)[0]):
                 hint = " (wrap functions as gt.Term(value_and_grad=...))" if callable(term) else ""
+                hint = " (write gt.Box(bounds))" if are_bounds(term) else hint
                 raise TypeError(
                     f"{name} must be a term that answers value, grad, ...; got "
                     f"{type(term).__name__}{hint}"

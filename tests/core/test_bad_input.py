@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import Bounds
 from scipy.sparse.linalg import aslinearoperator
 
 import geartrain as gt
@@ -98,6 +99,8 @@ def is_told(make, error, message):
         (lambda: np.ones(3) * Q, TypeError, "the factor of a term must be a number, got array"),
         (lambda: np.nan * Q, ValueError, "the factor of a term must be finite, got nan"),
         (lambda: Q + 1.0, TypeError, "a term can be added to a term only, got float"),
+        (lambda: Q + Bounds(0, 1), TypeError, "got Bounds; bounds become a term by gt.Box"),
+        (lambda: gt.minimize(Q, Bounds(0, 1)), TypeError, r"got Bounds \(write gt.Box"),
         (lambda: Q - np.ones(3), TypeError, "a term can be added to a term only, got ndarray"),
     ],
 )

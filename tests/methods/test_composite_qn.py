@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,8 +13,12 @@ from scipy import optimize
 
 import geartrain as gt
 from composite import PSIS, Composite, N, states
+from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.quasi_newton import composite, prox_step
-from geartrain.methods.quasi_newton.low_rank import LowRank
+from geartrain.methods.quasi_newton.composite_scaling import ScaledLowRank
+from geartrain.methods.quasi_newton.composite_trial import without_rounding
+from geartrain.methods.quasi_newton.low_rank import LowRank, Small
+from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.splitting import Psi
 from geartrain.problem import Model
@@ -220,6 +225,128 @@ def test_an_indicator_whose_value_is_infinite():
         res = gt.minimize(p.h, p.g + inside, np.full(N, 7.0), method=method, tol=1e-7)
         assert res.success, res
         np.testing.assert_allclose(res.x, p.x_star, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", [QN(), QN(rho=1.0), "auto"])
+@pytest.mark.parametrize("with_g", [True, False])
+def test_solutions_at_a_kink_without_a_residual(method, with_g):
+    """Every coordinate ends at a bound or at 0, where only proximal steps tell subgradients.
+
+    The first step ends at the solution, but its own subgradient belongs to the slope before it.
+    """
+    b = np.array([3.0, -4.0, 5.0, -6.0, 7.0])
+    h = gt.LinearModel(np.eye(5), b, loss="huber")
+    g = gt.Quadratic(0.1 * np.eye(5) + 0.05) if with_g else None
+    box, norm1 = gt.Box(-0.5, 0.5), gt.L1(20.0)
+    bare = [
+        gt.Term(prox=box.prox),
+        gt.Term(value=box.value, prox=box.prox),
+        gt.Term(prox=norm1.prox),
+    ]
+    for psi, want, x0 in zip(
+        bare, (0.5 * np.sign(b), 0.5 * np.sign(b), 0.0 * b), (0.0 * b, 0.0 * b, b), strict=True
+    ):
+        res = gt.minimize(h, psi if g is None else g + psi, x0, method=method, tol=1e-8)
+        assert res.success, res
+        np.testing.assert_array_equal(res.x, want)
+
+
+def dense(B, n):
+    return np.column_stack([B(e) for e in np.eye(n)])
+
+
+@pytest.mark.parametrize("spread", [1.0, 30.0])
+def test_a_model_that_rounding_bends_down_is_mended(spread):
+    """Rows that nearly depend on each other, with huge coefficients that nearly cancel."""
+    rng, n, k = np.random.default_rng(1), 12, 8
+    D = np.geomspace(1.0, spread, n)
+    V = rng.standard_normal((k, n))
+    V[4:] = V[:4] + 1e-7 * rng.standard_normal((4, n))
+    M = rng.standard_normal((k, k))
+    M = 1e14 * np.block([[M[:4, :4], -M[:4, :4]], [-M[:4, :4], M[:4, :4]]])
+    M += np.diag(np.full(k, 50.0)) + M.T
+    W = V * np.sqrt(D)
+    small = Small(Rows(W), np.eye(k), V @ V.T, M, EUCLIDEAN)
+    B = LowRank(1.0, small) if spread == 1.0 else ScaledLowRank(1.0, small, D)
+    before, after = dense(B, n), dense(without_rounding(B), n)
+    error = -np.linalg.eigvalsh(before / np.sqrt(np.outer(D, D)))[0]
+    assert error > 1.0
+    w, U = np.linalg.eigh(after / np.sqrt(np.outer(D, D)))
+    assert w[0] >= 0.9  # lam = 1 beside the rows
+    assert np.linalg.norm(after - after.T) <= 1e-9 * w[-1] * spread
+    # What bends up by more than the error stays as it was.
+    up = U[:, w > 3.0 * error]
+    assert up.shape[1] > 0
+    change = up.T @ ((after - before) / np.sqrt(np.outer(D, D))) @ up
+    np.testing.assert_allclose(change, 0.0, atol=error)
+    good = prox_step.curvature(np.eye(n)[:3], 2.0 * np.eye(n)[:3], 1.0)
+    assert without_rounding(good) is good
+
+
+def test_many_steps_in_few_variables():
+    """A least squares problem with x >= 0 whose pairs span all 42 variables, but for rounding.
+
+    The plain model of the sum bent down, and its trial points were 1e23 away for ever.
+    """
+    rng = np.random.default_rng(152)
+    n, m = rng.integers(1, 61), rng.integers(21, 173)
+    rng.integers(5, size=2)
+    A = rng.standard_normal((m, n)) * np.geomspace(1.0, 10.0 ** rng.uniform(-2.0, 0.0), n)
+    x = rng.standard_normal(n) * (rng.random(n) < 0.4)
+    y = A @ x + 0.3 * rng.standard_normal(m)
+    h = 10.0 ** rng.uniform(-4.0, 4.0) * gt.LinearModel(A, y, loss="squared")
+    assert (n, m) == (42, 54)
+    goal = gt.stop.any_of(gt.stop.Gradient(rel=1e-7), gt.stop.Calls({"g.prox": 20_000}))
+    res = gt.minimize(h, gt.NonNegative(), method=QN(rho=1.0, diagonal=False), stop=goal)
+    assert res.calls["g.prox"] < 20_000 and res.calls["h.grad"] < 200
+
+
+def test_values_of_psi_with_errors():
+    """Those of pyproximal's nuclear norm, roots of eigenvalues, are wrong by 1e-9.
+
+    Trial points were rejected until the inner runs started outside of the trust radius.
+    """
+    rng, nuclear = np.random.default_rng(3), gt.NuclearNorm((5, 8), 0.01)
+    A = rng.standard_normal((400, 40)) / np.sqrt(np.arange(1, 41))
+    y = np.where(A[:, :5].sum(axis=1) + 0.5 * rng.standard_normal(400) > 0, 1.0, -1.0)
+    h, g = gt.LinearModel(A, y), gt.LinearModel(A[:20], y[:20])
+
+    def value(x):
+        X = x.reshape(5, 8)
+        squares = np.linalg.eigvalsh(X.T @ X)  # three of them are 0
+        return 0.01 * float(np.sqrt(np.maximum(squares, 0.0)).sum())
+
+    right = gt.minimize(h, g + nuclear, method="sae-qn", tol=1e-7)
+    for psi in (gt.Term(value=value, prox=nuclear.prox), gt.Term(prox=nuclear.prox)):
+        res = gt.minimize(h, g + psi, method="sae-qn", tol=1e-7, max_iter=100)
+        assert res.success and res.calls["h.grad"] <= 2 * right.calls["h.grad"]
+        assert res.calls["g.grad"] <= 2 * right.calls["g.grad"]
+
+
+def test_inner_runs_without_a_residual_start_where_a_subgradient_is_known():
+    """A proximal step without the slope would lead away from a solution at once."""
+    p = case("l1", False)
+    psi = Psi(gt.Term(prox=PSIS["l1"].prox), 1.0, "g", Ledger(), N)
+    grad_h = p.h.grad(p.x_star)
+    g = Oracle(p.g, "g", Ledger(), N)
+    phi = Model(g, grad_h - 0.5 * p.x_star, 0.5, float(p.g.L), psi=psi)
+    inner, grad_g = gt.inner.ProxQN(), p.g.grad(p.x_star)
+    start = inner.init(phi, p.x_star, grad_g)
+    assert np.linalg.norm(start.v - p.x_star) <= 1e-5 * np.linalg.norm(p.x_star)
+    u = -grad_h - grad_g
+    known = inner.init(phi, p.x_star, grad_g, replace(start, v=p.x_star, grad_psi=u))
+    assert known.v is p.x_star and known.grad_psi is u
+
+
+def test_a_proximal_operator_that_leads_away_is_told():
+    """Squares of its lengths overflow, which was an OverflowError of Python."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((60, 12))
+    h = gt.LinearModel(A, np.where(A[:, 0] + 0.3 * rng.standard_normal(60) > 0, 1.0, -1.0))
+    D = np.diff(np.eye(12), axis=0)
+    away = gt.Term(prox=lambda u, alpha: 2.0 * u)
+    res = gt.minimize(h, gt.Quadratic(5.0 * D.T @ D + 0.01 * np.eye(12)) + away)
+    assert not res.success and "check_term" in res.message
 
 
 def test_answers_that_are_not_finite_are_stepped_back_from():

@@ -96,6 +96,17 @@ def test_a_residual_that_is_not_the_least_is_found():
     assert any("least norm" in p for report in reports for p in report.problems)
 
 
+@pytest.mark.parametrize("kind", ["simplex", "ball"])
+def test_a_term_that_only_claims_to_be_separable_is_found(kind):
+    """Coordinate methods would take single coordinates of its proximal step."""
+    wrong = Wrong(TERMS[kind], separable=True)
+    reports = [gt.check_term(wrong, n=N, seed=seed) for seed in range(5)]
+    assert all("separable" in report.checked for report in reports)
+    assert any("separable = True does not hold" in p for r in reports for p in r.problems)
+    for right in (gt.L1(0.3), gt.Box(-1.0, np.linspace(0.0, 1.0, N))):
+        assert "separable" in gt.check_term(right, n=N).checked
+
+
 @pytest.mark.parametrize("kind", BOUNDED)
 def test_gap_bounds_every_inner_product(kind):
     psi, best = TERMS[kind], -math.inf

@@ -72,3 +72,12 @@ def test_a_set_that_the_library_does_not_have():
     exact = np.linalg.solve(K, np.append(np.ones(N), b))[:N]
     assert res.success
     np.testing.assert_allclose(res.x, exact, atol=1e-5)
+
+
+def test_a_projection_by_an_iteration_is_inside():
+    """That onto the simplex ends at an error of about 1e-7; its own indicator says outside."""
+    term = gt.from_pyproximal(pyproximal.Simplex(40, 1.0, engine="numpy"), n=40)
+    for seed in range(5):
+        report = gt.check_term(term, seed=seed)
+        assert report, str(report)
+    assert term.value(np.full(40, 0.026)) == math.inf

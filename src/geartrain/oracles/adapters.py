@@ -14,8 +14,8 @@ import numpy as np
 from geartrain.oracles.callables import Term
 from geartrain.oracles.protocols import Vector
 
-# Rounding may move a projection out of its set by this much, relatively.
-_OUTSIDE = 1e-12
+# A projection may be out of its set by this much, relatively: some are found by an iteration.
+_OUTSIDE = 1e-6
 
 
 def from_torch(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from geartrain.oracles.nonsmooth_arguments import are_bounds
 from geartrain.oracles.protocols import (
     AnyTerm,
     Asked,
@@ -57,7 +58,8 @@ def _parts(term: AnyTerm) -> list[tuple[float, Any]]:
     if isinstance(term, Combination):
         return term.parts
     if not answers(term):
-        raise TypeError(f"a term can be added to a term only, got {type(term).__name__}")
+        hint = "; bounds become a term by gt.Box(bounds)" if are_bounds(term) else ""
+        raise TypeError(f"a term can be added to a term only, got {type(term).__name__}{hint}")
     return [(1.0, term)]
 
 

@@ -30,7 +30,13 @@ from typing import Any
 import numpy as np
 
 from geartrain.oracles.algebra import Algebra
-from geartrain.oracles.nonsmooth_arguments import as_bounds, as_groups, as_weights, size_of
+from geartrain.oracles.nonsmooth_arguments import (
+    are_bounds,
+    as_bounds,
+    as_groups,
+    as_weights,
+    size_of,
+)
 from geartrain.oracles.validation import as_positive, as_vector
 from geartrain.oracles.vectors import Vector, norm
 
@@ -111,7 +117,7 @@ class Box(Algebra):
 
     def __post_init__(self) -> None:
         lower, upper = self.lower, self.upper
-        if hasattr(lower, "lb") and hasattr(lower, "ub"):
+        if are_bounds(lower):
             # SciPy keeps one number as an array of length 1, which it broadcasts.
             lower, upper = (
                 np.ravel(bound)[0] if np.size(bound) == 1 else bound

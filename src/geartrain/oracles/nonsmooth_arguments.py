@@ -14,6 +14,11 @@ def size_of(value: Any) -> int | None:
     return value.size if isinstance(value, np.ndarray) else None
 
 
+def are_bounds(value: Any) -> bool:
+    """Whether the object is `scipy.optimize.Bounds`, or one like it."""
+    return hasattr(value, "lb") and hasattr(value, "ub")
+
+
 def as_weights(value: Any, name: str) -> Any:
     """One finite number that is at least 0, or a vector of them."""
     checked = as_vector(value, name) if np.ndim(value) else float(value)

@@ -254,6 +254,7 @@ def check_prox(c: Checker) -> None:
     how = _is_no_prox(c, prox, u, alpha)
     if not how:
         _check_residual(c, prox, u, alpha)
+        _check_separable(c, prox, u, alpha)
         return
     if not _is_no_prox(c, lambda u, alpha: prox(u, 1.0 / alpha), u, alpha):
         how += (
@@ -289,6 +290,24 @@ def _check_residual(
         c.problems.append(
             f"residual(v, d) is not the element of least norm of d + the subdifferential at v: its "
             f"norm is {norm(r):.6g}, and there is one of norm {least:.6g}"
+        )
+
+
+def _check_separable(
+    c: Checker, prox: Callable[[Vector, float], Vector], u: Vector, alpha: float
+) -> None:
+    """Coordinates of a proximal step depend on the same coordinates of u alone."""
+    if not getattr(c.term, "separable", False) or c.n < 2:
+        return
+    c.checked.append("separable")
+    first = np.arange(c.n) < (c.n + 1) // 2
+    p, q = prox(u, alpha), prox(np.where(first, -u, u), alpha)
+    q_far = prox(np.where(first, 9.0 * u, u), alpha)
+    off = max(norm((q - p)[~first]), norm((q_far - p)[~first]))
+    if off > _PROX_ERROR * (norm(p) + norm(u)):
+        c.problems.append(
+            "separable = True does not hold: other coordinates of prox(u, alpha) change by "
+            f"{off:.3g} where the first half of u is changed"
         )
 
 

@@ -89,16 +89,22 @@ class ProxQN:
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: ProxQNState | None = None
     ) -> ProxQNState:
-        """Start at v0, or at a proximal step from there where psi is infinite at v0."""
+        """Start at v0 where an element of dpsi(v0) is known, otherwise at a proximal step."""
         psi = _psi(phi)
         pairs = () if warm is None else warm.pairs
-        if psi.has_residual and not (psi.has_value and psi.value(v0) > 1e300):
-            grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
-            d = phi.grad(v0, grad_g)
-            return ProxQNState(v0, grad_g, psi.residual(v0, d) - d, pairs)
         M = phi.alpha + (phi.L_g or phi.alpha)
-        v = psi.prox(v0, M)
-        return ProxQNState(v, phi.g.grad(v), M * (v0 - v), pairs)
+        unknown = grad_g0 is None and not psi.has_residual
+        if unknown or (psi.has_value and psi.value(v0) > 1e300):
+            v = psi.prox(v0, M)
+            return ProxQNState(v, phi.g.grad(v), M * (v0 - v), pairs)
+        grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
+        d = phi.grad(v0, grad_g)
+        if psi.has_residual:
+            return ProxQNState(v0, grad_g, psi.residual(v0, d) - d, pairs)
+        if warm is not None and warm.v is v0:
+            return ProxQNState(v0, grad_g, warm.grad_psi, pairs)
+        v = psi.prox(v0 - d / M, M)
+        return ProxQNState(v, phi.g.grad(v), M * (v0 - v) - d, pairs)
 
     def step(self, phi: Model, state: ProxQNState) -> ProxQNState:
         """One trial point; one gradient of g."""
@@ -119,7 +125,9 @@ class ProxQN:
         length, rise_psi = norm(step), change_of(psi, v, d, to)
         slope = float(d @ step) + rise_psi
         if length <= EPS * norm(v) or state.tries >= _TRIES:
-            return state
+            # A shorter subgradient at v, where the term tells none by itself.
+            shorter = not psi.has_residual and norm(d + to.grad_psi) <= 0.5 * size
+            return replace(state, grad_psi=to.grad_psi) if shorter else state
         if not slope < 0.0:  # the model is too rough, or rounding is all that is left
             if not state.pairs:
                 return state

@@ -15,25 +15,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.base import solve_model
 from geartrain.methods.inner.proxqn import ProxQN, ProxQNState
-from geartrain.methods.quasi_newton.composite_scaling import Models, base
+from geartrain.methods.quasi_newton.composite_scaling import Models, ScaledLowRank, base
 from geartrain.methods.quasi_newton.composite_state import CompositeQNState
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.prox_step import ProxStep, minimised
+from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.methods.quasi_newton.trial import larger
 from geartrain.methods.quasi_newton.tuning import Candidate, LearnedTuning
 from geartrain.oracles.protocols import Vector
-from geartrain.problem import Model, Sum, norm
+from geartrain.oracles.spectrum import eigh
+from geartrain.problem import EPS, Model, Sum, norm
 
 # Proximal steps per model that asks no g.
 _MOST = 1000
 # Values of mu per trial point, and radii beyond which an inner run is lost.
 _SHIFTS, _LOST = 6, 8.0
+# Eigenvalues of a convex model below this part of the largest are rounding.
+_ROUNDED = 1e-13
+# They are looked at again where they are below so many times the rounding errors of coefficients.
+_UNSURE = 10.0
 # A model bends down where B takes more than this part of the curvature of g.
 _BENT = 0.95
 
@@ -93,6 +100,8 @@ def propose(
     p, R, size = state.at.v, state.radius, norm(state.grad)
     B, part = models[candidate], models.part(candidate)
     convex, mu, redone = problem.h_is_convex, 0.0, False
+    if convex or part == 0.0:
+        B = without_rounding(B)
     fine = convex or math.isinf(state.rho)  # gradients of g cost nothing
     enough = tuning.eta_at(state.contest.error, state.rho, fine) * size
     for k in range(_SHIFTS):
@@ -154,11 +163,39 @@ def _minimiser(
         return bends(v, grad_g)
 
     inner = ProxQN(max_steps=most)
-    run = solve_model(inner, phi, p.v, accept, grad_g0=p.grad_g, warm=state.inner)
+    pairs = () if state.inner is None else state.inner.pairs
+    warm = ProxQNState(p.v, p.grad_g, state.grad_psi, pairs)
+    run = solve_model(inner, phi, p.v, accept, grad_g0=p.grad_g, warm=warm)
     assert run.grad_psi is not None
     step = ProxStep(run.v, run.state.grad_psi, run.residual)
     bent = bends(run.v, run.grad_g)
     return Proposal(step, B, candidate, part, run.grad_g, run.state, bent)
+
+
+def without_rounding(B: LowRank) -> LowRank:
+    """B, which stands for a convex function: it is positive but for rounding errors.
+
+    Where many steps depend on each other, these may exceed the curvature in a flat direction, and a
+    model that bends down has no minimum. B is then made anew from orthonormal rows. A negative
+    eigenvalue tells how large the errors are: smaller ones are raised to its size.
+    """
+    if B.small is None:
+        return B
+    w, sizes = B.small.spectrum[0], np.sqrt(np.maximum(B.small.G.diagonal(), 0.0))
+    top = B.lam + max(0.0, float(w.max(initial=0.0)))
+    errors = EPS * float(np.max(np.abs(B.small.M) * (sizes[:, None] * sizes), initial=0.0))
+    if B.lam + float(w.min(initial=0.0)) > max(_ROUNDED * top, _UNSURE * errors):
+        return B
+    T = np.sqrt(B.D) if isinstance(B, ScaledLowRank) else 1.0
+    M, V = B.small.factors
+    Q, R = np.linalg.qr((V / T).T)
+    S = R @ M @ R.T
+    w, U = eigh(0.5 * (S + S.T))
+    least = max(-B.lam - float(w.min()), _ROUNDED * top)
+    rows = np.ascontiguousarray(((Q @ U) * (T[:, None] if isinstance(T, np.ndarray) else T)).T)
+    one = np.eye(len(rows))
+    small = Small(Rows(rows), one, one, np.diag(np.maximum(w, least - B.lam)), EUCLIDEAN)
+    return replace(B, small=small)
 
 
 def rejected_radius(slope: float, change: float, length: float, longest: float) -> float:
