@@ -56,6 +56,8 @@ _ARMIJO = 1e-4
 # plain one. A model is most wrong along the steps that it proposes itself, and the correction,
 # which may bend down, more so than the plain one. 0 costs 2 percent on shards, 6 on sparse ones.
 _AHEAD = 0.3
+# Price ratio up to which a run on an h that may be non-convex starts with the plain model.
+_START_PLAIN = 5.0
 # A model that keeps a part of g competes with the others: without it shards take 1 to 3 percent
 # more calls of h.
 _MODELS = (("correction", 60), ("careful", 60), ("shrunk", 60), ("plain", 50))
@@ -128,7 +130,7 @@ class CompositeQN:
         r = psi.residual(x0, at.grad)
         value = value_at(psi, x0)
         scale = _curvature_of_g(terms, psi, at, r)
-        lam = t.lam_at_start(convex, scale, norm(at.grad_h), norm(at.grad_g))
+        lam = t.lam_at_start(convex, scale, at.unlike(norm))
         return CompositeQNState(
             k=0,
             at=at,
@@ -226,7 +228,7 @@ class CompositeQN:
     ) -> tuple[Candidate, Models]:
         """Line 1: the best candidate, and all models."""
         t, convex, contest = self.tuning, problem.h_is_convex, state.contest
-        start_plain = self.rho <= (t.alone if convex else t.start_plain)
+        start_plain = self.rho <= (t.alone if convex else _START_PLAIN)
         chosen = contest.favourite(self.rho, t, start_plain)
         candidate = contest.candidates[chosen]
         k = next((i for i, c in enumerate(contest.candidates) if is_plain(c)), chosen)

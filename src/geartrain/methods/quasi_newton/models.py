@@ -76,6 +76,11 @@ class Shelf:
             self._made[candidate] = self._make(*candidate)
         return self._made[candidate]
 
+    def part(self, candidate: Candidate) -> float:
+        """The part of g that a model keeps; it stands for the curvature of the rest of f."""
+        kind = candidate[0]
+        return 0.0 if kind == "plain" else self.shares[0] if kind == "shrunk" else 1.0
+
     def _make(self, kind: str, size: int) -> LowRank:
         correction = kind in ("correction", "careful", "shrunk")
         memory = self.fresh if correction else self.known

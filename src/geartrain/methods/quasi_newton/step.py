@@ -55,6 +55,11 @@ class Known:
         """Whether the gradient of f is rounding error."""
         return norm(self.grad) <= _SMALLEST * (norm(self.grad_h) + norm(self.grad_g))
 
+    def unlike(self, norm: Callable[[Vector], float]) -> float:
+        """|grad h|/|grad g|, at most 1: how little g is like f, where h = f - g."""
+        size_h, size_g = norm(self.grad_h), norm(self.grad_g)
+        return size_h / size_g if size_h < size_g else 1.0
+
     @property
     def rounding(self) -> float:
         """Size of the rounding error in f(v)."""
