@@ -28,5 +28,5 @@ def test_careful_and_bold_corrections_compete():
     for _ in range(4):
         state = method.step(problem, state)
     kinds = [c[0] for c in state.contest.candidates]
-    assert kinds == ["correction", "careful", "plain"]
-    assert len(set(state.contest.scores)) == 3
+    assert kinds == ["correction", "careful", "shrunk", "plain"]
+    assert len(set(state.contest.scores)) == 4

@@ -199,11 +199,12 @@ def test_errors_of_models_are_those_of_the_vectors(short, exact):
     )
     products = StepProducts(step, EUCLIDEAN)
     rounding = 1e-13 * np.linalg.norm(y_h)
-    for of_f in (False, True):
-        expected = np.linalg.norm(y_h + of_f * y_g - dense @ step.s)
-        assert products.error(B, of_f) == pytest.approx(expected, rel=1e-8, abs=rounding)
-        plain = np.linalg.norm(y_h + of_f * y_g - 0.2 * step.s)
-        assert products.error(LowRank(0.2), of_f) == pytest.approx(plain, rel=1e-8)
+    for part in (1.0, 0.3, 0.0):
+        y = y_h + (1.0 - part) * y_g
+        expected = np.linalg.norm(y - dense @ step.s)
+        assert products.error(B, part) == pytest.approx(expected, rel=1e-8, abs=rounding)
+        plain = np.linalg.norm(y - 0.2 * step.s)
+        assert products.error(LowRank(0.2), part) == pytest.approx(plain, rel=1e-8)
     assert products.bend(B) == pytest.approx(step.s @ dense @ step.s, rel=1e-10)
 
 

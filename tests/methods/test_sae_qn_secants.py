@@ -1,5 +1,7 @@
 """BFGS updates: one by one for old pairs, all at once for the newest pairs that agree."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -235,9 +237,12 @@ def test_careful_model_is_a_correction_from_a_larger_lam():
 )
 def test_first_lam_tells_how_much_the_first_shard_differs(convex, size_h, want):
     """The fourth power of |grad h|/|grad g|, within [0.01, 1], times the curvature of g."""
-    lam = DEFAULT.lam_at_start(convex, 7.0, size_h, 2.0)
+    at = Known(np.zeros(2), 0.0, 0.0, np.array([size_h, 0.0]), np.array([0.0, 2.0]))
+    norm = EUCLIDEAN.norm
+    lam = DEFAULT.lam_at_start(convex, 7.0, at.unlike(norm), at.as_loss(norm))
     assert lam == pytest.approx(7.0 * want)
-    assert DEFAULT.lam_at_start(False, 7.0, 1.0, 0.0) == pytest.approx(7.0)
+    flat = replace(at, grad_h=np.ones(2), grad_g=np.zeros(2))
+    assert flat.unlike(norm) == 1.0
 
 
 def sparse_shards(seed, shards=32, n=80, m=1600):

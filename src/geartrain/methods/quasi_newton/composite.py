@@ -59,11 +59,13 @@ _FAR = 1e150
 # which may bend down, more so than the plain one. Flat from 0.6 to 1; 0.3 costs 2 percent on
 # shards, and 2.5 a third.
 _AHEAD = 0.7
+# Price ratio up to which a run on an h that may be non-convex starts with the plain model.
+_START_PLAIN = 5.0
 # A model that keeps a part of g competes with the others: without it shards take 1 to 3 percent
 # more calls of h.
 _MODELS = (("correction", 60), ("careful", 60), ("shrunk", 60), ("plain", 50))
-# The first lam over that without psi. Three times as much costs 1 to 4 percent; a third is as good
-# for a convex h, and costs 5 percent for others.
+# The first lam over that without psi, where it comes from the curvature of g: a third of it costs 5
+# percent for a non-convex h, and three times as much 1 to 4.
 _FIRST = 0.3
 
 
@@ -131,14 +133,14 @@ class CompositeQN:
         r = psi.residual(x0, at.grad)
         value = value_at(psi, x0)
         scale = _curvature_of_g(terms, psi, at, r)
-        lam = t.lam_at_start(convex, scale, norm(at.grad_h), norm(at.grad_g))
+        lam = t.lam_at_start(convex, _FIRST * scale, at.unlike(norm), at.as_loss(norm))
         return CompositeQNState(
             k=0,
             at=at,
             psi=value,
             grad_psi=r - at.grad,
             memory=Memory(),
-            lam=_FIRST * lam,
+            lam=lam,
             scale=scale,
             rho=self.rho,
             certificate=CutCertificate(x0, np.zeros_like(x0)),
@@ -231,7 +233,7 @@ class CompositeQN:
     ) -> tuple[Candidate, Models]:
         """Line 1: the best candidate, and all models."""
         t, convex, contest = self.tuning, problem.h_is_convex, state.contest
-        start_plain = self.rho <= (t.alone if convex else t.start_plain)
+        start_plain = self.rho <= (t.alone if convex else _START_PLAIN)
         chosen = contest.favourite(self.rho, t, start_plain)
         candidate = contest.candidates[chosen]
         k = next((i for i, c in enumerate(contest.candidates) if is_plain(c)), chosen)

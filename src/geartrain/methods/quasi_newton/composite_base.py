@@ -46,11 +46,20 @@ class Base:
 
     def after(self, y_g: Vector, s: Vector, y_f: Vector) -> Base:
         """After one more step; all are T^{-1} times the vectors above, T = D^{1/2}."""
-        square = float(y_f @ y_f)
+        V = np.array([y_g, s])
+        return self.with_products(V @ V.T, V @ y_f, float(y_f @ y_f))
+
+    def after_step(self, own: Vector) -> Base:
+        """After one more step; `own` has the inner products of s, y_h and y_g."""
+        (ss, sh, sg), (_, hh, hg), (_, _, gg) = own.tolist()
+        A, c = np.array([[gg, sg], [sg, ss]]), np.array([hg + gg, sh + sg])
+        return self.with_products(A, c, hh + 2.0 * hg + gg)
+
+    def with_products(self, A: Vector, c: Vector, square: float) -> Base:
+        """After one more step with these inner products; `square` is that of y_f."""
         if not square > 0.0:
             return self
-        V = np.array([y_g, s])
-        return Base(_DISCOUNT * self.A + V @ V.T / square, _DISCOUNT * self.c + V @ y_f / square)
+        return Base(_DISCOUNT * self.A + A / square, _DISCOUNT * self.c + c / square)
 
     @property
     def shares(self) -> tuple[float, float]:

@@ -129,8 +129,7 @@ class Models:
 
     def part(self, candidate: Candidate) -> float:
         """The part of g that a model keeps; it stands for the curvature of the rest of f."""
-        kind = candidate[0]
-        return 0.0 if kind == "plain" else self.shelf.shares[0] if kind == "shrunk" else 1.0
+        return self.shelf.part(candidate)
 
     def length(self, s: Vector) -> float:
         """|T s|."""

@@ -76,11 +76,12 @@ class Contest:
     by_others: Gained = field(default_factory=Gained)
     idle: float = 0.0  # bill of plain trial points since the last other one, over `bill`
     pays: bool = False  # models that keep g have gained far more, since they were tried again
+    unlike: float = 1.0  # |grad h|/|grad g| at x_0, where it is less: how little g is like f
 
     @staticmethod
-    def between(candidates: tuple[Candidate, ...]) -> Contest:
+    def between(candidates: tuple[Candidate, ...], unlike: float = 1.0) -> Contest:
         """Before the first trial point."""
-        return Contest(candidates, (0.0,) * len(candidates))
+        return Contest(candidates, (0.0,) * len(candidates), unlike=unlike)
 
     def favourite(
         self, rho: float, tuning: LearnedTuning, start_plain: bool, even: bool = False

@@ -48,7 +48,7 @@ def judged(
         return state
     if len(state.memory) > 1:
         errors = [
-            products.error(trial.B if c == chosen else shelf[c], is_plain(c))
+            products.error(trial.B if c == chosen else shelf[c], shelf.part(c))
             for c in contest.candidates
         ]
         size = norm(step.p.grad)
@@ -68,13 +68,15 @@ def judged(
         contest = contest.scored(errors, 1e-12 * norm(step.y_h), tuning.discount)
     lam = state.lam
     if not state.convex:
-        B = shelf[contest.candidates[0]] if is_plain(chosen) else trial.B
-        if state.memory.pairs or not tuning.starts_plain(state.rho, False, terms.exact):
-            error = products.error(B, False) / step.length
+        B = trial.B if shelf.part(chosen) == 1.0 else shelf[contest.candidates[0]]
+        plain = tuning.starts_plain(state.rho, False, terms.exact, contest.unlike)
+        if state.memory.pairs or not plain:
+            error = products.error(B, 1.0) / step.length
             lam = min(max(tuning.lam_error * error, _FALL * lam), _GROW * lam)
         else:
             lam = tuning.lam_error * norm(step.y_h) / step.length
-    return replace(state, contest=contest, lam=max(lam, _TINY))
+    base = state.base.after_step(products.own)
+    return replace(state, contest=contest, lam=max(lam, _TINY), base=base)
 
 
 def accepted(
@@ -236,7 +238,7 @@ def without_convexity(
         memory=Memory(pairs, state.memory.gram),
         cuts=Cuts(state.at.v),
         lam=max(tuning.lam_error * terms.geometry.norm(step.y_h) / step.length, _TINY),
-        contest=Contest.between(candidates),
+        contest=Contest.between(candidates, state.contest.unlike),
         guard=replace(state.guard, convex=False),
         note="the gradients of h show that h is not convex: it is treated as a non-convex term",
     )

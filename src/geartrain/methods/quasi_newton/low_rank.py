@@ -169,6 +169,11 @@ class LowRank:
             return np.zeros(0)
         return np.maximum(self.small.spectrum[0] + self.lam, 0.0)
 
+    def times(self, c: float) -> LowRank:
+        """c > 0 times the matrix."""
+        small = None if self.small is None else replace(self.small, M=c * self.small.M)
+        return replace(self, lam=c * self.lam, small=small)
+
     def positive(self) -> LowRank:
         """With the negative eigenvalues of V'C'MCV set to zero."""
         if self.small is None:

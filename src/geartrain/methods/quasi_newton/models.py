@@ -17,7 +17,9 @@ positive, with pairs of f. lam acts only where the pairs tell nothing. The mixed
 correction and the plain model update with old pairs one by one, and with the newest pairs, as far
 as they agree with each other, all at once (`geartrain.methods.quasi_newton.secants`). Two
 corrections compete, since no rule for lam is right both for shards with much data, where H_g is
-nearly H_f, and for those with little, where H_g misses directions.
+nearly H_f, and for those with little, where H_g misses directions. There it also bends too much
+along the rows of the shard, which the shrunk model mends
+(`geartrain.methods.quasi_newton.composite_base`).
 
 Each is made of coefficients only: S and Y are unit vectors, their inner products are known.
 
@@ -75,6 +77,11 @@ class Shelf:
         if candidate not in self._made:
             self._made[candidate] = self._make(*candidate)
         return self._made[candidate]
+
+    def part(self, candidate: Candidate) -> float:
+        """The part of g that a model keeps; it stands for the curvature of the rest of f."""
+        kind = candidate[0]
+        return 0.0 if kind == "plain" else self.shares[0] if kind == "shrunk" else 1.0
 
     def _make(self, kind: str, size: int) -> LowRank:
         correction = kind in ("correction", "careful", "shrunk")

@@ -85,18 +85,20 @@ class StepProducts:
             bend += c @ B.small.M @ c
         return float(bend)
 
-    def error(self, B: LowRank, of_f: bool) -> float:
-        """|y - B s|, y the change of the gradient of f or of h."""
+    def error(self, B: LowRank, part: float) -> float:
+        """|y - B s|, y the change of the gradient of f without this part of g."""
         (ss, sh, sg), (_, hh, hg), (_, _, gg) = self.own.tolist()
-        yy, ys = (hh + 2.0 * hg + gg, sh + sg) if of_f else (hh, sh)
+        rest, yy, ys = 1.0 - part, hh, sh
+        if rest > 0.0:
+            yy, ys = hh + 2.0 * rest * hg + rest**2 * gg, sh + rest * sg
         terms = [yy, -2.0 * B.lam * ys, B.lam * (B.lam * ss)]
         if B.small is not None:
             c = B.small.M @ self._of(B.small)[0]
             (s_V, h_V, g_V), c_G = (self._of(B.small) @ c).tolist(), float(B.small.G @ c @ c)
-            y_V = h_V + g_V if of_f else h_V
+            y_V = h_V + rest * g_V if rest > 0.0 else h_V
             terms += [-2.0 * y_V, 2.0 * B.lam * s_V, c_G]
         square = sum(terms)
         if square > _CANCELLED * sum(map(abs, terms)) and math.isfinite(square):
             return math.sqrt(square)
         s, y_h, y_g = self.vectors
-        return self.geometry.norm((y_h + y_g if of_f else y_h) - B(s))
+        return self.geometry.norm((y_h + rest * y_g if rest > 0.0 else y_h) - B(s))

@@ -17,7 +17,6 @@ rho        ``rho``         price of a call of h over that of a gradient of g
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -161,10 +160,11 @@ class SAEQN:
         norm = problem.geometry.norm
         size = norm(at.grad)
         rho = math.inf if self.rho is None else self.rho
-        plain = t.starts_plain(rho, convex, terms.exact)
+        unlike = at.unlike(norm)
+        plain = t.starts_plain(rho, convex, terms.exact, unlike)
         scale = (size or 1.0) if plain else _curvature_of_g(terms, at, size)
-        lam = _first_lam(t, convex, scale, at, norm)
-        contest = Contest.between(t.candidates(rho, convex, terms.exact))
+        lam = t.lam_at_start(convex, scale, unlike, at.as_loss(norm))
+        contest = Contest.between(t.candidates(rho, convex, terms.exact), unlike)
         state = self.begin(problem, at, Learned(convex, lam, scale, contest))
         return replace(state, extra=0 if plain else 1)
 
@@ -272,13 +272,13 @@ class SAEQN:
         """
         t, norm, at = self._tuning(terms), terms.geometry.norm, state.at
         scale = _curvature_of_g(terms, at, norm(at.grad))
-        lam = _first_lam(t, state.convex, scale, at, norm)
+        lam = t.lam_at_start(state.convex, scale, at.unlike(norm), at.as_loss(norm))
         return replace(
             state,
             memory=Memory(),
             lam=lam,
             scale=scale,
-            contest=Contest.between(state.contest.candidates),
+            contest=Contest.between(state.contest.candidates, state.contest.unlike),
             radius=math.inf,
             inner_pairs=InnerPairs(),
             extra=state.extra + 1,
@@ -320,7 +320,9 @@ class SAEQN:
         if not state.convex and known.pairs and (math.isinf(rho) or not is_plain(chosen)):
             fresh, calls = refreshed(terms, state, chosen, t, allowance - 1.0)
             state = replace(state, memory=fresh) if math.isfinite(rho) else state
-        shelf = Shelf(known, fresh, state.lam, state.scale, geometry)
+        a, b = state.base.shares
+        shares = (a, b) if a > 0.0 else (1.0, 0.0)  # without g there is the plain model
+        shelf = Shelf(known, fresh, state.lam, state.scale, geometry, shares)
         # 2.
         proposer = Proposer(
             terms,
@@ -339,7 +341,7 @@ class SAEQN:
         )
         if is_plain(chosen):
             return state, shelf, proposer.plain(chosen, shelf[chosen])
-        trial = proposer.keeping_g(chosen, shelf[chosen])
+        trial = proposer.keeping_part(chosen, shelf[chosen], shelf.part(chosen))
         spent = calls + trial.calls + (trial.known_g is None)
         contest = contest.billed(rho + spent).ran(trial.residual / norm(p.grad), trial.calls)
         # The inner run may have led nowhere: then the plain model takes over.
@@ -359,23 +361,12 @@ class SAEQN:
         t, contest, known = self._tuning(terms), state.contest, state.memory
         if allowance < _LEAST:
             return contest.candidates[-1]
-        start_plain = t.starts_plain(state.rho, state.convex, terms.exact)
+        start_plain = t.starts_plain(state.rho, state.convex, terms.exact, contest.unlike)
         even = state.convex and known.even > 0.0
         chosen = contest.candidates[contest.favourite(state.rho, t, start_plain, even)]
         if is_plain(chosen) and not (known.pairs or start_plain):
             return contest.candidates[0]
         return chosen
-
-
-def _first_lam(
-    t: LearnedTuning, convex: bool, scale: float, at: Known, norm: Callable[[Vector], float]
-) -> float:
-    """lam before there are pairs; `scale` is the curvature of g."""
-    size_h = norm(at.grad_h)
-    lam = t.lam_by_value(at.h, size_h, norm(at.v)) if convex else math.nan
-    if 0.0 < lam < math.inf:
-        return lam
-    return t.lam_at_start(convex, scale, size_h, norm(at.grad_g))
 
 
 def _curvature_of_g(terms: CountedTerms, at: Known, size: float) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from geartrain.methods.base import State
 from geartrain.methods.quasi_newton.certificate import CutCertificate
+from geartrain.methods.quasi_newton.composite_base import Base
 from geartrain.methods.quasi_newton.contest import Contest
 from geartrain.methods.quasi_newton.cuts import Cuts
 from geartrain.methods.quasi_newton.doubt import Doubt
@@ -67,6 +68,7 @@ class SAEQNState(LearnedState):
     lam: float  # curvature of h where the pairs tell nothing
     scale: float  # that of f, before the first pair
     contest: Contest
+    base: Base = field(default_factory=Base)  # what the shrunk model keeps of g
     cuts: Cuts  # linearisations of a convex h
     # Inner runs.
     radius: float = math.inf  # trust radius

@@ -55,6 +55,27 @@ class Known:
         """Whether the gradient of f is rounding error."""
         return norm(self.grad) <= _SMALLEST * (norm(self.grad_h) + norm(self.grad_g))
 
+    def unlike(self, norm: Callable[[Vector], float]) -> float:
+        """|grad h|/|grad g|, at most 1: how little g is like f, where h = f - g."""
+        size_h, size_g = norm(self.grad_h), norm(self.grad_g)
+        return size_h / size_g if size_h < size_g else 1.0
+
+    def as_loss(self, norm: Callable[[Vector], float]) -> float:
+        """The curvature c of c/2 |x - a|^2 with the value and the gradient of h; nan if unknown.
+
+        Losses are positive and nearly vanish somewhere, and the scale of a step follows from that
+        as in the step size of Polyak [1]_. Where h is not positive, a = 0 takes the place of the
+        value.
+
+        References
+        ----------
+        .. [1] B. Polyak, Introduction to Optimization (1987), Section 5.3.
+        """
+        size, away = norm(self.grad_h), norm(self.v)
+        if self.h > 0.0:
+            return 0.5 * size * (size / self.h)
+        return size / away if away > 0.0 else math.nan
+
     @property
     def rounding(self) -> float:
         """Size of the rounding error in f(v)."""

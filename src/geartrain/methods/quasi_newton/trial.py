@@ -56,14 +56,17 @@ class Trial:
     known_g: tuple[float, Vector] | None = None  # value and gradient of g at v, where known
     residual: float = 0.0  # |grad phi| at the end of the inner run
     calls: int = 0  # gradients and proximal steps of g
+    part: float = 1.0  # of g that a model other than the plain one keeps
 
     def ratio(self, step: Step, products: StepProducts) -> float:
         """The change of f over the one that the model promised; -1 where that was no decrease."""
         promised = 0.5 * products.bend(self.B)
         if is_plain(self.candidate):
             promised += step.f.slope
-        else:  # the model keeps g: its own change is that of f
+        else:  # what the model keeps of g changes as it does
             promised += step.h.slope + step.g.change
+        if self.part < 1.0:
+            promised -= (1.0 - self.part) * (step.g.change - step.g.slope)
         return step.f.change / promised if promised < 0.0 else -1.0
 
 
@@ -134,6 +137,14 @@ class Proposer:
             run.v, candidate, B, self.pairs, self.factor, run.known_g, run.residual, calls
         )
         return self._within(trial)
+
+    def keeping_part(self, candidate: Candidate, B: LowRank, part: float) -> Trial:
+        """The same with a part of g: the model is divided by it, so that it holds g itself."""
+        if part == 1.0:
+            return self.keeping_g(candidate, B)
+        p = replace(self.p, grad_h=self.p.grad / part - self.p.grad_g)
+        trial = replace(self, p=p).keeping_g(candidate, B.times(1.0 / part))
+        return replace(trial, B=trial.B.times(part), residual=part * trial.residual, part=part)
 
     def plain(self, candidate: Candidate, B: LowRank) -> Trial:
         """Minimise the quadratic model of f itself near p."""

@@ -22,7 +22,6 @@ class LearnedTuning:
        Sci. Comput. 17 (1996).
     .. [2] W. Hager, H. Zhang, A new conjugate gradient method with guaranteed descent and an
        efficient line search, SIAM J. Optim. 16 (2005).
-    .. [3] B. Polyak, Introduction to Optimization (1987), Section 5.3.
     """
 
     # Models that compete: for a convex h, and for one that may be non-convex. `block` is best for
@@ -35,8 +34,14 @@ class LearnedTuning:
         ("mixed", 60),
         ("plain", 50),
     )
-    # For a non-convex h it takes 1 to 2 percent more of them without `careful`.
-    other_models: tuple[Candidate, ...] = (("correction", 60), ("careful", 60), ("plain", 50))
+    # For a non-convex h it takes up to 1 percent more of them without `careful`, and 2 percent more
+    # without `shrunk`.
+    other_models: tuple[Candidate, ...] = (
+        ("correction", 60),
+        ("careful", 60),
+        ("shrunk", 60),
+        ("plain", 50),
+    )
     # Weight of an older error in the score of a model, per trial point; flat.
     discount: float = 0.7
     # Handicap of models that keep g, in logarithms of their bill over that of a plain trial point,
@@ -45,13 +50,16 @@ class LearnedTuning:
     handicap_low: float = 4.5
     handicap_low_quadratic: float = 0.5
     low: float = 3.0  # lower ratios count as this one there
-    # Price ratios up to which the plain model is alone, and up to which a run starts with it if h
-    # may be non-convex, unless a term is a quadratic; and up to which a model is judged by its
-    # effect, the residual of its inner run included. A run that starts with the plain model sees
-    # few steps on which another one could show what it is worth, and mostly stays with it.
+    # Price ratios up to which the plain model is alone, and up to which a model is judged by its
+    # effect, the residual of its inner run included.
     alone: float = 1.5
-    start_plain: float = 5.0
     effect: float = 50.0
+    # Gradients of g that a first trial point is worth. A run on an h that may be non-convex starts
+    # with the plain model where |grad h|/|grad g| exceeds the bill of a plain trial point over that
+    # of one with so many gradients of g. The one is what a step that keeps g leaves of the gradient
+    # of f, roughly; the other grows with rho. A run that starts with the plain model sees few steps
+    # on which another one could show what it is worth, and mostly stays with it.
+    start_plain: float = 14.0
     # |grad phi| over |grad f(p)| at the end of an inner run, for a convex h and for others. A third
     # of it saves 1 percent of the calls of h and costs 8 percent more of g; a tenth saves no more.
     eta: float = 0.03
@@ -133,28 +141,17 @@ class LearnedTuning:
             return models
         return tuple(c for c in models if c[0] == "plain")
 
-    def lam_at_start(self, convex: bool, curvature: float, size_h: float, size_g: float) -> float:
-        """A first lam from the curvature of g and the sizes of the gradients of h and g."""
+    def lam_at_start(self, convex: bool, curvature: float, unlike: float, as_loss: float) -> float:
+        """A first lam from the curvature of g, |grad h|/|grad g| and `Known.as_loss`."""
         if convex:
-            return self.first_lam * curvature
-        part = size_h / size_g if size_h < size_g else 1.0
-        return max(self.first_lam_other * part**4, self.least_lam_other) * curvature
+            return as_loss if 0.0 < as_loss < math.inf else self.first_lam * curvature
+        return max(self.first_lam_other * unlike**4, self.least_lam_other) * curvature
 
-    @staticmethod
-    def lam_by_value(value: float, size: float, away: float) -> float:
-        """A first lam from a convex h itself: its value, |grad h| and |x| at x_0; nan if none.
-
-        It is the curvature of c/2 |x - a|^2 with that value and that gradient: losses are positive
-        and nearly vanish somewhere, and the scale of a step follows from that as in the step size
-        of Polyak [3]_. Where h is not positive, a = 0 takes the place of the value.
-        """
-        if value > 0.0 and size > 0.0:
-            return 0.5 * size * (size / value)
-        return size / away if size > 0.0 and away > 0.0 else math.nan
-
-    def starts_plain(self, rho: float, convex: bool, exact: bool) -> bool:
-        """Whether the first step is that of L-BFGS, because g is not cheap enough."""
-        return not exact and rho <= (self.alone if convex else self.start_plain)
+    def starts_plain(self, rho: float, convex: bool, exact: bool, unlike: float) -> bool:
+        """Whether the first step is that of L-BFGS: g is not cheap enough, or not like f."""
+        if exact or convex or math.isinf(rho):
+            return not exact and rho <= self.alone
+        return rho <= self.alone or unlike > (rho + 1.0) / (rho + 1.0 + self.start_plain)
 
     def eta_at(self, error: float, rho: float, convex: bool) -> float:
         """|grad phi|/|grad f(p)| at the end of an inner run, `error` that of the last model."""
