@@ -452,8 +452,8 @@ def test_the_certificate_holds_from_the_start(kind, residuals):
     R2 = float(np.sum((p.x0 - p.x_star) ** 2))
     run = states(QN(), p.sum(), p.x0, 10)
     for state in run[1:]:
-        assert p.f(state.point) - p.f_star <= R2 / (2 * state.A) + 1e-12
-    assert run[-1].A > run[1].A > 0.0
+        assert 2.0 * state.A * (p.f(state.point) - p.f_star - 1e-12) <= R2
+    assert run[-1].A > run[1].A >= 0.0
 
 
 @pytest.mark.parametrize("kind", PSIS)
