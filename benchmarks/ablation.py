@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,20 +30,30 @@ def without(kind: str) -> LearnedTuning:
     )
 
 
+@dataclass(frozen=True)
+class FromG(LearnedTuning):
+    """The first lam is a part of the curvature of g, and not that of a loss like h."""
+
+    def lam_at_start(self, convex: bool, curvature: float, unlike: float, as_loss: float) -> float:
+        """Without what h tells."""
+        return super().lam_at_start(convex, curvature, unlike, math.nan)
+
+
 UNUSED = 20_000  # number of the first problem
 
 VARIANTS = {
     "all parts": DEFAULT,
     "without the block model": replace(DEFAULT, convex_models=DEFAULT.convex_models[1:]),
-    "without the sequential model": without("sequential"),
     "without the mixed model": without("mixed"),
     "without the careful correction": without("careful"),
-    "without both corrections": replace(DEFAULT, other_models=DEFAULT.other_models[2:]),
+    "without the shrunk model": without("shrunk"),
+    "without models of h in shards": replace(DEFAULT, other_models=DEFAULT.other_models[-1:]),
     "without the plain model": without("plain"),
     "mean curvature, not that at the end": replace(DEFAULT, local=1.0),
     "without the trust radius": replace(DEFAULT, far=math.inf),
     "coarse inner runs": replace(DEFAULT, eta=0.3, eta_other=0.3),
     "without cuts of h": replace(DEFAULT, foresight=0),
+    "a first lam from g alone": FromG(),
 }
 
 

@@ -20,7 +20,7 @@ from geartrain.oracles.ledger import Ledger
 from geartrain.oracles.splitting import Psi
 
 SIZES = np.geomspace(1e-2, 1e2, 30)
-CANDIDATES = [("block", 60), ("sequential", 50), ("correction", 20), ("plain", 50)]
+CANDIDATES = [("block", 60), ("mixed", 60), ("correction", 20), ("plain", 50)]
 
 
 def pairs_of(H_h, H_g, count, seed=0):
@@ -93,7 +93,7 @@ def test_models_on_a_diagonal_are_the_models_in_scaled_variables(candidate):
 @pytest.mark.parametrize("term", [gt.L1(0.3), gt.L1(np.linspace(0, 1, 30)), gt.Box(-0.1, 0.2)])
 def test_the_newton_method_solves_models_on_a_diagonal(monkeypatch, term):
     rng = np.random.default_rng(3)
-    B = models_on(SIZES, pairs_of(np.diag(SIZES**0.5), np.eye(30), 6))[("sequential", 50)]
+    B = models_on(SIZES, pairs_of(np.diag(SIZES**0.5), np.eye(30), 6))[("mixed", 60)]
     dense = np.column_stack([B(e, 0.1) for e in np.eye(30)])
     v, d, ledger = term.prox(rng.standard_normal(30), 1.0), 3.0 * rng.standard_normal(30), Ledger()
     psi = Psi(term, 2.0, "g", ledger, 30)
@@ -151,7 +151,7 @@ def test_scales_of_variables_are_worth_many_calls(monkeypatch, rho):
 def test_products_of_a_model_with_known_steps_are_kept():
     """Each step is multiplied once per model, and the products are those of the matrix."""
     memory = pairs_of(np.diag(SIZES), np.eye(30), 4)
-    B, asked = models_on(SIZES, memory)[("sequential", 50)], []
+    B, asked = models_on(SIZES, memory)[("mixed", 60)], []
 
     class Watched(type(B.small)):
         def all(self, vectors):

@@ -11,7 +11,7 @@ from geartrain.methods.quasi_newton.tuning import DEFAULT
 
 RHO = 3.0
 BILL = 12.0  # of a trial point whose model keeps g
-BLOCK, SEQUENTIAL, MIXED, PLAIN = range(4)
+BLOCK, MIXED, PLAIN = range(3)
 
 
 def contest(*scores, **fields):
@@ -38,13 +38,13 @@ def test_what_is_gained_is_a_discounted_mean_per_bill():
 
 def test_after_ten_of_its_bills_a_model_that_keeps_g_has_its_turn():
     """The one with the best score of these, whatever the plain one has."""
-    known = contest(5.0, 2.0, 4.0, -50.0)
+    known = contest(5.0, 2.0, -50.0)
     for _ in range(29):  # 29 plain trial points cost less than ten others
         assert favourite(known) == PLAIN
         known = known.gained(True, 0.01, RHO + 1.0)
     assert favourite(known) == PLAIN and not known.is_turn
     known = after_plain(known, 2)
-    assert known.is_turn and favourite(known) == SEQUENTIAL
+    assert known.is_turn and favourite(known) == MIXED
     # one that gains little loses its turn, and the next one is as far away
     known = known.billed(BILL).gained(False, 0.01, BILL)
     assert not known.pays and favourite(known) == PLAIN
@@ -52,10 +52,10 @@ def test_after_ten_of_its_bills_a_model_that_keeps_g_has_its_turn():
 
 
 def test_where_keeping_g_pays_the_handicap_is_suspended():
-    known = after_plain(contest(5.0, 2.0, 4.0, 1.9), 31).gained(False, 1.0, BILL)
+    known = after_plain(contest(5.0, 2.0, 1.9), 31).gained(False, 1.0, BILL)
     assert known.pays and favourite(known) == PLAIN  # by its score
-    known = replace(known, scores=(5.0, 1.8, 4.0, 1.9))
-    assert favourite(known) == SEQUENTIAL  # which no handicap would allow:
+    known = replace(known, scores=(5.0, 1.8, 1.9))
+    assert favourite(known) == MIXED  # which no handicap would allow:
     assert favourite(replace(known, pays=False)) == PLAIN
     # until it no longer gains three times as much per bill
     for _ in range(20):
@@ -65,13 +65,13 @@ def test_where_keeping_g_pays_the_handicap_is_suspended():
 
 def test_without_a_long_time_of_plain_steps_scores_decide():
     """A first trial point may gain much: that is not what suspends the handicap."""
-    known = after_plain(contest(1.8, 2.0, 4.0, 1.9), 3).gained(False, 5.0, BILL)
+    known = after_plain(contest(1.8, 2.0, 1.9), 3).gained(False, 5.0, BILL)
     assert not known.pays and favourite(known) == PLAIN
 
 
 def test_models_that_waste_wait():
     """They have better scores, and gain less than half as much per bill as the plain one."""
-    known = after_plain(contest(-90.0, -80.0, -90.0, 0.0), 29, 0.4)
+    known = after_plain(contest(-90.0, -80.0, 0.0), 29, 0.4)
     assert favourite(known) == BLOCK
     for _ in range(12):
         known = known.gained(False, 0.3, BILL)

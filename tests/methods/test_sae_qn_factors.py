@@ -227,12 +227,12 @@ def test_combinations_of_the_pairs(of, k):
 
 
 def test_models_share_their_inner_products():
-    """Block and sequential model use the same pairs, and the same matrices of them."""
+    """Block and mixed model use the same pairs, and the same matrices of them."""
     rng = np.random.default_rng(1)
     pairs = [Pair(s, 2.0 * s, s, scale=1.5) for s in unit_steps(rng, 4, 9)]
     memory = Memory.of(pairs, EUCLIDEAN)
     shelf = Shelf(memory, memory, 0.3, 0.3, EUCLIDEAN)
-    one, other = shelf["block", 60].small, shelf["sequential", 50].small
+    one, other = shelf["block", 60].small, shelf["mixed", 50].small
     assert one.C is other.C and one.G is other.G
     V = one.C @ np.array(memory.rows.rows)
     np.testing.assert_allclose(V[:4], [p.s for p in pairs])
@@ -247,8 +247,7 @@ def test_guesses_for_unknown_directions_compete():
     pairs = [Pair(s, H @ s, s, scale=1.5) for s in unit_steps(rng, 3, 9)]
     shelf = Shelf(Memory.of(pairs, EUCLIDEAN), Memory.of(pairs, EUCLIDEAN), 0.3, 0.3, EUCLIDEAN)
     s, y = pairs[-1].s, pairs[-1].y_h
-    for kind, lam in (("block", 0.3 * np.linalg.norm(y) / (s @ y)), ("sequential", 0.3)):
-        assert shelf[kind, 60].lam == pytest.approx(lam)
+    assert shelf["block", 60].lam == pytest.approx(0.3 * np.linalg.norm(y) / (s @ y))
     assert shelf["mixed", 60].lam == 0.3
 
 
@@ -270,7 +269,7 @@ def test_changes_of_gradients_whose_squares_underflow():
     pairs = [Pair(s, 1e-200 * s, 1e-200 * s) for s in unit_steps(rng, 3, 9)]
     memory = Memory.of(pairs, EUCLIDEAN)
     shelf = Shelf(memory, memory, 1e-200, 1e-200, EUCLIDEAN)
-    for kind in ("block", "sequential", "mixed", "plain", "correction"):
+    for kind in ("block", "mixed", "plain", "correction"):
         B = shelf[kind, 60]
         assert B.lam > 0.0
         assert np.isfinite(B(pairs[0].s, 0.0)).all()

@@ -6,10 +6,10 @@ import pytest
 import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods import SAEQN
-from geartrain.methods.quasi_newton.composite_base import Base
 from geartrain.methods.quasi_newton.inner_pairs import InnerPairs
 from geartrain.methods.quasi_newton.low_rank import LowRank
 from geartrain.methods.quasi_newton.products import StepProducts
+from geartrain.methods.quasi_newton.shrinkage import Base
 from geartrain.methods.quasi_newton.step import Known as At
 from geartrain.methods.quasi_newton.step import Step
 from geartrain.methods.quasi_newton.terms import CountedTerms

@@ -107,7 +107,7 @@ class CompositeQN:
     Notes
     -----
     The models of h, how they compete, and the trust radius are those of `geartrain.methods.SAEQN`,
-    but for a shrunk one that keeps a part of g (`geartrain.methods.quasi_newton.composite_base`);
+    but for a shrunk one that keeps a part of g (`geartrain.methods.quasi_newton.shrinkage`);
     `geartrain.methods.quasi_newton.composite_trial` has the trial points. With an l1 norm or a box,
     lam I in the models becomes lam D where the variables are seen to have different scales
     (`geartrain.methods.quasi_newton.composite_scaling`).

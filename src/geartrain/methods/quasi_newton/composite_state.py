@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, field
 
 from geartrain.methods.inner.proxqn import ProxQNState
-from geartrain.methods.quasi_newton.composite_base import Base
 from geartrain.methods.quasi_newton.composite_guard import Lowest
 from geartrain.methods.quasi_newton.contest import Contest
 from geartrain.methods.quasi_newton.memory import Memory
+from geartrain.methods.quasi_newton.shrinkage import Base
 from geartrain.methods.quasi_newton.state import LearnedState
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import EPS, norm

@@ -4,8 +4,7 @@ r"""Models of the curvature that the pairs tell.
 model          matrix
 =============  ==========================================================================
 `block`        of h, convex: lam (I - P_S) + Z'C^{-1}Z, exact on span S for a quadratic h
-`sequential`   of h, convex: limited-memory BFGS from lam I; better far from a quadratic
-`mixed`        of h, convex: both, the newest pairs at once and the others one by one
+`mixed`        of h, convex: BFGS from lam I, the newest pairs at once and the others one by one
 `correction`   of h, which may be non-convex: what updates of H_g + lam I to H_f add to H_g
 `careful`      the same from a larger lam
 `shrunk`       of f without the part a of g: what updates of a H_g + b I to H_f add to a H_g
@@ -19,7 +18,7 @@ as they agree with each other, all at once (`geartrain.methods.quasi_newton.seca
 corrections compete, since no rule for lam is right both for shards with much data, where H_g is
 nearly H_f, and for those with little, where H_g misses directions. There it also bends too much
 along the rows of the shard, which the shrunk model mends
-(`geartrain.methods.quasi_newton.composite_base`).
+(`geartrain.methods.quasi_newton.shrinkage`).
 
 Each is made of coefficients only: S and Y are unit vectors, their inner products are known.
 
@@ -36,7 +35,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from geartrain.geometry import Geometry
-from geartrain.methods.quasi_newton.factors import bfgs, identity, orthonormal
+from geartrain.methods.quasi_newton.factors import identity, orthonormal
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.secants import Secants, disagreement, least_new
@@ -101,8 +100,6 @@ class Shelf:
         if kind == "block":
             lam *= _turned(G, k)
             M = block(G, k, lam)
-        elif kind == "sequential":
-            M = sequential(G, k, lam)
         else:
             M = secants(G, k, lam, part)
         if not np.isfinite(M).all():  # scales so far apart that products overflow
@@ -125,11 +122,6 @@ def _turned(G: Vector, k: int) -> float:
     """
     along, size = float(G[k - 1, -1]), math.sqrt(max(float(G[-1, -1]), 0.0))
     return max(size / along, 1.0) if along > _CURVED * size else 1.0  # size may underflow
-
-
-def sequential(G: Vector, k: int, lam: float) -> Vector:
-    """Limited-memory BFGS from lam I; G holds the inner products of k steps and k changes."""
-    return bfgs(G[:k, :k], G[:k, k:], lam, _ROUNDED)
 
 
 def block(G: Vector, k: int, lam: float) -> Vector:

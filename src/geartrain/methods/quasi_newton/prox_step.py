@@ -31,8 +31,8 @@ import numpy as np
 
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.quasi_newton.composite_scaling import ScaledLowRank, base
+from geartrain.methods.quasi_newton.factors import bfgs
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
-from geartrain.methods.quasi_newton.models import sequential
 from geartrain.methods.quasi_newton.prox_newton import root
 from geartrain.methods.quasi_newton.rows import Rows
 from geartrain.methods.separable import by_numbers
@@ -48,6 +48,8 @@ _SAFE = 0.99
 _ROUNDING = 1e-12
 # Errors of values of psi that contradict its subgradients by less than this part are noise.
 _NOISE = 1e-6
+# An update is left out where <s, C s> is below this part of <s, y>.
+_ROUNDED = 1e-14
 # Steps between two looks at the residual.
 _LOOK = 5
 
@@ -87,7 +89,7 @@ def curvature(S: Vector, Y: Vector, lam: float) -> LowRank:
     V = np.concatenate([S[curved], Y[curved]]) / np.tile(sizes[curved], 2)[:, None]
     G = V @ V.T
     lam = float(G[-1, -1] / G[k - 1, -1])
-    M = sequential(G, k, lam)
+    M = bfgs(G[:k, :k], G[:k, k:], lam, _ROUNDED)
     return LowRank(lam, _Stacked(Rows(V), np.eye(2 * k), G, 0.5 * (M + M.T), EUCLIDEAN, V))
 
 

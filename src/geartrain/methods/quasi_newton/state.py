@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from geartrain.methods.base import State
 from geartrain.methods.quasi_newton.certificate import CutCertificate
-from geartrain.methods.quasi_newton.composite_base import Base
 from geartrain.methods.quasi_newton.contest import Contest
 from geartrain.methods.quasi_newton.cuts import Cuts
 from geartrain.methods.quasi_newton.doubt import Doubt
@@ -16,6 +15,7 @@ from geartrain.methods.quasi_newton.inner_pairs import InnerPairs
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.quadratic import Factor
 from geartrain.methods.quasi_newton.seconds import Usage
+from geartrain.methods.quasi_newton.shrinkage import Base
 from geartrain.methods.quasi_newton.step import Known
 from geartrain.oracles.protocols import Vector
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from geartrain.geometry import EUCLIDEAN
-from geartrain.methods.quasi_newton.composite_base import Base
 from geartrain.methods.quasi_newton.composite_scaling import Models
 from geartrain.methods.quasi_newton.composite_trial import LearnedModel
 from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.models import Shelf
+from geartrain.methods.quasi_newton.shrinkage import Base
 
 N = 12
 SHRUNK = ("shrunk", 60)
