@@ -26,8 +26,8 @@ class LearnedTuning:
 
     # Models that compete: for a convex h, and for one that may be non-convex. `block` is best for
     # quadratics, `mixed` far from them, and `plain` where the knowledge of g is worth nothing. It
-    # takes 5 percent more calls of h without `mixed`, and 1 percent more without either of the
-    # others. BFGS with all pairs one by one spares nothing beside them.
+    # takes 12 percent more calls of h without `mixed`, 1 percent more without `plain`, and about as
+    # many without `block`. BFGS with all pairs one by one spares nothing beside them.
     convex_models: tuple[Candidate, ...] = (("block", 60), ("mixed", 60), ("plain", 50))
     # For a non-convex h it takes up to 1 percent more of them without `careful`, and 2 percent more
     # without `shrunk`.
