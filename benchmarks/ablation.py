@@ -43,7 +43,6 @@ UNUSED = 20_000  # number of the first problem
 
 VARIANTS = {
     "all parts": DEFAULT,
-    "without the block model": replace(DEFAULT, convex_models=DEFAULT.convex_models[1:]),
     "without the mixed model": without("mixed"),
     "without the careful correction": without("careful"),
     "without the shrunk model": without("shrunk"),

@@ -20,7 +20,7 @@ from geartrain.oracles.ledger import Ledger
 from geartrain.oracles.splitting import Psi
 
 SIZES = np.geomspace(1e-2, 1e2, 30)
-CANDIDATES = [("block", 60), ("mixed", 60), ("correction", 20), ("plain", 50)]
+CANDIDATES = [("mixed", 60), ("correction", 20), ("plain", 50)]
 
 
 def pairs_of(H_h, H_g, count, seed=0):

@@ -11,12 +11,13 @@ from geartrain.methods.quasi_newton.tuning import DEFAULT
 
 RHO = 3.0
 BILL = 12.0  # of a trial point whose model keeps g
-BLOCK, MIXED, PLAIN = range(3)
+MODELS = (("mixed", 20), ("mixed", 60), ("plain", 50))
+SHORT, MIXED, PLAIN = range(3)
 
 
 def contest(*scores, **fields):
     """After a few trial points."""
-    start = Contest.between(DEFAULT.convex_models)
+    start = Contest.between(MODELS)
     return replace(start, scores=scores, weight=2.0, bill=BILL, **fields)
 
 
@@ -72,12 +73,12 @@ def test_without_a_long_time_of_plain_steps_scores_decide():
 def test_models_that_waste_wait():
     """They have better scores, and gain less than half as much per bill as the plain one."""
     known = after_plain(contest(-90.0, -80.0, 0.0), 29, 0.4)
-    assert favourite(known) == BLOCK
+    assert favourite(known) == SHORT
     for _ in range(12):
         known = known.gained(False, 0.3, BILL)
     assert known.by_others.rate < 0.5 * known.by_plain.rate
     assert known.wastes and favourite(known) == PLAIN
-    assert favourite(after_plain(known, 31, 0.4)) == BLOCK  # its turn
+    assert favourite(after_plain(known, 31, 0.4)) == SHORT  # its turn
 
 
 def test_nothing_is_measured_without_prices():

@@ -73,9 +73,9 @@ def test_exact_answers_are_not_called_noisy(case):
         assert "Rounding" in res.message
 
 
-def shards():
+def shards(seed=4):
     """h = f - f_1, which is not convex, and g = f_1 with a ridge."""
-    rng = np.random.default_rng(4)
+    rng = np.random.default_rng(seed)
     A = rng.standard_normal((4000, 60)) * np.geomspace(0.1, 3.0, 60)
     y = np.where(A @ rng.standard_normal(60) + 3.0 * rng.standard_normal(4000) > 0, 1.0, -1.0)
     h = gt.LinearModel(A, y) - gt.LinearModel(A[:400], y[:400])
@@ -84,16 +84,19 @@ def shards():
 
 @pytest.mark.parametrize("values", [True, False])
 def test_gradients_that_disprove_convexity_are_noticed(values):
-    h, g = shards()
-    answer = {"value_and_grad": h.value_and_grad} if values else {"grad": h.grad}
-    lie = gt.Term(**answer, n=h.n, convex=True)
-    res = gt.minimize(lie, g, method="sae-qn", tol=1e-7)
-    told = [note for _, note in res.history.notes if "not convex" in note]
-    assert len(told) == 1
-    assert res.success, res.message
-    honest = gt.minimize(h, g, method="sae-qn", tol=1e-7)
-    assert res.calls["h.grad"] <= 1.5 * honest.calls["h.grad"] + 5
-    assert not res.state.state.convex
+    costs = []
+    for seed in range(4, 8):
+        h, g = shards(seed)
+        answer = {"value_and_grad": h.value_and_grad} if values else {"grad": h.grad}
+        lie = gt.Term(**answer, n=h.n, convex=True)
+        res = gt.minimize(lie, g, method="sae-qn", tol=1e-7)
+        told = [note for _, note in res.history.notes if "not convex" in note]
+        assert len(told) == 1
+        assert res.success, res.message
+        assert not res.state.state.convex
+        honest = gt.minimize(h, g, method="sae-qn", tol=1e-7)
+        costs.append(res.calls["h.grad"] / honest.calls["h.grad"])
+    assert np.exp(np.mean(np.log(costs))) <= 2.0  # about 1.5
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -227,32 +227,22 @@ def test_combinations_of_the_pairs(of, k):
 
 
 def test_models_share_their_inner_products():
-    """Block and mixed model use the same pairs, and the same matrices of them."""
+    """Both corrections use the same pairs, and the same matrices of them."""
     rng = np.random.default_rng(1)
     pairs = [Pair(s, 2.0 * s, s, scale=1.5) for s in unit_steps(rng, 4, 9)]
     memory = Memory.of(pairs, EUCLIDEAN)
     shelf = Shelf(memory, memory, 0.3, 0.3, EUCLIDEAN)
-    one, other = shelf["block", 60].small, shelf["mixed", 50].small
+    one, other = shelf["correction", 60].small, shelf["careful", 60].small
     assert one.C is other.C and one.G is other.G
     V = one.C @ np.array(memory.rows.rows)
     np.testing.assert_allclose(V[:4], [p.s for p in pairs])
-    np.testing.assert_allclose(V[4:], [3.0 * p.s for p in pairs])
+    np.testing.assert_allclose(V[4:8], [3.0 * p.s for p in pairs])
+    np.testing.assert_allclose(V[8:], [p.s for p in pairs])
     np.testing.assert_allclose(one.G, V @ V.T, atol=1e-14)
 
 
-def test_guesses_for_unknown_directions_compete():
-    """The block takes |y|/|s| of the newest pair, and the other models the curvature along it."""
-    rng = np.random.default_rng(2)
-    H = np.diag(np.geomspace(0.1, 10.0, 9))
-    pairs = [Pair(s, H @ s, s, scale=1.5) for s in unit_steps(rng, 3, 9)]
-    shelf = Shelf(Memory.of(pairs, EUCLIDEAN), Memory.of(pairs, EUCLIDEAN), 0.3, 0.3, EUCLIDEAN)
-    s, y = pairs[-1].s, pairs[-1].y_h
-    assert shelf["block", 60].lam == pytest.approx(0.3 * np.linalg.norm(y) / (s @ y))
-    assert shelf["mixed", 60].lam == 0.3
-
-
 def test_the_mixed_model_is_exact_for_a_quadratic():
-    """All pairs of a quadratic agree: B s = y for each of them, as the block has it."""
+    """All pairs of a quadratic agree: B s = y for each of them."""
     rng = np.random.default_rng(3)
     A = rng.standard_normal((9, 9))
     H = A @ A.T + np.eye(9)
@@ -264,12 +254,12 @@ def test_the_mixed_model_is_exact_for_a_quadratic():
 
 
 def test_changes_of_gradients_whose_squares_underflow():
-    """The base of the plain model and of the block is positive, and the models are finite."""
+    """The base of the plain model is positive, and the models are finite."""
     rng = np.random.default_rng(4)
     pairs = [Pair(s, 1e-200 * s, 1e-200 * s) for s in unit_steps(rng, 3, 9)]
     memory = Memory.of(pairs, EUCLIDEAN)
     shelf = Shelf(memory, memory, 1e-200, 1e-200, EUCLIDEAN)
-    for kind in ("block", "mixed", "plain", "correction"):
+    for kind in ("mixed", "plain", "correction"):
         B = shelf[kind, 60]
         assert B.lam > 0.0
         assert np.isfinite(B(pairs[0].s, 0.0)).all()

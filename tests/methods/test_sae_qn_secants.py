@@ -91,7 +91,7 @@ def test_old_pairs_of_another_curvature_come_first_and_one_by_one(seed):
     np.testing.assert_allclose(B, want, atol=1e-8)
 
 
-@pytest.mark.parametrize("model", ["block", "mixed", "plain"])
+@pytest.mark.parametrize("model", ["mixed", "plain"])
 def test_steps_that_differ_by_little_tell_as_much_as_their_pairs_agree(model):
     """All of a quadratic is learned from nearly dependent steps; with errors it would be noise."""
     rng = np.random.default_rng(7)
@@ -270,7 +270,7 @@ def test_features_that_the_first_shard_lacks():
     assert np.exp(np.mean(logs)) <= 1.15  # one block of all pairs: 1.28
 
 
-@pytest.mark.parametrize("model", ["block", "mixed", "plain"])
+@pytest.mark.parametrize("model", ["mixed", "plain"])
 @pytest.mark.parametrize("seed", [8, 28, 44, 53, 64])
 def test_curvatures_at_the_end_of_the_range_of_numbers(seed, model):
     """Far out on a smoothed hinge h bends by 1e-310, whose reciprocal is infinite."""

@@ -3,7 +3,6 @@ r"""Models of the curvature that the pairs tell.
 =============  ==========================================================================
 model          matrix
 =============  ==========================================================================
-`block`        of h, convex: lam (I - P_S) + Z'C^{-1}Z, exact on span S for a quadratic h
 `mixed`        of h, convex: BFGS from lam I, the newest pairs at once and the others one by one
 `correction`   of h, which may be non-convex: what updates of H_g + lam I to H_f add to H_g
 `careful`      the same from a larger lam
@@ -35,23 +34,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from geartrain.geometry import Geometry
-from geartrain.methods.quasi_newton.factors import identity, orthonormal
+from geartrain.methods.quasi_newton.factors import identity
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.memory import Memory
-from geartrain.methods.quasi_newton.secants import Secants, disagreement, least_new
+from geartrain.methods.quasi_newton.secants import Secants
 from geartrain.methods.quasi_newton.tuning import Candidate
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.spectrum import eigh
 
-_TINY = 1e-300
 # A pair shows curvature where <s, y> exceeds this part of |s| |y|.
 _CURVED = 1e-12
-# An update is left out where <s, B s> is below this part of <s, y>.
-_ROUNDED = 1e-14
-# A step is left out of the block where less than this part of it is new, or less where pairs agree.
-_NEW = 0.03
-# Eigenvalues of a small matrix are at least this part of the largest.
-_LEAST = 1e-8
 # The curvature of f is taken to be at least this part of that of g: the mean of 64 convex terms
 # bends at least 1/64 as much as one of them.
 _FLATTEST = 1.0 / 64.0
@@ -97,11 +88,7 @@ class Shelf:
         C, G = self._bases[of, k]
         if kind == "plain":
             lam = self._plain_scale(G[:k, k:].diagonal(), G.diagonal()[k:])
-        if kind == "block":
-            lam *= _turned(G, k)
-            M = block(G, k, lam)
-        else:
-            M = secants(G, k, lam, part)
+        M = secants(G, k, lam, part)
         if not np.isfinite(M).all():  # scales so far apart that products overflow
             return LowRank(lam)
         return LowRank(lam, Small(memory.rows, C, G, 0.5 * (M + M.T), self.geometry))
@@ -112,31 +99,6 @@ class Shelf:
             if sy > _CURVED * math.sqrt(max(yy, 0.0)):
                 return max(yy / sy, sy)  # <y, y> may underflow
         return self.scale
-
-
-def _turned(G: Vector, k: int) -> float:
-    """|y|/<s, y> of the newest pair: how much more h bends anywhere than along the step.
-
-    The block takes this for the directions that it does not know, and the other models what h does
-    along the step, so that a careful and a bold guess compete.
-    """
-    along, size = float(G[k - 1, -1]), math.sqrt(max(float(G[-1, -1]), 0.0))
-    return max(size / along, 1.0) if along > _CURVED * size else 1.0  # size may underflow
-
-
-def block(G: Vector, k: int, lam: float) -> Vector:
-    """Block model of h, with one BFGS update for the newest pair."""
-    T = orthonormal(G[:k, :k], _NEW, least_new(disagreement(G[:k, k:])))  # newest first
-    small = T @ G[:k, k:] @ T.T
-    # newer steps with older changes, above the diagonal: the newest secant equation holds
-    w, U = eigh(small.T)
-    M = np.zeros(G.shape)
-    M[:k, :k] = -lam * T.T @ T
-    if len(w) > 0 and w[-1] > _TINY:  # h is not flat along all of the steps
-        Z = U.T @ T
-        M[k:, k:] = (Z.T / np.maximum(w, _LEAST * w[-1])) @ Z
-    _update(M, lam, G, k - 1, 2 * k - 1)
-    return M
 
 
 def secants(G: Vector, k: int, lam: float, part: float = 1.0) -> Vector:
@@ -150,13 +112,3 @@ def secants(G: Vector, k: int, lam: float, part: float = 1.0) -> Vector:
         return Secants(G, Y, lam * S, lam=lam).matrix()
     Y_g = rows[2 * k :]
     return Secants(G, Y + Y_g, part * Y_g + lam * S, Y_g, _FLATTEST).matrix()
-
-
-def _update(M: Vector, lam: float, G: Vector, s: int, y: int) -> None:
-    """The BFGS update of lam I + V'MV with rows s and y of V, in place."""
-    Bs = M @ G[s]
-    Bs[s] += lam
-    sBs, sy = float(G[s] @ Bs), float(G[s, y])
-    if sy > 0.0 and sBs > _ROUNDED * sy:
-        M -= (Bs / sBs)[:, None] * Bs
-        M[y, y] += 1.0 / sy

@@ -24,11 +24,12 @@ class LearnedTuning:
        efficient line search, SIAM J. Optim. 16 (2005).
     """
 
-    # Models that compete: for a convex h, and for one that may be non-convex. `block` is best for
-    # quadratics, `mixed` far from them, and `plain` where the knowledge of g is worth nothing. It
-    # takes 12 percent more calls of h without `mixed`, 1 percent more without `plain`, and about as
-    # many without `block`. BFGS with all pairs one by one spares nothing beside them.
-    convex_models: tuple[Candidate, ...] = (("block", 60), ("mixed", 60), ("plain", 50))
+    # Models that compete: for a convex h, and for one that may be non-convex. `plain` is there for
+    # an h about which the knowledge of g is worth nothing: without it, it takes 1 percent more
+    # calls of h, and half as many again in the worst case. Two other models of a convex h were
+    # dropped: one block update with all pairs costs 1 percent beside `mixed`, and BFGS with all
+    # pairs one by one spares nothing.
+    convex_models: tuple[Candidate, ...] = (("mixed", 60), ("plain", 50))
     # For a non-convex h it takes up to 1 percent more of them without `careful`, and 2 percent more
     # without `shrunk`.
     other_models: tuple[Candidate, ...] = (
