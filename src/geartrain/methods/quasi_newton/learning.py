@@ -22,8 +22,6 @@ from geartrain.methods.quasi_newton.tuning import LearnedTuning
 from geartrain.oracles.protocols import Vector
 
 _TINY = 1e-300
-# A pair shows curvature where <s, y> exceeds this part of |s| |y|.
-_CURVED = 1e-12
 # lam changes by at most these factors per trial point, for an h that may be non-convex.
 _FALL, _GROW = 0.03, 16.0
 # The trust radius grows fourfold, and more where the slopes tell that a step was far too short: to
@@ -98,7 +96,7 @@ def accepted(
         bend = min(max(bend, 1.0 / tuning.local), tuning.local)
         lam = lam_after(lam, step, bend, norm(step.y_h), step.length, tuning)
         learned = learned.add(replace(pair, scale=bend), geometry, memory, products)
-    elif step.f.rise > _CURVED * step.length * norm(step.y_h + step.y_g):
+    elif step.f_bends(norm):
         # a convex h is flat along the step, as far as rounding shows
         scale = 0.0 if state.convex else 1.0
         learned = learned.add(replace(pair, scale=scale), geometry, memory, products)
@@ -264,7 +262,7 @@ def is_usable_for_h(state: SAEQNState, step: Step, norm: Callable[[Vector], floa
 
 def _is_usable(state: SAEQNState, step: Step, norm: Callable[[Vector], float]) -> bool:
     """Whether the pair shows curvature of a convex h."""
-    return state.convex and step.h.rise > _CURVED * step.length * norm(step.y_h)
+    return state.convex and step.h_bends(norm)
 
 
 def _is_clear(state: SAEQNState, step: Step) -> bool:

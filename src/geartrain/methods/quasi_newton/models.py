@@ -38,11 +38,10 @@ from geartrain.methods.quasi_newton.factors import identity
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.memory import Memory
 from geartrain.methods.quasi_newton.secants import Secants
+from geartrain.methods.quasi_newton.step import CURVED
 from geartrain.methods.quasi_newton.tuning import Candidate
 from geartrain.oracles.protocols import Vector
 
-# A pair shows curvature where <s, y> exceeds this part of |s| |y|.
-_CURVED = 1e-12
 # The curvature of f is taken to be at least this part of that of g: the mean of 64 convex terms
 # bends at least 1/64 as much as one of them.
 _FLATTEST = 1.0 / 64.0
@@ -96,7 +95,7 @@ class Shelf:
     def _plain_scale(self, along: Vector, squares: Vector) -> float:
         """<y, y>/<s, y> of the newest pair that shows curvature, for steps of length one."""
         for sy, yy in zip(along[::-1].tolist(), squares[::-1].tolist(), strict=True):
-            if sy > _CURVED * math.sqrt(max(yy, 0.0)):
+            if sy > CURVED * math.sqrt(max(yy, 0.0)):
                 return max(yy / sy, sy)  # <y, y> may underflow
         return self.scale
 

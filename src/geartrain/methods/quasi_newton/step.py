@@ -29,6 +29,8 @@ _SMALLEST = 10.0 * EPS
 # curvature along a step is to be told from them.
 _ULPS = 16.0
 _INEXACT = 1e-12
+# A step shows curvature where <s, y> exceeds this part of |s| |y|.
+CURVED = 1e-12
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,14 @@ class Step:
     def slope_v(self) -> float:
         """<grad f(v), s>."""
         return self.h.slope + self.g.slope + self.h.rise + self.g.rise
+
+    def h_bends(self, norm: Callable[[Vector], float]) -> bool:
+        """Whether h bends up along the step, as far as rounding shows."""
+        return self.h.rise > CURVED * self.length * norm(self.y_h)
+
+    def f_bends(self, norm: Callable[[Vector], float]) -> bool:
+        """Whether f bends up along the step, as far as rounding shows."""
+        return self.f.rise > CURVED * self.length * norm(self.y_h + self.y_g)
 
     def bent(self, convex: bool, norm: Callable[[Vector], float]) -> float:
         """|y_h|^2/<y_h, s> for a convex h, |y_h|/|s| otherwise: at most L_h."""
