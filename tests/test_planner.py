@@ -247,6 +247,39 @@ def test_a_line_search_that_finds_nothing_is_the_last(monkeypatch):
     assert res.calls["h.grad"] < 100  # and not 2000
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_where_lbfgs_leaves_the_domain_sae_qn_goes_on(seed):
+    """-sum ln(b - Ax) is infinite outside of Ax < b, where SciPy's line search ends."""
+    rng = np.random.default_rng(seed)
+    A, b, c = rng.standard_normal((60, 20)), 1.0 + rng.random(60), rng.standard_normal(20)
+
+    def barrier(x):
+        room = b - A @ x
+        if (room <= 0.0).any():
+            return np.inf, np.full(20, np.inf)
+        return -float(np.log(room).sum()), A.T @ (1.0 / room)
+
+    h, g = gt.Term(barrier, n=20), gt.Term(lambda x: (5.0 * x @ x - c @ x, 10.0 * x - c), n=20)
+    res = gt.minimize(h, g, prices={"h.grad": 1.0, "g.grad": 1.0})
+    assert res.success and reasons(res) == [Reason.NON_FINITE] and choice(res).settled
+    assert "left for SAE-QN: an answer to L-BFGS was not finite" in res.plan
+    assert len(res.history["f"]) == res.nit + 1
+
+
+def test_an_answer_that_is_not_finite_ends_the_run_where_no_method_goes_on():
+    known = bare(logistic())
+    for limit in (0, 3):  # at x0, and from the third call on
+        calls = itertools.count()
+
+        def breaks(x, calls=calls, limit=limit):
+            value, grad = known.h.value_and_grad(x)
+            return (value if next(calls) < limit else np.nan), grad
+
+        h = gt.Term(breaks, n=10)
+        res = gt.minimize(h, known.g, X0, prices={"h.grad": 1.0, "g.grad": 1.0})
+        assert res.status.name == "NON_FINITE" and res.calls["h.grad"] < 20
+
+
 def test_terms_without_gradients():
     """A g of partial derivatives only: the inner method follows from what it answers."""
     known = quadratics()

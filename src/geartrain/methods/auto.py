@@ -3,7 +3,8 @@
 SAE-QN weighs prices itself: L-BFGS on the sum is one of its models. So it is left only where
 measured prices turn out to be alike, or the terms take so little time that its own arithmetic is
 what is paid for: L-BFGS in compiled code has less of it. Where that stalls before the stopping rule
-is met, SAE-QN, whose test is not a comparison of values, goes on.
+is met, or meets an answer that is not finite, SAE-QN goes on: its test is not a comparison of
+values, and it comes back from outside the domain of a term.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from geartrain.methods.base import Method, Report, State, drive
 from geartrain.methods.choice import (
     ALIKE,
+    LAST,
     Bill,
     Change,
     Choice,
@@ -26,6 +28,7 @@ from geartrain.methods.choice import (
 from geartrain.methods.delegated import Delegated
 from geartrain.methods.quasi_newton.seconds import Usage
 from geartrain.methods.quasi_newton.state import SAEQNState
+from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
 
@@ -62,7 +65,8 @@ class Auto:
        be alike after the first evaluations, or its own arithmetic to be most of what is paid for
     3. where the current method stalls before the stopping rule is met, and not by rounding or
        noise, the other one goes on from the best point, and there are no further changes; L-BFGS
-       stalls where a line search takes ten evaluations and f has not fallen
+       stalls where a line search takes ten evaluations and f has not fallen, and is also left where
+       an answer is not finite
 
     Guarantee: that of the method in use, `geartrain.methods.SAEQN` or `geartrain.ScipyLBFGS`. A
     change costs the calls with which the next method starts. With SAE-QN at a price ratio rho, the
@@ -115,8 +119,13 @@ class Auto:
             note = f"{name} cannot be stepped: started again from the last point"
         while True:
             leg = _Leg(self, p, choice, report, note)
-            if current is None or leg.goes_on(current):
-                drive(choice.current, p, x0, leg.tell, current)
+            try:
+                if current is None or leg.goes_on(current):
+                    drive(choice.current, p, x0, leg.tell, current)
+            except NonFiniteAnswer:
+                leg.change = leg.after_infinity()
+                if leg.change is None:
+                    raise
             if leg.ended or (leg.change is None and choice.settled):
                 return
             change = leg.change or _stalled(choice)
@@ -124,7 +133,7 @@ class Auto:
             note = f"method changed: {change.told}"
             x0, current = leg.best, None
             following = choice.current
-            if change.reason is Reason.STALLED and isinstance(following, Method):
+            if change.reason in LAST and isinstance(following, Method):
                 current = following.init(p, x0)  # the point itself was reported before
 
     def leave(self, problem: Sum, choice: Choice, state: State) -> Change | None:
@@ -183,6 +192,13 @@ class _Leg:
         else:
             self.change = self.auto.leave(self.problem, choice, state)
         return self.change is None
+
+    def after_infinity(self) -> Change | None:
+        """The change of method after an answer that is not finite, or None if it ends the run."""
+        choice = self.choice
+        if choice.current_name != "lbfgs" or choice.settled or not self.best.size:
+            return None
+        return Change(Reason.NON_FINITE, Reason.NON_FINITE.value)
 
     def _calls(self) -> int:
         """Gradients of h so far."""
