@@ -135,6 +135,8 @@ class Auto:
             following = choice.current
             if change.reason in LAST and isinstance(following, Method):
                 current = following.init(p, x0)  # the point itself was reported before
+                if isinstance(current, SAEQNState):  # what f fell before counts, too
+                    current = replace(current, top=max(current.top, leg.first))
 
     def leave(self, problem: Sum, choice: Choice, state: State) -> Change | None:
         """Line 2: why the method should be left now, or None."""
@@ -170,6 +172,7 @@ class _Leg:
         self.ended = False  # the whole run
         self.change: Change | None = None  # why the method is left
         self.best, self.lowest = np.zeros(0), math.inf  # the point of the lowest value
+        self.first = math.nan  # value
         self.asked = self._calls()  # gradients of h until the last state
 
     def tell(self, state: State) -> bool:
@@ -184,6 +187,8 @@ class _Leg:
         calls = self._calls()
         lost = calls - self.asked >= _SEARCH and not state.value < self.lowest
         self.asked = calls
+        if not self.best.size:
+            self.first = state.value
         if not state.value > self.lowest:  # the newest where no value is known
             self.best, self.lowest = state.point, state.value
         choice = self.choice

@@ -98,7 +98,7 @@ class Guard:
         """L, a and x of the proven step."""
         A = certificate.A
         L = max(self.L, self.sharp * max(self.L_seen, self.least))
-        a = (1.0 / L + math.sqrt(1.0 / L**2 + 4.0 * A / L)) / 2.0
+        a = 0.5 / L + math.hypot(0.5 / L, math.sqrt(A) / math.sqrt(L))
         x = (A * y + a * certificate.z) / (A + a)
         return L, a, x
 
