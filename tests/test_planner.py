@@ -290,6 +290,21 @@ def test_terms_without_gradients():
     assert choice(res).reason is Reason.NO_GRADIENTS
 
 
+@pytest.mark.parametrize("ratio", [0.01, 1.0, 100.0])
+def test_in_a_geometry_no_constants_are_needed(ratio):
+    """And where they are known, the bill is not above that of L-BFGS on the sum."""
+    known, geometry = logistic(), gt.geometry.Diagonal(np.logspace(-1.0, 1.0, 10))
+    for case in (known, bare(known)):
+        options = {"geometry": geometry, "tol": 1e-7}
+        res = gt.minimize(case.h, case.g, X0, prices={"h.grad": ratio, "g.grad": 1.0}, **options)
+        rival = gt.minimize(case.h, case.g, X0, method="lbfgs", **options)
+        assert res.success and choice(res).reason is Reason.GEOMETRY
+        assert choice(res).name == "sae-qn" and choice(res).exchanged == (ratio < 1.0)
+        bill = ratio * res.calls["h.grad"] + res.calls["g.grad"] + res.calls["g.prox"]
+        assert bill <= 1.5 * (ratio + 1.0) * rival.calls["h.grad"]
+    assert gt.minimize(case.h, case.g, X0, geometry=geometry).success  # measured prices
+
+
 def test_bad_prices():
     with pytest.raises(ValueError, match=r"the price of 'h.grad' must be positive"):
         solve({"h.grad": 0.0})

@@ -18,7 +18,7 @@ from geartrain.problem import Sum
 class Reason(Enum):
     """Why a method was chosen or, from `CHEAP` on, left; the value is the sentence."""
 
-    GEOMETRY = "it works in {where}"
+    GEOMETRY = "it works in {where} and needs no constants"
     NO_GRADIENTS = "g gives no gradients"
     NO_SMOOTH_PART = "g has no smooth part"
     IN_MEMORY = "h is a linear model in memory, and few coordinates at a time take part in a step"
