@@ -109,7 +109,8 @@ def _by_prices(problem: Sum, prices: Prices, lbfgs: AnyMethod | None) -> Choice:
         exact = [_is_exact(term, problem, prices) for term in terms]
         if lbfgs is not None and not any(exact + learned):
             told = Reason.ALIKE.value.format(ratio=ratio)
-            return Choice(lbfgs, "lbfgs", Reason.ALIKE, told, _learned(problem), "sae-qn", swap)
+            after = _learned(problem, ratio)
+            return Choice(lbfgs, "lbfgs", Reason.ALIKE, told, after, "sae-qn", swap)
         if exact[1] or (exact[0] and not is_narrow(problem.h)):
             reason, swap = Reason.EXACT, not exact[1]
         elif any(learned):

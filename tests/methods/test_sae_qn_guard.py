@@ -240,3 +240,19 @@ def test_units_of_f_beyond_the_square_root_of_the_range_raise_no_error(scale):
     )
     res = gt.minimize(h, g, np.ones(10), method="sae-qn", max_iter=50)
     assert res.fun <= known.f(np.ones(10)) * scale
+
+
+@pytest.mark.parametrize("contradictions", [0, 1])
+def test_proven_steps_of_length_zero_do_not_go_on_for_ever(contradictions):
+    """Noise may make L grow until x, y and v are the same: then answers or models mislead."""
+    known = logistic()
+    problem, method = known.sum(), gt.methods.SAEQN()
+    state = method.step(problem, method.init(problem, np.ones(10)))
+    doubt = replace(state.doubt, contradictions=contradictions)
+    state = replace(state, doubt=doubt, guard=replace(state.guard, L=1e60))
+    steps = 0
+    while not state.stalled:
+        state = method.step(problem, replace(state, tries=method.tuning.trials))
+        steps += 1
+    assert (steps, state.noisy) == ((3, True) if contradictions else (100, False))
+    assert not state.rounding

@@ -211,12 +211,22 @@ class SAEQN:
         before = calls[key]
         try:
             pairs = self._pairs(state.at.v.size)
-            return proven_step(terms, state, self.inner, self.tuning, pairs)
+            proven = proven_step(terms, state, self.inner, self.tuning, pairs)
         except NonFiniteAnswer:
             asked = calls[key] - before
             guard = state.guard.called(asked).lost()
             # Not zero tries: it is not rounding that led here.
             return replace(state, guard=guard, trials=state.trials + asked, tries=1)
+        p, norm = state.at, terms.geometry.norm
+        least = 2.0 * EPS * norm(p.v)
+        moved = norm(proven.at.v - p.v) > least or norm(p.grad) > least * proven.guard.L
+        if proven.stalled or moved:
+            return proven
+        # L has grown until the step is nothing.
+        collapses = state.collapses + 1
+        noisy = collapses >= _COLLAPSES and state.doubt.contradictions > 0
+        over = noisy or collapses >= _MOST_COLLAPSES
+        return replace(proven, collapses=collapses, stalled=over, noisy=noisy)
 
     def _attempt(self, terms: CountedTerms, state: SAEQNState) -> SAEQNState:
         """Lines 1 to 5 for one trial point."""
