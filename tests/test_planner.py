@@ -216,6 +216,7 @@ def test_where_lbfgs_stalls_sae_qn_goes_on(monkeypatch):
     assert res.success
     assert reasons(res)[-1] is Reason.STALLED and choice(res).settled
     assert isinstance(choice(res).current, gt.methods.SAEQN)
+    assert choice(res).current.rho == 1.0  # the prices that were given: seconds differ every time
     assert [note for _, note in res.history.notes][-1] == "method changed: L-BFGS stalled"
     assert len(res.history["f"]) == res.nit + 1
 
@@ -247,6 +248,39 @@ def test_a_line_search_that_finds_nothing_is_the_last(monkeypatch):
     assert res.calls["h.grad"] < 100  # and not 2000
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_where_lbfgs_leaves_the_domain_sae_qn_goes_on(seed):
+    """-sum ln(b - Ax) is infinite outside of Ax < b, where SciPy's line search ends."""
+    rng = np.random.default_rng(seed)
+    A, b, c = rng.standard_normal((60, 20)), 1.0 + rng.random(60), rng.standard_normal(20)
+
+    def barrier(x):
+        room = b - A @ x
+        if (room <= 0.0).any():
+            return np.inf, np.full(20, np.inf)
+        return -float(np.log(room).sum()), A.T @ (1.0 / room)
+
+    h, g = gt.Term(barrier, n=20), gt.Term(lambda x: (5.0 * x @ x - c @ x, 10.0 * x - c), n=20)
+    res = gt.minimize(h, g, prices={"h.grad": 1.0, "g.grad": 1.0})
+    assert res.success and reasons(res) == [Reason.NON_FINITE] and choice(res).settled
+    assert "left for SAE-QN: an answer to L-BFGS was not finite" in res.plan
+    assert len(res.history["f"]) == res.nit + 1
+
+
+def test_an_answer_that_is_not_finite_ends_the_run_where_no_method_goes_on():
+    known = bare(logistic())
+    for limit in (0, 3):  # at x0, and from the third call on
+        calls = itertools.count()
+
+        def breaks(x, calls=calls, limit=limit):
+            value, grad = known.h.value_and_grad(x)
+            return (value if next(calls) < limit else np.nan), grad
+
+        h = gt.Term(breaks, n=10)
+        res = gt.minimize(h, known.g, X0, prices={"h.grad": 1.0, "g.grad": 1.0})
+        assert res.status.name == "NON_FINITE" and res.calls["h.grad"] < 20
+
+
 def test_terms_without_gradients():
     """A g of partial derivatives only: the inner method follows from what it answers."""
     known = quadratics()
@@ -255,6 +289,21 @@ def test_terms_without_gradients():
     assert res.success
     assert res.calls["g.coord"] > 0
     assert choice(res).reason is Reason.NO_GRADIENTS
+
+
+@pytest.mark.parametrize("ratio", [0.01, 1.0, 100.0])
+def test_in_a_geometry_no_constants_are_needed(ratio):
+    """And where they are known, the bill is not above that of L-BFGS on the sum."""
+    known, geometry = logistic(), gt.geometry.Diagonal(np.logspace(-1.0, 1.0, 10))
+    for case in (known, bare(known)):
+        options = {"geometry": geometry, "tol": 1e-7}
+        res = gt.minimize(case.h, case.g, X0, prices={"h.grad": ratio, "g.grad": 1.0}, **options)
+        rival = gt.minimize(case.h, case.g, X0, method="lbfgs", **options)
+        assert res.success and choice(res).reason is Reason.GEOMETRY
+        assert choice(res).name == "sae-qn" and choice(res).exchanged == (ratio < 1.0)
+        bill = ratio * res.calls["h.grad"] + res.calls["g.grad"] + res.calls["g.prox"]
+        assert bill <= 1.5 * (ratio + 1.0) * rival.calls["h.grad"]
+    assert gt.minimize(case.h, case.g, X0, geometry=geometry).success  # measured prices
 
 
 def test_bad_prices():

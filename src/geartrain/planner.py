@@ -54,8 +54,10 @@ def choose(problem: Sum, inner: str | InnerMethod, prices: Prices) -> Choice:
         not answers(t).isdisjoint(("grad", "value_and_grad"))
         for t in (problem.h.term, problem.g.term)
     )
-    if not plain or inner != "auto" or problem.geometry is not EUCLIDEAN:
+    if not plain or inner != "auto":
         return _by_capabilities(problem, inner, plain)
+    if problem.geometry is not EUCLIDEAN:
+        return _in_geometry(problem, prices)
     values = all(can(t, "value") for t in (problem.h.term, problem.g.term))
     lbfgs = lbfgs_on_the_sum(problem, _MEMORY) if values else None
     if prices.given is None and fits(problem) and is_large(problem):
@@ -77,15 +79,22 @@ def _learned(problem: Sum, rho: float | None = None) -> SAEQN | CompositeQN:
 
 
 def _by_capabilities(problem: Sum, inner: str | InnerMethod, plain: bool) -> Choice:
-    """Where g, an inner method or a geometry that is given leaves no choice by prices."""
+    """Where g or an inner method that is given leaves no choice by prices."""
     name = "afb" if problem.h_is_convex else "sc-sae"
     if inner == "auto" and plain:
         inner = "lbfgs" if problem.psi is None else "proxqn"
     reason = Reason.INNER_GIVEN if plain else Reason.NO_GRADIENTS
-    if problem.geometry is not EUCLIDEAN:
-        reason = Reason.GEOMETRY
-    told = reason.value.format(where=repr(problem.geometry))
-    return Choice(make_method(name, inner, problem), name, reason, told)
+    return Choice(make_method(name, inner, problem), name, reason, reason.value)
+
+
+def _in_geometry(problem: Sum, prices: Prices) -> Choice:
+    """SAE-QN on the dearer term as h: SciPy's L-BFGS is Euclidean."""
+    told = Reason.GEOMETRY.value.format(where=repr(problem.geometry))
+    ratio, swap = None, False
+    if prices.given is not None:
+        p_h, p_g = prices.of(problem.h.name, problem), prices.of(problem.g.name, problem)
+        ratio, swap = max(p_h, p_g) / min(p_h, p_g), p_g > p_h
+    return Choice(SAEQN(rho=ratio), "sae-qn", Reason.GEOMETRY, told, exchanged=swap)
 
 
 def _by_prices(problem: Sum, prices: Prices, lbfgs: AnyMethod | None) -> Choice:
@@ -100,7 +109,8 @@ def _by_prices(problem: Sum, prices: Prices, lbfgs: AnyMethod | None) -> Choice:
         exact = [_is_exact(term, problem, prices) for term in terms]
         if lbfgs is not None and not any(exact + learned):
             told = Reason.ALIKE.value.format(ratio=ratio)
-            return Choice(lbfgs, "lbfgs", Reason.ALIKE, told, _learned(problem), "sae-qn", swap)
+            after = _learned(problem, ratio)
+            return Choice(lbfgs, "lbfgs", Reason.ALIKE, told, after, "sae-qn", swap)
         if exact[1] or (exact[0] and not is_narrow(problem.h)):
             reason, swap = Reason.EXACT, not exact[1]
         elif any(learned):

@@ -64,6 +64,32 @@ def test_noise_ends_near_its_floor_with_its_own_status(case, level, values):
     assert median <= 8 * clean.calls["h.grad"] + 60
 
 
+@pytest.mark.parametrize("level", [1e-4, 1e-2])
+def test_noise_that_stops_lbfgs_stops_sae_qn_after_it(level):
+    """What f fell before the change of method counts: there is nothing left to gain."""
+    rng = np.random.default_rng(79)
+    A, b = rng.standard_normal((4, 2)) * np.array([0.03, 1.0]), 3.0 * rng.standard_normal(4)
+
+    def robust(x):
+        r = np.abs(A @ x - b)
+        return float((r + np.log1p(np.exp(-2.0 * r))).sum()), A.T @ np.tanh(A @ x - b)
+
+    h = gt.Term(robust, n=2, convex=True)
+    g = gt.Term(lambda x: (50.0 * float(x @ x), 100.0 * x), n=2, convex=True)
+    options = {"prices": {"h.grad": 1.0, "g.grad": 1.0}, "tol": 1e-9, "max_iter": 1000}
+    runs = [gt.minimize(noisy(h, level, seed=k), g, np.ones(2), **options) for k in range(7)]
+    assert all(res.status is Status.NOISE for res in runs)
+    assert np.mean([res.calls["h.grad"] for res in runs]) <= 150  # about 55; 280 and 390 without
+
+
+def test_a_gradient_that_does_not_match_its_values_may_be_what_contradicts():
+    known = logistic()
+    h = gt.Term(lambda x: (known.h.value(x), -known.h.grad(x)), n=10)
+    res = gt.minimize(h, known.g, np.ones(10), method="sae-qn")
+    assert res.status is Status.NOISE
+    assert "a gradient may not match its values" in res.message
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_exact_answers_are_not_called_noisy(case):
     h, g = CASES[case]()

@@ -200,3 +200,43 @@ def test_a_radius_beyond_all_measure_falls_by_powers_of_ten():
     assert all(0.0 < r <= DEFAULT.longest * step.length for r in radii)
     for tries in (1, 2, 3):
         assert radii[tries] <= 10.0 ** -(tries + 1) * step.length
+
+
+def with_a_barrier(seed, n=20):
+    """Least squares, and sum x - 1e-3 ln x, which is infinite outside of x > 0."""
+    rng = np.random.default_rng(seed)
+    A, y = rng.standard_normal((2 * n, n)), np.abs(rng.standard_normal(2 * n))
+
+    def misfit(x):
+        r = A @ x - y
+        return 0.5 * float(r @ r) / n, A.T @ r / n
+
+    def barrier(x):
+        if (x <= 0.0).any():
+            return math.inf, np.full(n, math.nan)
+        return float((x - 1e-3 * np.log(x)).sum()), 1.0 - 1e-3 / x
+
+    return gt.Term(misfit, n=n, convex=True), gt.Term(barrier, n=n, convex=True)
+
+
+@pytest.mark.parametrize("exchange", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_proven_step_that_leaves_the_domain_does_not_end_the_run(seed, exchange):
+    """Every state of a run may be followed by a proven step; most of these end outside."""
+    h, g = with_a_barrier(seed)
+    x0, method = np.ones(20), gt.methods.SAEQN(rho=10.0)
+    problem = problems.Known(*((g, h) if exchange else (h, g)), x0, 0.0).sum(L_h=None, L_g=None)
+    lost = 0
+    for state in states(method, problem, x0, 40):
+        before = dict(problem.ledger.calls)
+        tried = method.step(problem, replace(state, tries=DEFAULT.trials))
+        asked = problem.ledger.calls["h.grad"] - before["h.grad"]
+        assert tried.guard.calls - state.guard.calls == asked and tried.at.f <= state.at.f
+        lost += tried.guard.failures > state.guard.failures and tried.guard.L == state.guard.L
+    assert lost > 0
+
+
+def test_after_a_proven_step_outside_the_next_one_is_due_much_later():
+    guard = Guard(True, 1.0, calls=100, L_seen=1.0)
+    assert guard.is_behind(0.0) and not guard.lost().is_behind(0.0)
+    assert guard.lost().called(100).lost().credit == 400

@@ -220,3 +220,39 @@ def test_a_wrong_sign_in_the_proven_step_is_found(monkeypatch):
     """z = x_0 + G instead of x_0 - G."""
     monkeypatch.setattr(CutCertificate, "z", property(lambda self: self.x0 + self.G))
     assert proven(chain(), np.zeros(120), 20).failures > 0
+
+
+@pytest.mark.parametrize("L", [1e-250, 1e-3, 1.0, 1e250])
+def test_the_first_proven_step_is_right_in_any_unit_of_f(L):
+    """L a^2 = A + a, where L^2 and 1/L^2 may leave the range of floats."""
+    for A in (0.0, 1e-3 / L, 1e3 / L):
+        certificate = CutCertificate(np.zeros(2), np.zeros(2), A)
+        used, a, x = Guard(True, 0.0, L=L).start(certificate, np.ones(2))
+        assert used == L and L * a == pytest.approx((A + a) / a) and np.isfinite(x).all()
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_units_of_f_beyond_the_square_root_of_the_range_raise_no_error(scale):
+    known = logistic()
+    h, g = (
+        gt.Term(lambda x, t=term: tuple(scale * a for a in t.value_and_grad(x)), n=10)
+        for term in (known.h, known.g)
+    )
+    res = gt.minimize(h, g, np.ones(10), method="sae-qn", max_iter=50)
+    assert res.fun <= known.f(np.ones(10)) * scale
+
+
+@pytest.mark.parametrize("contradictions", [0, 1])
+def test_proven_steps_of_length_zero_do_not_go_on_for_ever(contradictions):
+    """Noise may make L grow until x, y and v are the same: then answers or models mislead."""
+    known = logistic()
+    problem, method = known.sum(), gt.methods.SAEQN()
+    state = method.step(problem, method.init(problem, np.ones(10)))
+    doubt = replace(state.doubt, contradictions=contradictions)
+    state = replace(state, doubt=doubt, guard=replace(state.guard, L=1e60))
+    steps = 0
+    while not state.stalled:
+        state = method.step(problem, replace(state, tries=method.tuning.trials))
+        steps += 1
+    assert (steps, state.noisy) == ((3, True) if contradictions else (100, False))
+    assert not state.rounding

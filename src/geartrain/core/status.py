@@ -43,8 +43,9 @@ _SENTENCES = {
     ),
     Status.NOISE: (
         "Noise in the answers prevents further progress: they contradict each other, and the "
-        "gradient has not become smaller for many evaluations. x is the best point; "
-        "geartrain.check_term tells the level of the noise."
+        "gradient has not become smaller for many evaluations. Where no noise is expected, a "
+        "gradient may not match its values. x is the best point; geartrain.check_term tells the "
+        "level of the noise, or what is wrong."
     ),
     Status.FAILED: "An oracle or a callback raised an error; x is the best point so far.",
     Status.INTERRUPTED: "Interrupted by the user; x is the best point so far.",

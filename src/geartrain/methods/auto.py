@@ -3,7 +3,8 @@
 SAE-QN weighs prices itself: L-BFGS on the sum is one of its models. So it is left only where
 measured prices turn out to be alike, or the terms take so little time that its own arithmetic is
 what is paid for: L-BFGS in compiled code has less of it. Where that stalls before the stopping rule
-is met, SAE-QN, whose test is not a comparison of values, goes on.
+is met, or meets an answer that is not finite, SAE-QN goes on: its test is not a comparison of
+values, and it comes back from outside the domain of a term.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from geartrain.methods.base import Method, Report, State, drive
 from geartrain.methods.choice import (
     ALIKE,
+    LAST,
     Bill,
     Change,
     Choice,
@@ -26,6 +28,7 @@ from geartrain.methods.choice import (
 from geartrain.methods.delegated import Delegated
 from geartrain.methods.quasi_newton.seconds import Usage
 from geartrain.methods.quasi_newton.state import SAEQNState
+from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
 
@@ -62,7 +65,8 @@ class Auto:
        be alike after the first evaluations, or its own arithmetic to be most of what is paid for
     3. where the current method stalls before the stopping rule is met, and not by rounding or
        noise, the other one goes on from the best point, and there are no further changes; L-BFGS
-       stalls where a line search takes ten evaluations and f has not fallen
+       stalls where a line search takes ten evaluations and f has not fallen, and is also left where
+       an answer is not finite
 
     Guarantee: that of the method in use, `geartrain.methods.SAEQN` or `geartrain.ScipyLBFGS`. A
     change costs the calls with which the next method starts. With SAE-QN at a price ratio rho, the
@@ -115,8 +119,13 @@ class Auto:
             note = f"{name} cannot be stepped: started again from the last point"
         while True:
             leg = _Leg(self, p, choice, report, note)
-            if current is None or leg.goes_on(current):
-                drive(choice.current, p, x0, leg.tell, current)
+            try:
+                if current is None or leg.goes_on(current):
+                    drive(choice.current, p, x0, leg.tell, current)
+            except NonFiniteAnswer:
+                leg.change = leg.after_infinity()
+                if leg.change is None:
+                    raise
             if leg.ended or (leg.change is None and choice.settled):
                 return
             change = leg.change or _stalled(choice)
@@ -124,8 +133,10 @@ class Auto:
             note = f"method changed: {change.told}"
             x0, current = leg.best, None
             following = choice.current
-            if change.reason is Reason.STALLED and isinstance(following, Method):
+            if change.reason in LAST and isinstance(following, Method):
                 current = following.init(p, x0)  # the point itself was reported before
+                if isinstance(current, SAEQNState):  # what f fell before counts, too
+                    current = replace(current, top=max(current.top, leg.first))
 
     def leave(self, problem: Sum, choice: Choice, state: State) -> Change | None:
         """Line 2: why the method should be left now, or None."""
@@ -161,6 +172,7 @@ class _Leg:
         self.ended = False  # the whole run
         self.change: Change | None = None  # why the method is left
         self.best, self.lowest = np.zeros(0), math.inf  # the point of the lowest value
+        self.first = math.nan  # value
         self.asked = self._calls()  # gradients of h until the last state
 
     def tell(self, state: State) -> bool:
@@ -175,6 +187,8 @@ class _Leg:
         calls = self._calls()
         lost = calls - self.asked >= _SEARCH and not state.value < self.lowest
         self.asked = calls
+        if not self.best.size:
+            self.first = state.value
         if not state.value > self.lowest:  # the newest where no value is known
             self.best, self.lowest = state.point, state.value
         choice = self.choice
@@ -183,6 +197,13 @@ class _Leg:
         else:
             self.change = self.auto.leave(self.problem, choice, state)
         return self.change is None
+
+    def after_infinity(self) -> Change | None:
+        """The change of method after an answer that is not finite, or None if it ends the run."""
+        choice = self.choice
+        if choice.current_name != "lbfgs" or choice.settled or not self.best.size:
+            return None
+        return Change(Reason.NON_FINITE, Reason.NON_FINITE.value)
 
     def _calls(self) -> int:
         """Gradients of h so far."""

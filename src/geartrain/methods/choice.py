@@ -18,7 +18,7 @@ from geartrain.problem import Sum
 class Reason(Enum):
     """Why a method was chosen or, from `CHEAP` on, left; the value is the sentence."""
 
-    GEOMETRY = "it works in {where}"
+    GEOMETRY = "it works in {where} and needs no constants"
     NO_GRADIENTS = "g gives no gradients"
     NO_SMOOTH_PART = "g has no smooth part"
     IN_MEMORY = "h is a linear model in memory, and few coordinates at a time take part in a step"
@@ -38,7 +38,11 @@ class Reason(Enum):
         "both terms {evaluation:.2g} s"
     )
     STALLED = "{name} stalled"
+    NON_FINITE = "an answer to L-BFGS was not finite"
 
+
+# Reasons after which there are no further changes.
+LAST = (Reason.STALLED, Reason.NON_FINITE)
 
 # Price ratio below which prices are alike: L-BFGS on the sum is chosen unless a term is quadratic.
 ALIKE = 2.0
@@ -255,8 +259,7 @@ class Choice:
     @property
     def settled(self) -> bool:
         """Whether there are no further changes."""
-        stalled = any(change.reason is Reason.STALLED for change in self.changes)
-        return self.runner_up is None or stalled
+        return self.runner_up is None or any(change.reason in LAST for change in self.changes)
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.told}"]

@@ -4,7 +4,8 @@ r"""The guard: a step of a proven method whenever the certificate lags behind it
 symbol     name            meaning
 =========  ==============  ==================================================================
 N          ``calls``       calls of h so far
-K          ``credit``      calls that are free: K_0, and two for every proven step that failed
+K          ``credit``      calls that are free: K_0, and two for every proven step that failed;
+                           more after one that left the domain of a term
 L_seen     ``L_seen``      largest |change of grad h|/|step| seen, a lower bound of L_h
 A          --              of `geartrain.methods.quasi_newton.certificate`
 slope      ``slope``       sqrt(A) >= slope (N - K)/sqrt(L_seen) is asked for
@@ -86,11 +87,18 @@ class Guard:
         """After calls of h, with |change of grad h|/|step| of a step inside the level set."""
         return replace(self, calls=self.calls + calls, L_seen=max(self.L_seen, secant))
 
+    def lost(self) -> Guard:
+        """After a proven step that left the domain of a term, where nothing is proven.
+
+        The next one is due after twice as many calls of h: such steps cost few calls in all.
+        """
+        return replace(self, credit=2 * max(self.calls, self.credit), failures=self.failures + 1)
+
     def start(self, certificate: CutCertificate, y: Vector) -> tuple[float, float, Vector]:
         """L, a and x of the proven step."""
         A = certificate.A
         L = max(self.L, self.sharp * max(self.L_seen, self.least))
-        a = (1.0 / L + math.sqrt(1.0 / L**2 + 4.0 * A / L)) / 2.0
+        a = 0.5 / L + math.hypot(0.5 / L, math.sqrt(A) / math.sqrt(L))
         x = (A * y + a * certificate.z) / (A + a)
         return L, a, x
 

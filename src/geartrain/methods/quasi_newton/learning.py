@@ -183,7 +183,7 @@ def _shortened(
         learned = learned.add(
             replace(pair, scale=scale, in_f=(scale, 1.0)), geometry, memory, products
         )
-        lam = max(lam, mean / step.length**2)
+        lam = max(lam, mean / step.length / step.length)
     elif not state.convex:
         scale = mean / max(step.f.rise, _TINY)
         learned = learned.add(replace(pair, in_f=(scale, scale)), geometry, memory, products)
@@ -216,7 +216,7 @@ def lam_after(
     step does not lower it by much, unless h bends less in all directions.
     """
     lam = min(tuning.lam_fall * lam, bend * size / length)
-    return max(lam, bend * step.h.rise / length**2)
+    return max(lam, bend * step.h.rise / length / length)
 
 
 def without_convexity(

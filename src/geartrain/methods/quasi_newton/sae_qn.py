@@ -199,12 +199,34 @@ class SAEQN:
             guard = state.guard
             due = guard.is_behind(state.A) and guard.affords(rho)
             if due or state.tries >= self.tuning.trials:
-                pairs = self._pairs(state.at.v.size)
-                state = proven_step(terms, state, self.inner, self.tuning, pairs)
+                state = self._prove(terms, state)
             else:
                 state = self._attempt(terms, state)
         first = Usage.of(problem, state.own) if state.k + 1 == WARM else state.first
         return replace(state, k=state.k + 1, first=first)
+
+    def _prove(self, terms: CountedTerms, state: SAEQNState) -> SAEQNState:
+        """A proven step, or none where it would leave the domain of a term."""
+        calls, key = terms.problem.ledger.calls, f"{terms.problem.h.name}.grad"
+        before = calls[key]
+        try:
+            pairs = self._pairs(state.at.v.size)
+            proven = proven_step(terms, state, self.inner, self.tuning, pairs)
+        except NonFiniteAnswer:
+            asked = calls[key] - before
+            guard = state.guard.called(asked).lost()
+            # Not zero tries: it is not rounding that led here.
+            return replace(state, guard=guard, trials=state.trials + asked, tries=1)
+        p, norm = state.at, terms.geometry.norm
+        least = 2.0 * EPS * norm(p.v)
+        moved = norm(proven.at.v - p.v) > least or norm(p.grad) > least * proven.guard.L
+        if proven.stalled or moved:
+            return proven
+        # L has grown until the step is nothing.
+        collapses = state.collapses + 1
+        noisy = collapses >= _COLLAPSES and state.doubt.contradictions > 0
+        over = noisy or collapses >= _MOST_COLLAPSES
+        return replace(proven, collapses=collapses, stalled=over, noisy=noisy)
 
     def _attempt(self, terms: CountedTerms, state: SAEQNState) -> SAEQNState:
         """Lines 1 to 5 for one trial point."""

@@ -156,7 +156,7 @@ class Step:
             return 0.0
         size = norm(self.y_h)
         if convex and self.h.rise > _ULPS * EPS * size * self.length:
-            return size**2 / self.h.rise
+            return size * (size / self.h.rise)
         return size / self.length
 
     def is_descent(self, armijo: float, rounding: float) -> bool:
