@@ -14,6 +14,7 @@ from geartrain.core.stopping import Rule
 from geartrain.core.values import PaidValues
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.vectors import dot
 from geartrain.problem import Sum
 
 
@@ -189,7 +190,7 @@ class RunView:
     def _see_gradient(self, x: Vector, grad: Vector) -> None:
         self.known_grad_norm = self.problem.geometry.norm(grad)
         if (psi := self.problem.psi) is not None:
-            self._seen = Seen(psi.gap(x, grad), float(grad @ x), psi.polar(grad))
+            self._seen = Seen(psi.gap(x, grad), dot(grad, x), psi.polar(grad))
 
 
 def _tenths(k: int) -> float:

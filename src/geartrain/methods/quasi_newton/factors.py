@@ -21,6 +21,7 @@ from geartrain.oracles.protocols import Vector
 from geartrain.oracles.spectrum import lapack
 
 _TINY = 1e-300
+_ALONE = 1024
 
 
 @lru_cache(maxsize=1)
@@ -47,9 +48,14 @@ def cholesky(A: Vector, least: Any) -> tuple[Vector, int]:
 def solved(C: Vector, B: Vector) -> Vector:
     """C^{-1} B.
 
-    By BLAS: LAPACK's ``dtrtrs`` of OpenBLAS wakes all threads for the smallest matrix.
+    By BLAS: LAPACK's ``dtrtrs`` of OpenBLAS wakes all threads for the smallest matrix, and its
+    ``dtrsm`` for a B with `_ALONE` entries, of which a few columns at a time are therefore solved.
     """
-    return blas().dtrsm(1.0, C, B, lower=1)
+    dtrsm, few = blas().dtrsm, max(1, (_ALONE - 1) // len(C))
+    if B.shape[1] <= few:
+        return dtrsm(1.0, C, B, lower=1)
+    pieces = (B[:, j : j + few] for j in range(0, B.shape[1], few))
+    return np.concatenate([dtrsm(1.0, C, piece, lower=1) for piece in pieces], axis=1)
 
 
 def root(G: Vector) -> Vector:
