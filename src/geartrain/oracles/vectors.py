@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +20,23 @@ _UP, _DOWN = 2.0**600, 2.0**-600
 # microseconds and may lose milliseconds: NumPy and SciPy bring a BLAS each, and the threads of one,
 # which spin for a while after their work, take the cores from those of the other.
 _PIECE = 8192
+_NOTHING = np.zeros(1)
 
 
-@lru_cache(maxsize=1)
-def _blas() -> Callable[..., float]:
+def _ddot(u: Vector, v: Vector, *piece: int) -> float:
     """BLAS without NumPy around it: a third of the time for short vectors, and no warnings."""
-    from scipy.linalg.blas import ddot  # here, because importing it takes a while
+    global _ddot
+    from scipy.linalg.blas import ddot as _ddot  # at the first call: importing it takes a while
 
-    return ddot
+    return _ddot(u, v, *piece)
 
 
 def blas_dot(n: int) -> Callable[[Vector, Vector], float]:
     """The inner product of plain vectors of length n in one thread, as quick as it can be."""
-    return _blas() if n <= _PIECE else dot
+    if n > _PIECE:
+        return dot
+    _ddot(_NOTHING, _NOTHING)
+    return _ddot
 
 
 def dot(u: Vector, v: Vector) -> float:
@@ -46,12 +49,11 @@ def dot(u: Vector, v: Vector) -> float:
         with np.errstate(all="ignore"):
             return float(u @ v)
     if u.size <= _PIECE:
-        return _blas()(u, v)
-    ddot = _blas()
+        return _ddot(u, v)
     u, v = (np.ascontiguousarray(w, dtype=np.float64) for w in (u, v))
     whole = u.size - u.size % _PIECE
-    total = sum(ddot(u, v, _PIECE, k, 1, k) for k in range(0, whole, _PIECE))
-    return total + (ddot(u, v, u.size - whole, whole, 1, whole) if whole < u.size else 0.0)
+    total = sum(_ddot(u, v, _PIECE, k, 1, k) for k in range(0, whole, _PIECE))
+    return total + (_ddot(u, v, u.size - whole, whole, 1, whole) if whole < u.size else 0.0)
 
 
 def norm(v: Vector) -> float:

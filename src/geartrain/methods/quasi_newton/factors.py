@@ -22,6 +22,8 @@ from geartrain.oracles.spectrum import lapack
 
 _TINY = 1e-300
 _ALONE = 1024
+# Rows of which this part, squared, is new are independent whatever their order.
+_CLEAR = 1e-8
 
 
 @lru_cache(maxsize=1)
@@ -61,8 +63,13 @@ def solved(C: Vector, B: Vector) -> Vector:
 def root(G: Vector) -> Vector:
     """R with G = R R' up to rounding, with as many columns as there are independent rows in G.
 
-    By Cholesky's method with pivots, the rows scaled to length one.
+    By Cholesky's method; where a row hardly adds to those before it, with pivots and the rows
+    scaled to length one.
     """
+    C, info = lapack().dpotrf(G, lower=1, clean=1)
+    clear = C.diagonal() ** 2 > _CLEAR * G.diagonal()
+    if not info and len(G) and clear[clear.argmin()]:
+        return C
     sizes = np.sqrt(np.maximum(G.diagonal(), _TINY))
     C, pivots, rank, _ = lapack().dpstrf(G / (sizes[:, None] * sizes))  # upper: C' is lower
     R, order = np.empty((len(G), rank)), pivots - 1
