@@ -131,6 +131,12 @@ class RunView:
         self.scale = max(self.scale, self.initial_grad_norm(), heard)
         return self.scale
 
+    def starts_at_solution(self) -> bool:
+        """Whether the subgradient at x0, where there is a non-smooth term, is rounding error."""
+        if self.problem.psi is None or self._heard is None:
+            return False
+        return self.initial_grad_norm() <= self._heard.rounding < math.inf
+
     def can_bound_gap(self) -> bool:
         """Whether a bound on f - f* may follow from the terms alone."""
         psi = self.problem.psi
