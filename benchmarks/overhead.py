@@ -12,7 +12,8 @@ same inside the library, which counts calls and records iterations. Memory is th
 length n. The third one has whole runs with n = 10^5.
 
 Times are those of the processor, the least of a few runs; what is spent inside the oracles is taken
-off, and so is their own memory.
+off, and so is their own memory. BLAS has one thread whatever the environment says: the time of the
+processor includes that of threads which wait.
 
     python benchmarks/overhead.py
 """
@@ -26,6 +27,7 @@ from time import process_time
 
 import numpy as np
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 import geartrain as gt
 from geartrain.methods.quasi_newton import trial
@@ -231,6 +233,7 @@ def whole_runs(n=10**5):
 
 
 if __name__ == "__main__":
-    per_iteration()
-    over_n([int(float(n)) for n in sys.argv[1:]] or SIZES)
-    whole_runs()
+    with threadpool_limits(1):
+        per_iteration()
+        over_n([int(float(n)) for n in sys.argv[1:]] or SIZES)
+        whole_runs()

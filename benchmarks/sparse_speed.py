@@ -3,7 +3,8 @@
 The mean logistic loss plus lam |x|_1, without intercept, on a9a and rcv1_small. Each solver is run
 with tolerances that fall by tens until f - f* <= 1e-6 (f(0) - f*), and the seconds are those of the
 first run that gets there: of the processor, the best of three, after a run that is not counted.
-skglm is left out where it is not installed.
+skglm is left out where it is not installed. BLAS and OpenMP have one thread whatever the
+environment says: the time of the processor includes that of threads which wait.
 
     python benchmarks/sparse_speed.py [--quick]
 """
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
 import geartrain as gt
 
@@ -101,4 +103,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with threadpool_limits(1):
+        main()

@@ -25,7 +25,7 @@ def data():
 
 @pytest.mark.filterwarnings("ignore:'penalty' was deprecated:FutureWarning")
 @pytest.mark.parametrize(
-    ("penalty", "l1_ratio"), [("l1", 0.5), ("elasticnet", 0.7), ("elasticnet", 0.0), ("l2", 0.5)]
+    ("penalty", "l1_ratio"), [("l1", None), ("elasticnet", 0.7), ("elasticnet", 0.0), ("l2", 0.5)]
 )
 def test_the_same_zeros_as_scikit_learn(client, penalty, l1_ratio):
     from sklearn.linear_model import LogisticRegression
@@ -68,3 +68,7 @@ def test_bad_penalties():
         gt.distributed.LogisticRegression(penalty="l0").fit(*arrays)
     with pytest.raises(ValueError, match="l1_ratio must be between 0 and 1, got 2"):
         gt.distributed.LogisticRegression(penalty="elasticnet", l1_ratio=2).fit(*arrays)
+    with pytest.raises(ValueError, match="l1_ratio must be between 0 and 1, got 2"):
+        gt.distributed.LogisticRegression(penalty="l1", l1_ratio=2).fit(*arrays)
+    with pytest.raises(ValueError, match="penalty='elasticnet' needs l1_ratio="):
+        gt.distributed.LogisticRegression(penalty="elasticnet").fit(*arrays)

@@ -123,6 +123,21 @@ def test_root_of_a_singular_matrix(rank):
     assert np.all(np.abs(R @ R.T - G) <= 1e-13 * np.outer(size, size))
 
 
+@pytest.mark.parametrize("new", [1.0, 1e-3, 1e-5, 1e-9])
+def test_root_where_the_last_row_is_hardly_new(new):
+    """Of rows of very different lengths: with pivots or without, it is a root up to rounding."""
+    rng = np.random.default_rng(0)
+    V = np.eye(6) + 0.1 * rng.standard_normal((6, 6))
+    V[-1] = V[0] + new * V[-1]
+    V *= np.geomspace(1e-8, 1e8, 6)[:, None]
+    G = V @ V.T
+    R = root(G)
+    sizes = np.sqrt(G.diagonal())
+    # six products per entry, each with a few rounding errors
+    assert np.abs((R @ R.T - G) / (sizes[:, None] * sizes)).max() <= 1e-14
+    assert root(np.zeros((0, 0))).shape == (0, 0)
+
+
 # Rows that grow ------------------------------------------------------------------------------
 
 

@@ -429,3 +429,5 @@ def test_eigenvalues_where_divide_and_conquer_does_not_converge(monkeypatch):
     for bad in (np.nan, np.inf):
         w, U = eigh(np.full((2, 2), bad))
         assert np.isnan(w).all() and np.isnan(U).all()
+    w, U = eigh(np.diag([1e200, 3e200]))  # finite, though squares are not
+    np.testing.assert_allclose(w, [1e200, 3e200], rtol=1e-14)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.oracles.protocols import Vector
-from geartrain.problem import Sum
+from geartrain.problem import EPS, Sum
 
 # Questions by whose answers a gradient is known, and its place in the answer if that is a tuple.
 _GRADIENTS: dict[str, int | None] = {"grad": None, "value_and_grad": 1, "second_order": 1}
@@ -73,3 +73,8 @@ class StartGradients:
         others. Of two terms, this is the smaller norm.
         """
         return sorted([0.0, 0.0, *map(self._norm, self._gradients.values())])[-2]
+
+    @property
+    def rounding(self) -> float:
+        """What rounding may leave of their sum with a subgradient that cancels it."""
+        return 10.0 * EPS * sum(map(self._norm, self._gradients.values()))

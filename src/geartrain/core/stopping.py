@@ -35,6 +35,9 @@ class Look(Protocol):
     def gradient_scale(self) -> float:
         """The larger one of |grad f(x0)| and min(|grad h(x0)|, |grad g(x0)|)."""
 
+    def starts_at_solution(self) -> bool:
+        """Whether x0 is seen, before the first iteration, to be a solution up to rounding."""
+
     def can_bound_gap(self) -> bool:
         """Whether a bound on f - f* may follow from the terms alone."""
 
@@ -117,12 +120,21 @@ class Tolerance(Gradient):
     terms, it is the second largest norm instead of the minimum.) It matters only if the gradients
     of the terms nearly cancel at x0, that is, if x0 is close to a solution. A gradient of f
     that is small beside them is small, even though it may not be small beside ``|grad f(x0)|``.
+    A run with a non-smooth term also ends where x0 is a solution up to rounding: where the shortest
+    subgradient of f there is at most ``10 eps (|grad h(x0)| + |grad g(x0)|)``.
 
     Parameters
     ----------
     rel, abs : float
         The relative and the absolute tolerance; one of them above 0.
     """
+
+    def check(self, look: Look) -> Status | None:
+        """Converged if the gradient is small enough, or x0 a solution up to rounding."""
+        status = super().check(look)
+        if status is None and self.rel > 0.0 and look.starts_at_solution():
+            return Status.CONVERGED
+        return status
 
     def _scale(self, look: Look) -> float:
         return look.gradient_scale()

@@ -14,6 +14,7 @@ from geartrain.core.stopping import Rule
 from geartrain.core.values import PaidValues
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.vectors import dot
 from geartrain.problem import Sum
 
 
@@ -130,6 +131,12 @@ class RunView:
         self.scale = max(self.scale, self.initial_grad_norm(), heard)
         return self.scale
 
+    def starts_at_solution(self) -> bool:
+        """Whether the subgradient at x0, where there is a non-smooth term, is rounding error."""
+        if self.problem.psi is None or self._heard is None:
+            return False
+        return self.initial_grad_norm() <= self._heard.rounding < math.inf
+
     def can_bound_gap(self) -> bool:
         """Whether a bound on f - f* may follow from the terms alone."""
         psi = self.problem.psi
@@ -189,7 +196,7 @@ class RunView:
     def _see_gradient(self, x: Vector, grad: Vector) -> None:
         self.known_grad_norm = self.problem.geometry.norm(grad)
         if (psi := self.problem.psi) is not None:
-            self._seen = Seen(psi.gap(x, grad), float(grad @ x), psi.polar(grad))
+            self._seen = Seen(psi.gap(x, grad), dot(grad, x), psi.polar(grad))
 
 
 def _tenths(k: int) -> float:

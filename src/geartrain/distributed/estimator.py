@@ -40,8 +40,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         Where the data is; None starts a LocalCluster.
     penalty : {"l2", "l1", "elasticnet"}
         Which penalty.
-    l1_ratio : float
-        The part of the l1 penalty in "elasticnet", between 0 and 1.
+    l1_ratio : float, optional
+        The part of the l1 penalty in "elasticnet", between 0 and 1; needed there, and unused with
+        the other penalties.
     C : float
         Inverse strength of the penalty.
     fit_intercept : bool
@@ -73,7 +74,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         client: Any = None,
         *,
         penalty: str = "l2",
-        l1_ratio: float = 0.5,
+        l1_ratio: float | None = None,
         C: float = 1.0,
         fit_intercept: bool = True,
         tol: float = 1e-6,
@@ -146,9 +147,15 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         parts = {"l2": 0.0, "l1": 1.0, "elasticnet": self.l1_ratio}
         if self.penalty not in parts:
             raise ValueError(f"penalty must be 'l2', 'l1' or 'elasticnet', got {self.penalty!r}")
-        if not 0.0 <= self.l1_ratio <= 1.0:
+        part = parts[self.penalty]
+        if part is None:
+            raise ValueError(
+                "penalty='elasticnet' needs l1_ratio=, the part of the l1 penalty between 0 and 1, "
+                "for instance l1_ratio=0.5"
+            )
+        if self.l1_ratio is not None and not 0.0 <= self.l1_ratio <= 1.0:
             raise ValueError(f"l1_ratio must be between 0 and 1, got {self.l1_ratio!r}")
-        return float(parts[self.penalty])
+        return float(part)
 
     def decision_function(self, X: Any) -> Any:
         """<coef, row> + intercept for the rows of X.

@@ -19,7 +19,6 @@ For a kernel matrix the roles are reversed: see `geartrain.geometry.rkhs`.
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property, partial
@@ -39,7 +38,7 @@ from geartrain.oracles.spectrum import (
     random_start,
     ritz_ends,
 )
-from geartrain.oracles.vectors import norm, pair_norm
+from geartrain.oracles.vectors import dot, norm, pair_norm
 
 
 class Geometry(Protocol):
@@ -72,8 +71,7 @@ class Geometry(Protocol):
 class Euclidean:
     """The usual inner product: vectors and terms represent themselves."""
 
-    # matmul has no Python code around it, and unlike ndarray.dot it respects subclasses of arrays.
-    dot: Callable[[Vector, Vector], float] = staticmethod(operator.matmul)
+    dot = staticmethod(dot)
     norm = staticmethod(norm)
 
     def primal(self, v: Vector) -> Vector:
@@ -130,7 +128,7 @@ class PairGeometry(ABC):
     def dot(u: Vector, v: Vector) -> float:
         """u'Mv: the first half of u times the second half of v."""
         n = u.size // 2
-        return float(u[:n].dot(v[n:]))
+        return dot(u[:n], v[n:])
 
     @staticmethod
     def norm(v: Vector) -> float:

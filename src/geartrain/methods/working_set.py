@@ -30,7 +30,7 @@ from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.protocols import MissingOracle, Vector
 from geartrain.oracles.splitting import Psi
-from geartrain.oracles.vectors import norm
+from geartrain.oracles.vectors import dot, norm
 from geartrain.problem import EPS, Sum
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class WorkingSet:
         v, Aq = self._minimiser(problem, parts, state, W, norm(r))
         s = v - state.x
         # 3.
-        slope = float(state.smooth @ s) + _psi(problem).value(v) - state.psi
+        slope = dot(state.smooth, s) + _psi(problem).value(v) - state.psi
         part = 1.0
         for _ in range(_HALVINGS):
             x = v if part == 1.0 else state.x + part * s

@@ -153,7 +153,7 @@ class Oracle(Asked):
         calls, seconds = ledger.calls, ledger.seconds
         key, shape = f"{self.name}.{kind}", (self.n,)
         clock, infinity, ndarray, float64 = perf_counter, math.inf, np.ndarray, _FLOAT64
-        dot = blas_dot()
+        dot = blas_dot(self.n)
 
         def ask(x: Vector, more: Any = _NOTHING) -> Vector:
             if ledger.guard is not None:
@@ -212,7 +212,7 @@ class Oracle(Asked):
         calls, seconds = ledger.calls, ledger.seconds
         key, shape = f"{self.name}.{question.key}", (self.n,)
         clock, isfinite, ndarray, float64 = perf_counter, math.isfinite, np.ndarray, _FLOAT64
-        dot, infinity = blas_dot(), math.inf
+        dot, infinity = blas_dot(self.n), math.inf
 
         def ask(x: Vector, more: Any = _NOTHING) -> tuple[float, Vector]:
             if ledger.guard is not None:

@@ -19,6 +19,7 @@ from geartrain.oracles.spectrum import (
     row_norms_squared,
 )
 from geartrain.oracles.validation import as_matrix, as_nonnegative, as_vector
+from geartrain.oracles.vectors import dot
 
 
 class LinearModel(Algebra):
@@ -121,7 +122,7 @@ class LinearModel(Algebra):
 
     def value(self, x: Vector) -> float:
         losses = self.loss.value(self.y, self.predict(x))
-        return float(losses.mean() + 0.5 * (x @ self.ridge(x)))
+        return float(losses.mean()) + 0.5 * dot(x, self.ridge(x))
 
     def grad(self, x: Vector) -> Vector:
         slopes = self.loss.derivative(self.y, self.predict(x))
@@ -130,7 +131,7 @@ class LinearModel(Algebra):
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
         z = self.predict(x)
         ridge = self.ridge(x)
-        value = float(self.loss.value(self.y, z).mean() + 0.5 * (x @ ridge))
+        value = float(self.loss.value(self.y, z).mean()) + 0.5 * dot(x, ridge)
         return value, self.pull_back(self.loss.derivative(self.y, z) / self.m) + ridge
 
     def products(self, x: Vector, D: Vector) -> Vector:

@@ -32,7 +32,7 @@ import numpy as np
 
 from geartrain.compiled import coefficients
 from geartrain.compiled.coefficients import RowTable
-from geartrain.geometry import Geometry
+from geartrain.geometry import EUCLIDEAN, Geometry
 from geartrain.methods.quasi_newton import rows
 from geartrain.methods.quasi_newton.inner_pairs import InnerPairs
 from geartrain.methods.quasi_newton.low_rank import Bare, LowRank
@@ -240,8 +240,10 @@ class LongRows:
         self.addresses = np.zeros(len(table.gram), dtype=np.intp)
         if V is not None:
             self.addresses[: len(V.at)] = V.rows.addresses[V.at]
-        whole, address = np.empty(n), self.kernels.address
-        self.shift = address(geometry.primal(whole)) - address(whole)
+        self.shift = 0  # from a row to the part of it that inner products take
+        if geometry is not EUCLIDEAN:
+            whole, address = np.empty(n), self.kernels.address
+            self.shift = address(geometry.primal(whole)) - address(whole)
 
     def begin(self, pairs: InnerPairs) -> None:
         """Put pairs at the first places."""
@@ -280,7 +282,7 @@ class LongRows:
     def direction(self, grad: Vector, lam: float, tau: float) -> tuple[Vector, Vector]:
         """The vectors of `coefficients.direction`."""
         alpha = self.kernels.direction(*self.table, lam, tau)
-        d, Bd = np.empty_like(grad), np.empty_like(grad)
+        d, Bd = np.empty(grad.size), np.empty(grad.size)
         r, c = len(self.table.M), self.table.c
         self.kernels.add_rows(self._taken(), c, r, d, Bd, grad, -1.0 / alpha, lam)
         return d, Bd

@@ -21,6 +21,9 @@ from geartrain.oracles.protocols import Vector
 from geartrain.oracles.spectrum import lapack
 
 _TINY = 1e-300
+_ALONE = 1024
+# Rows of which this part, squared, is new are independent whatever their order.
+_CLEAR = 1e-8
 
 
 @lru_cache(maxsize=1)
@@ -47,16 +50,26 @@ def cholesky(A: Vector, least: Any) -> tuple[Vector, int]:
 def solved(C: Vector, B: Vector) -> Vector:
     """C^{-1} B.
 
-    By BLAS: LAPACK's ``dtrtrs`` of OpenBLAS wakes all threads for the smallest matrix.
+    By BLAS: LAPACK's ``dtrtrs`` of OpenBLAS wakes all threads for the smallest matrix, and its
+    ``dtrsm`` for a B with `_ALONE` entries, of which a few columns at a time are therefore solved.
     """
-    return blas().dtrsm(1.0, C, B, lower=1)
+    dtrsm, few = blas().dtrsm, max(1, (_ALONE - 1) // len(C))
+    if B.shape[1] <= few:
+        return dtrsm(1.0, C, B, lower=1)
+    pieces = (B[:, j : j + few] for j in range(0, B.shape[1], few))
+    return np.concatenate([dtrsm(1.0, C, piece, lower=1) for piece in pieces], axis=1)
 
 
 def root(G: Vector) -> Vector:
     """R with G = R R' up to rounding, with as many columns as there are independent rows in G.
 
-    By Cholesky's method with pivots, the rows scaled to length one.
+    By Cholesky's method; where a row hardly adds to those before it, with pivots and the rows
+    scaled to length one.
     """
+    C, info = lapack().dpotrf(G, lower=1, clean=1)
+    clear = C.diagonal() ** 2 > _CLEAR * G.diagonal()
+    if not info and len(G) and clear[clear.argmin()]:
+        return C
     sizes = np.sqrt(np.maximum(G.diagonal(), _TINY))
     C, pivots, rank, _ = lapack().dpstrf(G / (sizes[:, None] * sizes))  # upper: C' is lower
     R, order = np.empty((len(G), rank)), pivots - 1

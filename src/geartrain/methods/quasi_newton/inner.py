@@ -105,8 +105,9 @@ def descend(
             break
         # the vectors of the direction become those of the step
         s, linear = d, Bd
-        s *= found.t
-        linear *= found.t
+        if found.t != 1.0:
+            s *= found.t
+            linear *= found.t
         linear += at.linear
         y_g = found.grad_g - at.grad_g
         stuck = norm(s) <= 1e-15 * norm(at.v)
@@ -142,8 +143,7 @@ class Ray:
 
     def __call__(self, t: float) -> tuple[OnRay, float]:
         """The point at t, and the slope of phi there."""
-        v = t * self.d
-        v += self.at.v
+        v = self.at.v + (self.d if t == 1.0 else t * self.d)
         value, grad_g = self.phi.ask(v)
         slope = self.linear + t * self.bend + float(self.phi.geometry.dot(grad_g, self.d))
         return OnRay(t, v, value, grad_g), slope

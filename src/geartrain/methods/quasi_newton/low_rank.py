@@ -118,9 +118,8 @@ class Small:
         R = root(self.G)
         MR = self.M @ R
         w, P = eigh(R.T @ MR)
-        size, top = np.abs(w), max(-w[0], w[-1], _TINY) if len(w) else 0.0
-        if not size.min(initial=np.inf) > _NOTHING * top:
-            kept = size > _NOTHING * top
+        kept = np.abs(w) > _NOTHING * (max(-w[0], w[-1], _TINY) if len(w) else 0.0)
+        if len(w) and not kept[kept.argmin()]:
             w, P = w[kept], P[:, kept]
         return w, (MR @ (P / w)).T
 

@@ -34,7 +34,7 @@ from geartrain.methods.quasi_newton.composite_scaling import ScaledLowRank, base
 from geartrain.methods.quasi_newton.factors import bfgs
 from geartrain.methods.quasi_newton.low_rank import LowRank, Small
 from geartrain.methods.quasi_newton.prox_newton import root
-from geartrain.methods.quasi_newton.rows import Rows
+from geartrain.methods.quasi_newton.rows import Rows, slices
 from geartrain.methods.separable import by_numbers
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.splitting import Psi
@@ -136,7 +136,8 @@ def _product(C: LowRank, mu: float) -> Callable[[Vector], Vector]:
         return lambda s: lam * s
     M, V = C.small.factors
     if V.shape[1] <= 2 * len(V):  # a full matrix is smaller
-        dense = V.T @ M @ V
+        pieces = slices(V.shape[1], len(V) * max(V.shape))
+        dense = np.concatenate([V[:, piece].T @ M @ V for piece in pieces])
         return lambda s: dense @ s + lam * s
     return lambda s: (M @ (V @ s)) @ V + lam * s
 

@@ -9,7 +9,7 @@ are: a call per row costs nothing there, and an array of all rows would double t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +22,9 @@ from geartrain.oracles.protocols import Vector
 SHORT = 500
 # Products with more vectors than this go by slices of this length, copied side by side.
 _FEW, _SLICE = 4, 2_048
+# They are shorter where OpenBLAS would take several threads, which it does from so many
+# multiplications on: for work as short as that, waking threads costs more than they save.
+_ALONE = 2**18
 # Room for this many more short rows, at least, where an array of them is made to grow.
 _SPARE = 16
 _NO_ADDRESSES = np.zeros(0, dtype=np.intp)
@@ -176,8 +179,7 @@ class Rows:
             return out
         out = [np.empty(n) for _ in C]
         used = np.flatnonzero(C.any(axis=0))
-        for start in range(0, n, _SLICE):
-            piece = slice(start, start + _SLICE)
+        for piece in slices(n, len(C) * len(used)):
             made = C[:, used] @ np.array([self.rows[i][piece] for i in used])
             for vector, part in zip(out, made, strict=True):
                 vector[piece] = part
@@ -202,10 +204,15 @@ class Rows:
 def _many_dots(vectors: Sequence[Vector], rows: Sequence[Vector]) -> Vector:
     """Inner products of many vectors with long rows."""
     out = np.zeros((len(vectors), len(rows)))
-    for start in range(0, rows[0].size, _SLICE):
-        piece = slice(start, start + _SLICE)
+    for piece in slices(rows[0].size, out.size):
         out += np.array([v[piece] for v in vectors]) @ np.array([row[piece] for row in rows]).T
     return out
+
+
+def slices(n: int, each: int) -> Iterator[slice]:
+    """Of n entries, so short that BLAS keeps to one thread: each takes so many multiplications."""
+    length = max(1, min(_SLICE, _ALONE // max(each, 1)))
+    return (slice(start, start + length) for start in range(0, n, length))
 
 
 def _addresses(rows: Sequence[Vector]) -> Any:
