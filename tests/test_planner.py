@@ -170,6 +170,23 @@ def test_measured_prices_that_are_alike_change_the_plan(clock):
     assert any("method changed" in note for _, note in res.history.notes)
 
 
+def test_measured_prices_that_show_a_dear_g_exchange_the_roles(clock):
+    """As given prices do, and without asking anything twice: g is asked once for its curvature."""
+    known = logistic()
+    terms = timed(known.h, clock, 0.01), timed(known.g, clock, 1.0)
+    res = gt.minimize(*terms, X0, tol=1e-6)
+    assert res.success and choice(res).exchanged and reasons(res) == []
+    assert "a gradient of g costs 100 times one of the other term" in res.plan
+    assert any("changed roles" in note for _, note in res.history.notes)
+    assert res.calls["g.grad"] < res.calls["h.grad"]
+    first = gt.minimize(*terms, X0, max_iter=1)
+    assert first.calls["g.grad"] == 2 + first.state.state.current.trials
+    resumed = gt.minimize(*terms, state=gt.minimize(*terms, X0, max_iter=2).state, tol=1e-6)
+    assert resumed.success and choice(resumed).exchanged
+    quick = timed(known.h, clock, 1e-6), timed(known.g, clock, 1e-4)
+    assert reasons(gt.minimize(*quick, X0, tol=1e-6)) == [Reason.CHEAP]
+
+
 @pytest.mark.parametrize(("h", "left"), [(1e-3, True), (1.0, False)])
 def test_own_arithmetic_is_not_paid_for_cheap_terms(h, left, clock, monkeypatch):
     """Each look at the stopwatch shows 0.03 s; L-BFGS goes on after 0.2 s of them."""

@@ -14,6 +14,7 @@ from geartrain.methods.quasi_newton.guard import Guard
 from geartrain.methods.quasi_newton.learning import accepted_radius, shorter
 from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.step import Known, Step
+from geartrain.methods.quasi_newton.trial import larger
 from geartrain.methods.quasi_newton.tuning import DEFAULT
 from problems import logistic, states
 
@@ -240,3 +241,48 @@ def test_after_a_proven_step_outside_the_next_one_is_due_much_later():
     guard = Guard(True, 1.0, calls=100, L_seen=1.0)
     assert guard.is_behind(0.0) and not guard.lost().is_behind(0.0)
     assert guard.lost().called(100).lost().credit == 400
+
+
+def test_mu_by_the_curvature_along_the_step():
+    """In a valley the gradient points across: |grad|/|s| is far more than the curvature along s.
+
+    With it the first mu made the step 50 times shorter than the radius allowed.
+    """
+    H, grad = np.diag([1e-6, 1e3]), np.array([2e-3, -1e-1])
+    long = -np.linalg.solve(H, grad)
+    for R in (1.0, 30.0, 1000.0):
+        mu = larger(0.0, grad, long, R, EUCLIDEAN)
+        length = np.linalg.norm(np.linalg.solve(H + mu * np.eye(2), grad))
+        assert R / 1.5 <= length <= 1.5 * R
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_larger_mu_always_leads_into_the_radius(seed):
+    """Eight values of mu are tried; |grad|/R is enough for a positive H."""
+    rng = np.random.default_rng(seed)
+    sizes, grad = 10.0 ** rng.uniform(-8, 4, 6), rng.standard_normal(6) * 10.0 ** rng.uniform(-3, 3)
+    mu, s = 0.0, -grad / sizes
+    R = np.linalg.norm(s) * 10.0 ** rng.uniform(-9, 0)
+    for _ in range(7):
+        if np.linalg.norm(s) <= 1.5 * R:
+            break
+        following = larger(mu, grad, s, R, EUCLIDEAN)
+        assert mu < following <= np.linalg.norm(grad) / R
+        mu, s = following, -grad / (sizes + following)
+    assert np.linalg.norm(s) <= 1.5 * R
+
+
+@pytest.mark.parametrize("seed", [0, 7, 9])
+def test_two_variables_of_very_different_scales(seed):
+    """Curvatures 1e8 apart: steps along the valley are as long as the trust radius allows.
+
+    They were ten times shorter, and 60 to 83 calls of h were made, where it is about 20 now.
+    """
+    rng = np.random.default_rng(1000 * seed + 2)
+    scales = rng.permutation([1e-2, 1e2])
+    A = rng.standard_normal((6, 2))
+    y = np.sign(A @ rng.standard_normal(2) + 0.5 * rng.standard_normal(6))
+    ridge = 0.01 * scales**2
+    g = gt.Term(lambda x: (0.5 * float(x @ (ridge * x)), ridge * x), n=2, convex=True)
+    res = gt.minimize(gt.LinearModel(A * scales, y), g, np.zeros(2), method="sae-qn")
+    assert res.success and res.calls["h.grad"] <= 40

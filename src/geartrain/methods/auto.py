@@ -26,6 +26,7 @@ from geartrain.methods.choice import (
     alternatives,
 )
 from geartrain.methods.delegated import Delegated
+from geartrain.methods.quasi_newton.sae_qn import SAEQN
 from geartrain.methods.quasi_newton.seconds import Usage
 from geartrain.methods.quasi_newton.state import SAEQNState
 from geartrain.oracles.ledger import NonFiniteAnswer
@@ -34,6 +35,9 @@ from geartrain.problem import Sum
 
 # Evaluations of a line search of L-BFGS that finds no lower point; they are seldom more than five.
 _SEARCH = 10
+# Seconds of a gradient of g from which on h and g change roles where g is dearer; a trial point of
+# SAE-QN itself takes as long.
+_WORTH = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +66,8 @@ class Auto:
 
     1. one iteration of the current method
     2. SAE-QN is left for L-BFGS on the sum, from the last point, where measured prices turn out to
-       be alike after the first evaluations, or its own arithmetic to be most of what is paid for
+       be alike after the first evaluations, or its own arithmetic to be most of what is paid for;
+       where g turns out to be the dearer term then, h and g change roles
     3. where the current method stalls before the stopping rule is met, and not by rounding or
        noise, the other one goes on from the best point, and there are no further changes; L-BFGS
        stalls where a line search takes ten evaluations and f has not fallen, and is also left where
@@ -129,6 +134,11 @@ class Auto:
             if leg.ended or (leg.change is None and choice.settled):
                 return
             change = leg.change or _stalled(choice)
+            if change.reason is Reason.EXPENSIVE:
+                p, choice = exchanged(p), replace(choice, exchanged=True, told=change.told)
+                note = f"h and g have changed roles: {change.told}"
+                current = _with_exchanged_roles(p, choice, leg.state)
+                continue
             choice = replace(choice, changes=(*choice.changes, change))
             note = f"method changed: {change.told}"
             x0, current = leg.best, None
@@ -159,6 +169,10 @@ class Auto:
         ratio = self.prices.of(dear, problem) / self.prices.of(cheap, problem)
         if ratio >= ALIKE:
             return None
+        dearer = ratio <= 1.0 / ALIKE and self.prices.of(cheap, problem) >= _WORTH
+        if dearer and isinstance(state, SAEQNState) and problem.h_is_convex:
+            told = Reason.EXPENSIVE.value.format(dear=cheap, ratio=1.0 / ratio)
+            return Change(Reason.EXPENSIVE, told)
         told = Reason.CHEAP.value.format(dear=dear, cheap=cheap, ratio=ratio)
         return Change(Reason.CHEAP, told)
 
@@ -172,6 +186,7 @@ class _Leg:
         self.ended = False  # the whole run
         self.change: Change | None = None  # why the method is left
         self.best, self.lowest = np.zeros(0), math.inf  # the point of the lowest value
+        self.state: State | None = None  # the last one
         self.first = math.nan  # value
         self.asked = self._calls()  # gradients of h until the last state
 
@@ -184,7 +199,7 @@ class _Leg:
 
     def goes_on(self, state: State) -> bool:
         """Whether the method goes on from `state`."""
-        calls = self._calls()
+        calls, self.state = self._calls(), state
         lost = calls - self.asked >= _SEARCH and not state.value < self.lowest
         self.asked = calls
         if not self.best.size:
@@ -213,6 +228,12 @@ class _Leg:
 def _stalled(choice: Choice) -> Change:
     name = {"lbfgs": "L-BFGS"}.get(choice.current_name, choice.current_name)
     return Change(Reason.STALLED, Reason.STALLED.value.format(name=name))
+
+
+def _with_exchanged_roles(problem: Sum, choice: Choice, state: State | None) -> State:
+    """The start of SAE-QN on the exchanged problem, where both terms are known already."""
+    assert isinstance(choice.method, SAEQN) and isinstance(state, SAEQNState)
+    return choice.method.start(problem, state.at.exchanged())
 
 
 def exchanged(problem: Sum) -> Sum:

@@ -112,7 +112,8 @@ def propose(
         elif length <= tuning.far * R:
             break
         else:
-            mu = larger(mu, size, length, R) if k < _SHIFTS - 3 else max(2.0 * mu, size / R)
+            shorter = larger(mu, state.grad, trial.step.w - p, R, EUCLIDEAN)
+            mu = shorter if k < _SHIFTS - 3 else max(2.0 * mu, size / R)
     return trial
 
 

@@ -155,9 +155,12 @@ class SAEQN:
 
     def init(self, problem: Sum, x0: Vector) -> SAEQNState:
         """Both terms at x0, and one more gradient of g for a first guess of lam."""
+        return self.start(problem, CountedTerms(problem).both(x0))
+
+    def start(self, problem: Sum, at: Known) -> SAEQNState:
+        """The same where both terms are known at x0."""
         terms, convex = CountedTerms(problem), problem.h_is_convex
-        t, at = self._tuning(terms), terms.both(x0)
-        norm = problem.geometry.norm
+        t, norm = self._tuning(terms), problem.geometry.norm
         size = norm(at.grad)
         rho = math.inf if self.rho is None else self.rho
         unlike = at.unlike(norm)

@@ -53,6 +53,10 @@ class Known:
         """Gradient of f."""
         return self.grad_h + self.grad_g
 
+    def exchanged(self) -> Known:
+        """With h and g in each other's place."""
+        return Known(self.v, self.g, self.h, self.grad_g, self.grad_h)
+
     def is_level(self, norm: Callable[[Vector], float]) -> bool:
         """Whether the gradient of f is rounding error."""
         return norm(self.grad) <= _SMALLEST * (norm(self.grad_h) + norm(self.grad_g))

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from geartrain.geometry import Geometry
 from geartrain.methods.base import InnerMethod, solve_model
 from geartrain.methods.quasi_newton import quadratic
 from geartrain.methods.quasi_newton.contest import is_plain
@@ -38,6 +39,9 @@ from geartrain.problem import EPS, Model
 _BENT = 0.95
 # Trials of mu, and how many radii an inner run may go before it is left.
 _SHIFTS, _LOST = 8, 8.0
+# mu > 0 is at least this part of the one that is surely large enough.
+_LEAST_SHIFT = 1e-3
+_TINY = 1e-300
 # Vectors up to this length are short: more pairs of inner runs are kept.
 _SHORT = 20_000
 # The proximal step of the guard: its name among the models, and how much longer its run may be.
@@ -132,7 +136,7 @@ class Proposer:
             elif length <= t.far * R:
                 break
             else:
-                mu = larger(mu, size, length, R)
+                mu = larger(mu, p.grad, run.v - p.v, R, geometry)
         trial = Trial(
             run.v, candidate, B, self.pairs, self.factor, run.known_g, run.residual, calls
         )
@@ -159,7 +163,7 @@ class Proposer:
             length = norm(v - p.v)
             if length <= self.tuning.far * R:
                 break
-            mu = larger(mu, norm(grad), length, R)
+            mu = larger(mu, grad, v - p.v, R, self.terms.geometry)
         return self._within(Trial(v, candidate, B, self.pairs, self.factor))
 
     def near_prox(self, alpha: float, relative: float) -> Trial:
@@ -266,10 +270,13 @@ class Proposer:
         return float(dot(s, along_h)) < -_BENT * along_g
 
 
-def larger(mu: float, size: float, length: float, R: float) -> float:
-    """A larger mu: the secant on 1/|s(mu)|, at most |grad f|/R."""
-    if mu > 0.0:
-        larger = max((mu + size / length) * length / R - size / length, 2.0 * mu)
-    else:
-        larger = min(length / R - 1.0, 4.0) * size / length
-    return min(max(larger, 1e-3 * size / R), size / R)
+def larger(mu: float, grad: Vector, s: Vector, R: float, geometry: Geometry) -> float:
+    """A larger mu for a shorter step, at most |grad|/R; s is the one with mu.
+
+    It bends by (H + mu) s = -grad with a matrix H, so that -<grad, s>/|s|^2 is the curvature along
+    s plus mu. With the same curvature the next step has the length R.
+    """
+    length, size, R = geometry.norm(s), geometry.norm(grad), max(R, _TINY)
+    bend = max(-float(geometry.dot(grad, s)) / length / length, 0.0)
+    larger = mu + bend * (length / R - 1.0)
+    return min(max(larger, 2.0 * mu, _LEAST_SHIFT * size / R), size / R)
