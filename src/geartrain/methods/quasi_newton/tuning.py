@@ -89,9 +89,7 @@ class LearnedTuning:
     # lam at the start over the curvature of g, for a convex h about which nothing else is known at
     # x_0; for a non-convex h this is multiplied by the fourth power of |grad h|/|grad g|, and at
     # least the third number: the better shard 1 is like the others, the smaller both. Later, for a
-    # non-convex h, lam over the error of the model: less saves calls on shards with much data, more
-    # on sparse shards with little. 0.2 and 0.5 cost 3 percent less and 2 percent more on the first,
-    # and 10 percent more and 9 less on the second.
+    # non-convex h, lam over the error of the model, which is flat from 0.1 to 0.5.
     first_lam: float = 0.1
     # The first lam for a convex h is at least this part of the curvature of g: the value of an h
     # that does not nearly vanish anywhere says little. It costs less than 0.3 percent.
