@@ -170,6 +170,21 @@ def test_measured_prices_that_are_alike_change_the_plan(clock):
     assert any("method changed" in note for _, note in res.history.notes)
 
 
+def test_measured_prices_that_are_alike_and_a_quadratic_h(clock):
+    """Its curvature is learned exactly: SAE-QN stays, as it does with given prices."""
+    known = logistic()
+
+    class Slow(gt.Quadratic):
+        def value_and_grad(self, x):
+            clock.pass_(0.1)
+            return super().value_and_grad(x)
+
+    res = gt.minimize(Slow(known.h.Q, known.h.b), timed(known.g, clock, 0.1), X0, tol=1e-6)
+    assert res.success
+    assert choice(res).reason is Reason.QUADRATIC and reasons(res) == []
+    assert "h is a quadratic" in res.plan
+
+
 def test_measured_prices_that_show_a_dear_g_exchange_the_roles(clock):
     """As given prices do, and without asking anything twice: g is asked once for its curvature."""
     known = logistic()

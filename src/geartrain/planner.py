@@ -67,7 +67,10 @@ def choose(problem: Sum, inner: str | InnerMethod, prices: Prices) -> Choice:
         reason = Reason.NO_SMOOTH_PART
         return Choice(_learned(problem), "sae-qn", reason, reason.value)
     if prices.given is None:
-        return Choice(_learned(problem), "sae-qn", Reason.MEASURED, Reason.MEASURED.value, lbfgs)
+        learned = problem.psi is None and is_learnable(problem.h)
+        reason = Reason.QUADRATIC if learned else Reason.MEASURED
+        told = reason.value.format(dear=problem.h.name)
+        return Choice(_learned(problem), "sae-qn", reason, told, lbfgs)
     return _by_prices(problem, prices, lbfgs)
 
 

@@ -35,9 +35,9 @@ from geartrain.problem import Sum
 
 # Evaluations of a line search of L-BFGS that finds no lower point; they are seldom more than five.
 _SEARCH = 10
-# Seconds of a gradient of g from which on h and g change roles where g is dearer; a trial point of
-# SAE-QN itself takes as long.
-_WORTH = 1e-3
+# h and g change roles where a gradient of h takes at most this part of the seconds of one of g, and
+# that one at least so many: a trial point of SAE-QN itself takes as long.
+_DEARER, _WORTH = 0.25, 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,10 +169,12 @@ class Auto:
         ratio = self.prices.of(dear, problem) / self.prices.of(cheap, problem)
         if ratio >= ALIKE:
             return None
-        dearer = ratio <= 1.0 / ALIKE and self.prices.of(cheap, problem) >= _WORTH
+        dearer = ratio <= _DEARER and self.prices.of(cheap, problem) >= _WORTH
         if dearer and isinstance(state, SAEQNState) and problem.h_is_convex:
             told = Reason.EXPENSIVE.value.format(dear=cheap, ratio=1.0 / ratio)
             return Change(Reason.EXPENSIVE, told)
+        if choice.reason is Reason.QUADRATIC:  # what is learned of h is exact
+            return None
         told = Reason.CHEAP.value.format(dear=dear, cheap=cheap, ratio=ratio)
         return Change(Reason.CHEAP, told)
 
