@@ -1,5 +1,7 @@
 """SAE-QN where the answers are not what they are said to be: noise, and an h that is not convex."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,8 +9,11 @@ import geartrain as gt
 from geartrain.core.status import Status
 from geartrain.geometry import EUCLIDEAN
 from geartrain.lab.problems import log_density
+from geartrain.methods.quasi_newton.doubt import Doubt
 from geartrain.methods.quasi_newton.memory import Memory, Pair
 from geartrain.methods.quasi_newton.models import Shelf
+from geartrain.methods.quasi_newton.step import Step
+from geartrain.methods.quasi_newton.terms import CountedTerms
 from problems import logistic, quadratics
 
 
@@ -150,3 +155,27 @@ def test_a_newest_pair_without_curvature_does_not_make_the_plain_model_infinite(
         B = Shelf(memory, memory, 0.1, 7.0, EUCLIDEAN)["plain", 50]
         assert B.lam == pytest.approx(lam)
         assert np.isfinite(B(np.ones(4))).all() and np.isfinite(B.solve(np.ones(4), 0.0)).all()
+
+
+def test_short_steps_look_for_noise_only_where_nothing_shows_progress():
+    """From the 15th trial point without progress on, unless values have shown that f falls."""
+    doubt = Doubt(1.0, idle=15)
+    radii = [replace(doubt, idle=k).radius(2.0) for k in (13, 14, 15, 16, 17)]
+    assert radii == [2.0, 2.0, 0.02, 2.0, 0.02]
+    assert replace(doubt, falls=3).radius(2.0) == 0.02
+    assert replace(doubt, falls=4).radius(2.0) == 2.0
+
+
+def test_what_counts_as_a_fall_of_f():
+    """More than the error of the values, and nothing where there are none."""
+    known = logistic()
+    problem = known.sum()
+    p, v = (CountedTerms(problem).both(x) for x in (np.ones(10), 0.999 * np.ones(10)))
+    step = Step.between(p, v, EUCLIDEAN)
+    assert p.f > v.f
+    after = Doubt(0.0).after(step, 1.0, 1e9, 1.0, EUCLIDEAN)
+    assert (after.idle, after.falls) == (1, 1)
+    up = Step.between(v, p, EUCLIDEAN)
+    assert after.after(up, 1.0, 1e9, 1.0, EUCLIDEAN).falls == 1
+    silent = Step.between(replace(p, h=np.nan), replace(v, h=np.nan), EUCLIDEAN)
+    assert after.after(silent, 1.0, 1e9, 1.0, EUCLIDEAN).falls == 1

@@ -29,6 +29,10 @@ _JUMP = 10.0
 # A run ends after so many trial points without a smaller gradient: by noise, if so many of them
 # contradicted each other, or by rounding, if all of them were level.
 _PATIENCE, _EVIDENCE = 15, 3
+# Steps that look for noise are at most so many trust radii long.
+_PROBE = 0.01
+# They are not made where one of so many trial points has lowered f.
+_FALLING = 4
 # A step is level where |grad f| is below this part of the gradients of the terms, and no values
 # show a change of f.
 _LEVEL = 1e5 * EPS
@@ -44,6 +48,7 @@ class Doubt:
     length: float = math.inf  # of the step then
     L_seen: float = 0.0  # largest |change of grad h|/|step| then
     idle: int = 0  # trial points since then
+    falls: int = 0  # of f along them, as values show
     contradictions: int = 0
     level: int = 0  # steps along which f does not change, as far as rounding shows
 
@@ -61,7 +66,17 @@ class Doubt:
             wild = wild or jumps(step, self.L_seen, geometry)
         found = self.contradictions + wild
         level = self.level + is_level(step, size, geometry)
-        return replace(self, idle=self.idle + 1, contradictions=found, level=level)
+        falls = self.falls + (step.p.f - step.v.f > _value_error(step))
+        return replace(self, idle=self.idle + 1, falls=falls, contradictions=found, level=level)
+
+    def radius(self, R: float) -> float:
+        """The trust radius R; a small part of it at every other trial point without progress.
+
+        Along a short step noise outweighs the curvature, and exact answers do not contradict. There
+        is progress, if little, where values show that f falls.
+        """
+        unclear = self.idle >= _PATIENCE and _FALLING * self.falls < self.idle
+        return _PROBE * R if unclear and self.idle % 2 else R
 
     @property
     def is_noise(self) -> bool:

@@ -44,6 +44,7 @@ from geartrain.methods.quasi_newton.trial import Proposer, Trial
 from geartrain.methods.quasi_newton.tuning import DEFAULT, Candidate, LearnedTuning
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.together import gradients
 from geartrain.oracles.validation import as_whole
 from geartrain.problem import EPS, Sum
 
@@ -210,13 +211,13 @@ class SAEQN:
 
     def _prove(self, terms: CountedTerms, state: SAEQNState) -> SAEQNState:
         """A proven step, or none where it would leave the domain of a term."""
-        calls, key = terms.problem.ledger.calls, f"{terms.problem.h.name}.grad"
-        before = calls[key]
+        h = terms.problem.h
+        before, _ = gradients(h)
         try:
             pairs = self._pairs(state.at.v.size)
             proven = proven_step(terms, state, self.inner, self.tuning, pairs)
         except NonFiniteAnswer:
-            asked = calls[key] - before
+            asked = gradients(h)[0] - before
             guard = state.guard.called(asked).lost()
             # Not zero tries: it is not rounding that led here.
             return replace(state, guard=guard, trials=state.trials + asked, tries=1)
@@ -352,7 +353,7 @@ class SAEQN:
         proposer = Proposer(
             terms,
             p,
-            state.radius,
+            state.doubt.radius(state.radius),
             state.inner_pairs,
             state.factor,
             state.convex,
