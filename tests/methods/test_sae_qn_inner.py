@@ -206,6 +206,9 @@ def test_errors_of_models_are_those_of_the_vectors(short, exact):
         plain = np.linalg.norm(y - 0.2 * step.s)
         assert products.error(LowRank(0.2), part) == pytest.approx(plain, rel=1e-8)
     assert products.bend(B) == pytest.approx(step.s @ dense @ step.s, rel=1e-10)
+    huge = B.times(1e200)  # squares overflow, and the error does not
+    expected = np.linalg.norm(y_h * 1e-200 - dense @ step.s) * 1e200
+    assert products.error(huge, 1.0) == pytest.approx(expected, rel=1e-8)
 
 
 @LENGTHS

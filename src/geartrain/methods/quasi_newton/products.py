@@ -93,8 +93,10 @@ class StepProducts:
             yy, ys = hh + 2.0 * rest * hg + rest**2 * gg, sh + rest * sg
         terms = [yy, -2.0 * B.lam * ys, B.lam * (B.lam * ss)]
         if B.small is not None:
-            c = B.small.M @ self._of(B.small)[0]
-            (s_V, h_V, g_V), c_G = (self._of(B.small) @ c).tolist(), float(B.small.G @ c @ c)
+            dots = self._of(B.small)
+            with np.errstate(over="ignore", invalid="ignore"):  # the vectors tell it then
+                c = B.small.M @ dots[0]
+                (s_V, h_V, g_V), c_G = (dots @ c).tolist(), float(B.small.G @ c @ c)
             y_V = h_V + rest * g_V if rest > 0.0 else h_V
             terms += [-2.0 * y_V, 2.0 * B.lam * s_V, c_G]
         square = sum(terms)
