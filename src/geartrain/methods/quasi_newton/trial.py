@@ -273,8 +273,8 @@ class Proposer:
 def larger(mu: float, grad: Vector, s: Vector, R: float, geometry: Geometry) -> float:
     """A larger mu for a shorter step, at most |grad|/R; s is the one with mu.
 
-    It bends by (H + mu) s = -grad with a matrix H, so that -<grad, s>/|s|^2 is the curvature along
-    s plus mu. With the same curvature the next step has the length R.
+    Where s solves (H + mu I) s = -grad, -<grad, s>/|s|^2 is the curvature of H along s plus mu. If
+    the next step has the same direction, it has the length R.
     """
     length, size, R = geometry.norm(s), geometry.norm(grad), max(R, _TINY)
     bend = max(-float(geometry.dot(grad, s)) / length / length, 0.0)
