@@ -307,7 +307,7 @@ def _encode(value: Any, arrays: list[np.ndarray], places: dict[int, int]) -> Any
             f"{type(value).__module__}.{type(value).__qualname__} is not a dataclass of geartrain, "
             "and no other objects are stored"
         )
-    parts = {f.name: _encode(getattr(value, f.name), arrays, places) for f in fields(value)}
+    parts = {f.name: _encode(getattr(value, f.name), arrays, places) for f in _saved(value)}
     return {"class": name, "fields": parts}
 
 
@@ -366,11 +366,16 @@ def _decode(node: Any, arrays: list[np.ndarray]) -> Any:
         raise CheckpointError(f"the checkpoint holds a {name!r}, which this geartrain has not")
     if kind == "enum":
         return cls[inside[1]]
-    if {f.name for f in fields(cls)} != node["fields"].keys():
+    if {f.name for f in _saved(cls)} != node["fields"].keys():
         raise CheckpointError(
             f"the checkpoint holds a {inside!r} with other fields: written by another version"
         )
     return cls(**{k: _decode(v, arrays) for k, v in node["fields"].items()})
+
+
+def _saved(of: Any) -> list[Any]:
+    """The fields of a dataclass that are stored: all but those marked as not."""
+    return [f for f in fields(of) if f.metadata.get("saved", True)]
 
 
 def _name(cls: type) -> str:

@@ -1,0 +1,114 @@
+r"""The pairs (s, y_h, y_g) that a run has learned, and their inner products.
+
+=========  ==============  ==================================================================
+symbol     name            meaning
+=========  ==============  ==================================================================
+s          ``S``           steps, divided by their lengths
+y_h, y_g   --              changes of grad h and of grad g along them, divided alike
+V          ``rows``        s_1, y_h1, y_g1, s_2, y_h2, y_g2, ...: oldest first
+Gamma      ``gram``        V V'
+=========  ==============  ==================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from geartrain.geometry import Geometry
+from geartrain.methods.pqn.low_rank import Basis
+from geartrain.methods.pqn.rows import dots3
+from geartrain.oracles.protocols import Vector
+
+# Pairs for which there is room in a new block besides those that are kept: as many as are kept, and
+# no more than this many.
+_SPARE = 8
+
+
+class Block:
+    """Rows that are written once, so that the memories of all states can share them.
+
+    A memory is a window of them. The next one has one pair more at its end, and one less at its
+    beginning; where another memory has taken that place, or none is left, the rows are copied.
+    """
+
+    def __init__(self, capacity: int, n: int) -> None:
+        self.rows = np.empty((3 * capacity, n))
+        self.filled = 0
+
+
+@dataclass(frozen=True)
+class Memory:
+    """At most so many pairs, oldest first."""
+
+    rows: Vector
+    gram: Vector = field(default_factory=lambda: np.zeros((0, 0)))
+    _block: Block | None = field(default=None, compare=False, metadata={"saved": False})
+    _end: int = field(default=0, compare=False, metadata={"saved": False})  # of the window
+
+    @staticmethod
+    def empty(n: int) -> Memory:
+        """Without pairs."""
+        return Memory(np.zeros((0, n)))
+
+    def __len__(self) -> int:
+        return len(self.rows) // 3
+
+    def products(self, s: Vector, y_h: Vector, y_g: Vector, geometry: Geometry) -> Vector:
+        """Inner products of the rows with a new step and its changes, a column for each."""
+        return dots3(self.rows, s, y_h, y_g, geometry)
+
+    def add(
+        self, pair: tuple[Vector, Vector, Vector], cross: Vector, own: Vector, most: int
+    ) -> Memory:
+        """With one more pair, of which the inner products with the rows and its own are known."""
+        k, n = len(self), self.rows.shape[1]
+        drop = 3 * max(k + 1 - most, 0)
+        block, end = self._block, self._end
+        if block is None or block.filled != end or end == len(block.rows):
+            block = Block(most + min(most, _SPARE), n)
+            kept = self.rows[drop:]
+            end = len(kept)
+            block.rows[:end] = kept
+        start = end - (3 * k - drop)
+        for i, row in enumerate(pair):
+            block.rows[end + i] = row
+        end = block.filled = end + 3
+        m = 3 * k - drop
+        gram = np.empty((m + 3, m + 3))
+        gram[:m, :m] = self.gram[drop:, drop:]
+        gram[:m, m:], gram[m:, :m], gram[m:, m:] = cross[drop:], cross[drop:].T, own
+        return Memory(block.rows[start:end], gram, block, end)
+
+    def with_changes(self, i: int, y_g: Vector, factor: float, geometry: Geometry) -> Memory:
+        """With another y_g in pair i, and y_h times a factor."""
+        rows, gram = self.rows.copy(), self.gram.copy()
+        at = 3 * i
+        rows[at + 1] *= factor
+        rows[at + 2] = y_g
+        gram[at + 1] *= factor
+        gram[:, at + 1] *= factor
+        new = geometry.primal(rows) @ geometry.dual(y_g)
+        gram[at + 2], gram[:, at + 2] = new, new
+        return Memory(rows, gram)
+
+    def pair(self, i: int) -> tuple[Vector, Vector, Vector]:
+        """Pair i."""
+        s, y_h, y_g = self.rows[3 * i : 3 * i + 3]
+        return s, y_h, y_g
+
+    def with_pairs_shifted(self, shifts: list[Vector], geometry: Geometry) -> Memory:
+        """With a vector added to each y_g."""
+        rows = self.rows.copy()
+        rows[2::3] += np.array(shifts).reshape(len(self), -1)
+        return Memory(rows, geometry.primal(rows) @ geometry.dual(rows).T)
+
+    @cached_property
+    def basis(self) -> Basis:
+        """Orthonormal combinations of the rows: those of s and y_h first, then y_g."""
+        k: Any = len(self)
+        order = np.arange(3 * k).reshape(k, 3).T.ravel()
+        return Basis.of(self.rows, self.gram, order)
