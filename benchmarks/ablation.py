@@ -75,7 +75,7 @@ def main():
     print(f"{len(known)} development problems from number {UNUSED:,} on, with n <= 200")
     print(f"{'':38}{'mean':>8}{'95 %':>8}{'worst':>8}{'unsolved':>10}{'g per h':>9}")
     for name, tuning in VARIANTS.items():
-        runs = [ends(p, gt.methods.SAEQN(tuning=tuning)) for p, _ in known]
+        runs = [ends(p, gt.methods.ProximalQuasiNewton(tuning=tuning)) for p, _ in known]
         ratios = np.array([h / b for (h, _), (_, b) in zip(runs, known, strict=True)])
         solved = np.isfinite(ratios)
         per_h = np.median([g / h for h, g in runs if math.isfinite(h)])

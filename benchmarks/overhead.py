@@ -39,10 +39,10 @@ OUTER = {
     "sc-sae": gt.methods.SCSAE(inner=gt.inner.Exact()),
     "afb": gt.methods.AFB(inner=gt.inner.Exact()),
     "fgm": gt.methods.FGM(),
-    "sae-qn": gt.methods.SAEQN(),
+    "pqn": gt.methods.ProximalQuasiNewton(),
 }
 OVER_N = {
-    "sae-qn": lambda: gt.methods.SAEQN(),
+    "pqn": lambda: gt.methods.ProximalQuasiNewton(),
     "afb": lambda: gt.methods.AFB(inner=gt.inner.AGM()),
     "lbfgs": lambda: gt.ScipyLBFGS(),
 }
@@ -101,7 +101,7 @@ def separable(n):
 
 
 class InnerRuns:
-    """Own seconds and gradients of g of the inner runs of sae-qn, while it is entered."""
+    """Own seconds and gradients of g of the inner runs of pqn, while it is entered."""
 
     def __init__(self, *oracles):
         self.oracles, self.seconds, self.calls = oracles, 0.0, 0
@@ -225,7 +225,7 @@ def whole_runs(n=10**5):
     """Seconds of whole runs with cheap terms."""
     print(f"\nn = {n}, until |grad f| has fallen by 1e-8")
     print(f"{'method':8}{'seconds':>10}{'in oracles':>12}{'h.grad':>8}{'g.grad':>8}")
-    for name in ("sae-qn", "lbfgs"):
+    for name in ("pqn", "lbfgs"):
         runs = [run(OVER_N[name](), n) for _ in range(repetitions(n))]
         res, _, spent, oracles = min(runs, key=lambda one: one[2])
         calls = f"{res.calls['h.grad']:8}{res.calls['g.grad']:8}"

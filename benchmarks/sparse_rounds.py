@@ -60,7 +60,7 @@ def exact_newton(f: gt.LinearModel, psi: gt.L1, target: float) -> int:
             return k
         H = f.products(x, np.eye(f.n))
         model = gt.Quadratic((H + H.T) / 2 + 1e-12 * np.eye(f.n), H @ x - f.grad(x))
-        s = gt.minimize(model, psi, x0=x, method="sae-qn", tol=1e-9).x - x
+        s = gt.minimize(model, psi, x0=x, method="pqn", tol=1e-9).x - x
         parts = np.linspace(0.1, 1.5, 15)
         x = x + min(parts, key=lambda t: f.value(x + t * s) + psi.value(x + t * s)) * s
     return MOST_ROUNDS
@@ -128,7 +128,7 @@ def main() -> None:
     f = gt.LinearModel(A, y)
     print(f"a9a, {SHARDS} shards, rounds to f - f* <= {ACCURACY:g} (f(0) - f*)")
     solvers = [] if quick or importlib.util.find_spec("dask_glm") is None else ["admm", "prox"]
-    names = ["sae-qn", "Newton", "OWL-QN", *(f"dask-glm {s}" for s in solvers)]
+    names = ["pqn", "Newton", "OWL-QN", *(f"dask-glm {s}" for s in solvers)]
     print(
         f"{'l1':>8}" + "".join(f"{name:>16}" for name in names) + f"{'zeros':>8}{'not as saga':>17}"
     )
@@ -139,14 +139,14 @@ def main() -> None:
         h, g = gt.distributed.similarity(client, [partial(shard, A, y, j) for j in range(SHARDS)])
         for lam in (1e-3,) if quick else (1e-3, 1e-4, 1e-5):
             psi = gt.L1(lam)
-            fine = gt.minimize(h, g + psi, method="sae-qn", tol=1e-9)
+            fine = gt.minimize(h, g + psi, method="pqn", tol=1e-9)
             goal = gt.stop.Value(fine.fun + ACCURACY * (f.value(np.zeros(f.n)) - fine.fun))
             print(f"{lam:8g}", end="", flush=True)
-            for method in ("sae-qn", OWLQN()):
+            for method in ("pqn", OWLQN()):
                 res = gt.minimize(h, g + psi, method=method, stop=goal)
                 count = f"{'' if res.success else '>'}{res.calls['h.grad']}"
                 print(f"{count:>16}", end="", flush=True)
-                if method == "sae-qn":
+                if method == "pqn":
                     print(f"{exact_newton(f, psi, goal.target):>16}", end="", flush=True)
             for solver in solvers:
                 name = {"admm": "admm", "prox": "proximal_grad"}[solver]

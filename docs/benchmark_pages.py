@@ -15,7 +15,7 @@ Table = tuple[list[str], list[list[str]]]  # the head and the rows
 # Colours of the methods: ours in blue and green, rivals in grey and orange.
 _COLOURS = {
     "similar-newton": "#0072b2",
-    "sae-qn": "#009e73",
+    "pqn": "#009e73",
     "L-BFGS": "#7f7f7f",
     "dask-glm lbfgs": "#d55e00",
 }
@@ -49,10 +49,10 @@ def cheapest(text: str, target: str = "1e-05") -> Table:
 
 
 def ratios(text: str) -> Table:
-    """Gradients of h of ``sae-qn`` over those of L-BFGS, per problem."""
-    lines = _block(text, "gradients of h, sae-qn / best of SciPy's L-BFGS")
+    """Gradients of h of ``pqn`` over those of L-BFGS, per problem."""
+    lines = _block(text, "gradients of h, pqn / best of SciPy's L-BFGS")
     found = (re.fullmatch(r"  (.+?) {2,}([\d.]+)", line) for line in lines)
-    return ["problem", "sae-qn / L-BFGS"], [[m[1], m[2]] for m in found if m]
+    return ["problem", "pqn / L-BFGS"], [[m[1], m[2]] for m in found if m]
 
 
 def estimators(text: str) -> Table:
@@ -93,7 +93,7 @@ def composite(text: str) -> Table:
 
 def composite_summary(text: str) -> Table:
     """The ratios of the problems with a non-smooth term, by accuracy."""
-    line = r"^((?:report|made up)(?: with sae-qn\(1\))?) (\S+) +mean (\S+) +worst (\S+) +of (\d+)$"
+    line = r"^((?:report|made up)(?: with pqn\(1\))?) (\S+) +mean (\S+) +worst (\S+) +of (\d+)$"
     found = re.findall(line, text, re.M)
     return ["problems", "accuracy", "geometric mean", "largest", "number"], list(map(list, found))
 
@@ -219,14 +219,14 @@ TABLES: dict[str, Sequence[object]] = {
     "composite": (
         "composite",
         composite,
-        "Calls of h / of g until f - f* is 1e-5 of its start, and the ratio of sae-qn to the best "
+        "Calls of h / of g until f - f* is 1e-5 of its start, and the ratio of pqn to the best "
         "of the others; >: cut off, because another is better or by the clock, a dot: the method "
         "cannot take the problem",
     ),
     "composite_summary": (
         "composite",
         composite_summary,
-        "Calls of h of sae-qn over those of the best of the others",
+        "Calls of h of pqn over those of the best of the others",
     ),
     "ablation": ("ablation", ablation, "Gradients of h in multiples of L-BFGS"),
     "loops": ("kernels", loops, "Compiled loops in multiples of the work that cannot be avoided"),

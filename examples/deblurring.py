@@ -13,8 +13,8 @@ no more than g: look at the calls, not at the seconds.
 
 Four methods start from the blurred picture:
 
-*sae-qn*
-    `geartrain.methods.SAEQN`, which ``method="auto"`` chooses when h is said to cost 100 times as
+*pqn*
+    `geartrain.methods.ProximalQuasiNewton`, which ``method="auto"`` chooses when h is said to cost 100 times as
     much.
 *L-BFGS*
     SciPy's, on the sum.
@@ -124,7 +124,7 @@ g = gt.Term(variation, n=n, L=8.0 * args.weight / args.smooth)
 restart = gt.methods.GradientTest()
 prices = {"h.grad": 100.0, "g.grad": 1.0}
 methods: dict[str, tuple[Any, dict[str, Any]]] = {
-    "sae-qn (auto)": ("auto", {"prices": prices}),
+    "pqn (auto)": ("auto", {"prices": prices}),
     "L-BFGS": (gt.ScipyLBFGS(10), {}),
     "FISTA, prox": (
         gt.methods.Restarted(gt.methods.AFB(zeta=0.1, inner=gt.inner.LBFGS()), restart),
@@ -134,7 +134,7 @@ methods: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 far = gt.stop.any_of(gt.stop.Gradient(rel=1e-6), gt.stop.Calls({"h.grad": 3000}))
 reference = [
-    gt.minimize(h, g, b, method=m, stop=far) for m in (gt.ScipyLBFGS(20), gt.methods.SAEQN())
+    gt.minimize(h, g, b, method=m, stop=far) for m in (gt.ScipyLBFGS(20), gt.methods.ProximalQuasiNewton())
 ]
 f_star = min(res.fun for res in reference)
 f_0 = fit(b)[0] + variation(b)[0]
@@ -143,12 +143,12 @@ enough = gt.stop.Value(f_star + 1e-5 * (f_0 - f_star))
 rule = gt.stop.any_of(enough, gt.stop.Calls({"h.grad": 1000}))
 results = {name: gt.minimize(h, g, b, method=m, stop=rule, **o) for name, (m, o) in methods.items()}
 gaps = {name: (res.history["f"] - f_star) / (f_0 - f_star) for name, res in results.items()}
-print(results["sae-qn (auto)"].plan)
+print(results["pqn (auto)"].plan)
 
 # %%
 # The table: gradients of h and of g until f - f* is 1e-3 and 1e-5 of its start. The last column is
-# how many times as much as a gradient of g one of h must cost for the bill of sae-qn to be the
-# smaller one at 1e-5; 0 where sae-qn asks both less.
+# how many times as much as a gradient of g one of h must cost for the bill of pqn to be the
+# smaller one at 1e-5; 0 where pqn asks both less.
 
 
 def calls(name: str, target: float) -> tuple[float, float]:
@@ -162,7 +162,7 @@ def calls(name: str, target: float) -> tuple[float, float]:
 
 table = {name: calls(name, 1e-3) + calls(name, 1e-5) for name in methods}
 print(f"\n{'':14s}{'1e-3: h':>10s}{'g':>8s}{'1e-5: h':>10s}{'g':>8s}{'even at':>10s}")
-mine = table["sae-qn (auto)"]
+mine = table["pqn (auto)"]
 for name, (h3, g3, h5, g5) in table.items():
     even = f"{max((mine[3] - g5) / (h5 - mine[2]), 0.0):.1f}" if mine[2] < h5 < math.inf else "-"
     print(f"{name:14s}{h3:>10.0f}{g3:>8.0f}{h5:>10.0f}{g5:>8.0f}{even:>10s}")
@@ -176,7 +176,7 @@ def psnr(x: Array) -> float:
     return float(-10.0 * np.log10(np.mean((x - image.ravel()) ** 2)))
 
 
-x = results["sae-qn (auto)"].x
+x = results["pqn (auto)"].x
 quality = {"blurred": psnr(b), "result": psnr(x)}
 print(f"PSNR: blurred {quality['blurred']:.2f} dB, result {quality['result']:.2f} dB")
 
@@ -215,14 +215,14 @@ for ax, pixels, title in zip(places, (b, x), ("blurred and noisy", "restored"), 
     ax.set_axis_off()
 bills = {
     name: 100.0 * table[key][2] + table[key][3]
-    for name, key in (("geartrain", "sae-qn (auto)"), ("L-BFGS", "L-BFGS"))
+    for name, key in (("geartrain", "pqn (auto)"), ("L-BFGS", "L-BFGS"))
 }
 bars = places[2].barh(list(bills), list(bills.values()), color=(colours[0], colours[1]))
 places[2].bar_label(
     bars,
     [
         f"{bills[n]:,.0f}  ({table[k][2]:.0f} h, {table[k][3]:.0f} g)"
-        for n, k in (("geartrain", "sae-qn (auto)"), ("L-BFGS", "L-BFGS"))
+        for n, k in (("geartrain", "pqn (auto)"), ("L-BFGS", "L-BFGS"))
     ],
     padding=4,
 )
@@ -235,7 +235,7 @@ places[2].set_xlabel("bill until $f - f^*$ is $10^{-5}$ of its start")
 # Brightness is not negative
 # --------------------------
 # In a dark picture many pixels are 0, and the restoration must not go below. The constraint x >= 0
-# is added to g as a term of its own; sae-qn asks for few blurs with it, too. Its rival is SciPy's
+# is added to g as a term of its own; pqn asks for few blurs with it, too. Its rival is SciPy's
 # L-BFGS-B, which has bounds.
 dark = np.maximum(image - 0.5, 0.0)
 b_dark = K @ dark.ravel() + args.noise * rng.standard_normal(n)
@@ -251,7 +251,7 @@ h_dark = gt.Term(fit_dark, n=n, L=1.0)
 bounded = g + gt.NonNegative()
 small = gt.stop.any_of(gt.stop.Gradient(rel=1e-3), gt.stop.Calls({"h.grad": 1000}))
 night = {
-    "sae-qn": gt.minimize(h_dark, bounded, b_dark, prices=prices, stop=small),
+    "pqn": gt.minimize(h_dark, bounded, b_dark, prices=prices, stop=small),
     "L-BFGS-B": gt.minimize(h_dark, bounded, b_dark, method=gt.ScipyLBFGS(20), stop=small),
 }
 for name, res in night.items():

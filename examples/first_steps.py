@@ -43,7 +43,7 @@ print({kind: calls for kind, calls in other.calls.items() if calls})
 # %%
 # ``res.history`` has a row for every iteration; ``res.history.to_pandas()`` makes a table of it.
 figure, ax = plt.subplots(figsize=(5.0, 3.2), layout="constrained")
-for run, name, colour in ((res, "sae-qn", "#009E73"), (other, "L-BFGS", "#444444")):
+for run, name, colour in ((res, "pqn", "#009E73"), (other, "L-BFGS", "#444444")):
     size = run.history["grad_norm"]
     ax.loglog(run.history["h.grad"], size / size[0], color=colour, label=name)
 ax.set_xlabel("gradients of h")

@@ -7,6 +7,8 @@ import numpy as np
 
 import geartrain as gt
 from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain.oracles.protocols import Asked
+from geartrain.oracles.splitting import Psi
 from geartrain.problem import Constant, Sum
 
 
@@ -24,12 +26,12 @@ class Known:
         return self.f(self.x_star)
 
     def f(self, x):
-        return self.h.value(x) + self.g.value(x)
+        return Asked(self.h).value(x) + Asked(self.g).value(x)
 
     def grad(self, x):
-        return self.h.grad(x) + self.g.grad(x)
+        return Asked(self.h).grad(x) + Asked(self.g).grad(x)
 
-    def sum(self, **constants):
+    def sum(self, psi=None, **constants):
         """A counted problem with a ledger of its own."""
         ledger = Ledger()
         n = self.x_star.size
@@ -42,6 +44,7 @@ class Known:
             Constant(L_g, "given"),
             Constant(constants.get("mu", self.mu), "given"),
             seed=constants.get("seed", 0),
+            psi=None if psi is None else Psi(psi, 1.0, "g", ledger, n),
         )
 
 

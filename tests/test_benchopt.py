@@ -36,7 +36,7 @@ def table(tmp_path_factory):
 def test_all_that_can_run_run(table):
     ran = table.groupby("dataset_name")["solver_name"].unique()
     kernel, sharded = (set(names) for names in ran)
-    ours = {f"geartrain[method={m}]" for m in ("sae-qn", "auto")}
+    ours = {f"geartrain[method={m}]" for m in ("pqn", "auto")}
     theirs = {"SciPy[method=L-BFGS-B]", "SciPy[method=CG]"}
     assert kernel == ours | theirs | {"geartrain[method=sae+katyusha]"}
     assert sharded == ours | theirs | {"scikit-learn"}
@@ -58,4 +58,4 @@ def test_separation_is_seen(table):
     target = kernel["objective_value"].min() * (1 + 1e-4)
     near = kernel[kernel["objective_value"] <= target]
     first = near.groupby("solver_name")["objective_h_grad"].min()
-    assert first["geartrain[method=sae-qn]"] < first["SciPy[method=L-BFGS-B]"]
+    assert first["geartrain[method=pqn]"] < first["SciPy[method=L-BFGS-B]"]

@@ -26,7 +26,7 @@ pytestmark = [
 def test_rivals_end_at_the_solution(kind):
     p = Composite(PSIS[kind], L_g=10.0)
     made = measure.methods(p.psi, p.h.L + p.g.L)
-    assert {"sae-qn", "proximal QN", "PANOC", "FISTA"} <= set(made)
+    assert {"pqn", "proximal QN", "PANOC", "FISTA"} <= set(made)
     assert ("OWL-QN" in made) == (kind == "l1") and ("L-BFGS-B" in made) == (kind == "box")
     stop = gt.stop.Value(p.f_star + 1e-9)
     for name, method in made.items():
@@ -77,8 +77,8 @@ def test_measured_and_reported(tmp_path, monkeypatch, capsys):
             assert row["method"] in ("PANOC", "FISTA", "OWL-QN") and min(others) < math.inf
     found = measure.ratios(figures["rows"], 1e-5)
     of = {row["method"]: row["h 1e-05"] for row in figures["rows"] if row["problem"] == "text"}
-    del of["sae-qn(1)"]  # our own method with equal prices is told apart
-    assert found["text"] == of.pop("sae-qn") / min(of.values()) < 1.0
+    del of["pqn(1)"]  # our own method with equal prices is told apart
+    assert found["text"] == of.pop("pqn") / min(of.values()) < 1.0
     assert figures["summary"]["made up 1e-05"]["of"] == 1
     assert found["curve"] == pytest.approx(figures["summary"]["made up 1e-05"]["mean"])
 

@@ -123,7 +123,7 @@ def test_every_method_has_a_page_with_box_guarantee_calls_and_reference(name):
 def test_the_pages_are_those_of_the_registry():
     assert set(BY_PAGE) == {*METHODS, *NONSMOOTH, *(f"inner-{name}" for name in INNER)}
     assert set(method_pages.OUTER) < {*METHODS, *NONSMOOTH}
-    made = [gt.ScipyLBFGS, gt.methods.LBFGSWhole, gt.methods.CompositeQN]
+    made = [gt.ScipyLBFGS, gt.methods.LBFGSWhole, gt.methods.ProximalQuasiNewton]
     assert method_pages.made_by("lbfgs") == made
     readme = (ROOT / "README.md").read_text()
     for name in {*METHODS, *NONSMOOTH, *INNER}:

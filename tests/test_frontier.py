@@ -96,14 +96,14 @@ def test_a_missing_constant_is_a_reason():
         (SHARDS, "sc-sae(katyusha)", "g.component"),
         (SHARDS, "katyusha", "g.component"),
         (SVM, "afb(varag)", "g.component"),
-        (GRID, "sae-qn", "g.prox"),
+        (GRID, "pqn", "g.prox"),
     ],
 )
 def test_bill_from_the_ledger(measured, problem, name, kind):
     """The same run by hand, ended at the target: shares 1/n and 1/m, to the last bit."""
     m = measured[problem.name]
     h, g = problem.make()
-    constants = problem.constants(h, g) if name != "sae-qn" else {}
+    constants = problem.constants(h, g) if name != "pqn" else {}
     for target in frontier.TARGETS[:2]:
         goal = gt.stop.Value(m.f_star + target * (m.f_0 - m.f_star))
         method = BY_NAME[name].make(lambda inner: inner)
@@ -216,7 +216,7 @@ def test_similarity_is_the_hessian_of_the_difference():
 
 def test_minimum_of_the_kernel_svm():
     h, g = random_kernel_svm(m=30)
-    found = gt.minimize(h, g, method="sae-qn", tol=1e-10).fun
+    found = gt.minimize(h, g, method="pqn", tol=1e-10).fun
     assert kernel_svm_minimum(h, g) == pytest.approx(found, rel=1e-9)
 
 
@@ -235,12 +235,12 @@ def table():
         rows += [
             made("p", "lbfgs(10)", rho, 40.0, 20.0),
             made("p", "lbfgs(50)", rho, 30.0, 16.0),
-            made("p", "sae-qn", rho, 20.0, 4.0),
+            made("p", "pqn", rho, 20.0, 4.0),
             made("p", "ms", rho, 10.0, 2.0),
             made("p", "auto", rho, 25.0 if far else 10.0, 2.0),
             made("q", "lbfgs(10)", rho, 8.0, 4.0),
             made("q", "lbfgs(50)", rho, math.inf, math.inf, "clock"),
-            made("q", "sae-qn", rho, 8.0, 2.0),
+            made("q", "pqn", rho, 8.0, 2.0),
             made("q", "auto", rho, math.inf if late else 8.8, 2.0, "bill" if late else ""),
         ]
     return rows, [SuiteProblem("p", graph_laplacian), SuiteProblem("q", graph_laplacian)]
@@ -248,13 +248,13 @@ def table():
 
 def test_summary_is_over_all_methods(table):
     out = frontier_report.summary(*table)
-    assert out["h_gradients_sae_qn_over_lbfgs"] == {"p": 4.0 / 16.0, "q": 0.5}
+    assert out["h_gradients_pqn_over_lbfgs"] == {"p": 4.0 / 16.0, "q": 0.5}
     assert out["geometric_mean"] == pytest.approx(math.sqrt(0.125))
     assert out["auto_over_cheapest"] == pytest.approx((2.5 * 1.1**5) ** (1 / 11))
     assert out["auto_over_cheapest_worst"] == (2.5, "p", "1e-05", "1000")
     assert out["auto_over_cheapest_far"] == [(2.5, "p", 1e-5, 1000)]
     assert out["auto_not_reached"] == [("q", 1e-5, 100)]
-    assert out["cheapest_cells"] == {"ms": 6, "lbfgs(10)": 6, "sae-qn": 6}
+    assert out["cheapest_cells"] == {"ms": 6, "lbfgs(10)": 6, "pqn": 6}
     ratios = [10.0 / 30.0, 25.0 / 30.0, 8.8 / 8.0]
     assert out["auto_over_lbfgs_rho_100"] == pytest.approx(np.prod(ratios) ** (1 / 3))
 
@@ -265,7 +265,7 @@ def test_tables_show_what_was_cut_off(table, capsys):
     out = capsys.readouterr().out
     calls, winners, everyone = out.split("\n\n")[:3]
     q = calls.splitlines()[-1].split()
-    #   number, name, lbfgs(10), (20), (50), sae-qn, the four that were not run
+    #   number, name, lbfgs(10), (20), (50), pqn, the four that were not run
     assert q == ["2", "q", "4", "/", "4", ".", "t", "2", "/", "6", ".", ".", ".", "."]
     p, q = (line.split() for line in winners.splitlines()[-2:])
     assert p == ["1", "p", *["ms", "10", "1.00"] * 5, "ms", "10", "2.50"]
@@ -275,7 +275,7 @@ def test_tables_show_what_was_cut_off(table, capsys):
     cells = {line.split()[0]: line.split()[1:] for line in everyone.splitlines()[4:]}
     assert cells["ms"] == ["1.0", "."]
     assert cells["lbfgs(50)"] == ["3.0", "t2.0"]  # (5 rho + 11) / 8 at rho = 1
-    assert cells["sae-qn"] == ["2.0", "1.0"]
+    assert cells["pqn"] == ["2.0", "1.0"]
     for name in LEFT_OUT:
         assert f"not run: {name}, " in out
     assert "2.50 at p, 1e-05, rho 1000" in out
@@ -284,7 +284,7 @@ def test_tables_show_what_was_cut_off(table, capsys):
 
 def test_seconds_are_those_of_the_best_memory(table, capsys):
     rows, _ = table
-    times = {"lbfgs(10)": 3.0, "lbfgs(50)": 2.0, "sae-qn": 4.0}
+    times = {"lbfgs(10)": 3.0, "lbfgs(50)": 2.0, "pqn": 4.0}
     timed = [
         {"problem": name, "target": 1e-5, "seconds": s} for name, s in (("p", 1.0), ("q", 8.0))
     ]
@@ -302,7 +302,7 @@ def test_command_writes_everything(monkeypatch, tmp_path, capsys):
     path = tmp_path / "frontier.json"
     frontier.run(str(path), quick=True)
     data = json.loads(path.read_text())
-    assert {row["method"] for row in data["rows"]} >= {"auto", "sae-qn", "acd"}
+    assert {row["method"] for row in data["rows"]} >= {"auto", "pqn", "acd"}
     assert {row["method"] for row in data["left_out"]} >= {"katyusha"}
     header, *lines = path.with_suffix(".csv").read_text().splitlines()
     assert len(lines) == len(data["rows"])

@@ -116,7 +116,7 @@ def test_a_difference_stays_non_convex():
 
 
 @pytest.mark.parametrize(
-    "method", ["auto", "lbfgs", "fgm", "sae", "r-sae", "sc-sae", "afb", "gmco", "ms", "sae-qn"]
+    "method", ["auto", "lbfgs", "fgm", "sae", "r-sae", "sc-sae", "afb", "gmco", "ms", "pqn"]
 )
 def test_minimize_gives_the_plain_point(method):
     """A singular K, an intercept, a start that is not zero."""

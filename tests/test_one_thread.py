@@ -89,7 +89,7 @@ def test_a_run_with_a_long_x(lengths):
     rng = np.random.default_rng(0)
     wide = sparse.random_array((200, 20_000), density=0.01, rng=rng, format="csr")
     h = gt.LinearModel(wide, rng.choice([-1.0, 1.0], 200))
-    for method in ("working-set", "sae-qn"):
+    for method in ("working-set", "pqn"):
         lengths.clear()
         gt.minimize(h, gt.L1(1e-3), method=method, tol=1e-3)
         assert lengths and max(lengths) <= 8192

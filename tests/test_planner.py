@@ -97,7 +97,7 @@ def test_an_expensive_h_is_asked_rarely():
     known = quadratics(L_g=1e4, mu=1e-2)
     res = solve({"h.grad": 1000.0, "g.grad": 1.0}, known)
     assert choice(res).reason is Reason.EXPENSIVE and not choice(res).exchanged
-    assert isinstance(choice(res).method, gt.methods.SAEQN)
+    assert isinstance(choice(res).method, gt.methods.ProximalQuasiNewton)
     assert isinstance(choice(res).runner_up, gt.ScipyLBFGS)
     alike = gt.minimize(known.h, known.g, np.ones(24), method="lbfgs", tol=1e-7)
     assert res.calls["h.grad"] < 0.5 * alike.calls["h.grad"]
@@ -118,7 +118,7 @@ def test_the_bill_is_what_was_asked():
     told = f"L-BFGS on the sum at 52 per evaluation, cheaper below {bill / 52.0:.3g} evaluations"
     assert told in res.plan
     # The one test of the prose; all others look at the reasons.
-    assert res.plan.startswith("sae-qn: a gradient of h costs 25 times one of the other term")
+    assert res.plan.startswith("pqn: a gradient of h costs 25 times one of the other term")
 
 
 def in_shards():
@@ -130,7 +130,7 @@ def in_shards():
     return f - first, gt.LinearModel(A[:50], y[:50], loss="logistic", l2=1e-3)
 
 
-@pytest.mark.parametrize(("product", "name"), [(1.0, "similar-newton"), (1000.0, "sae-qn")])
+@pytest.mark.parametrize(("product", "name"), [(1.0, "similar-newton"), (1000.0, "pqn")])
 def test_hessian_products_compete_at_their_price(product, name):
     h, g = in_shards()
     prices = {"h.grad": 1000.0, "g.grad": 1.0, "h.product": product, "g.product": 1.0}
@@ -138,7 +138,7 @@ def test_hessian_products_compete_at_their_price(product, name):
     assert res.success and choice(res).name == name
     assert (res.calls["h.product"] > 0) == (name == "similar-newton")
     assert "L-BFGS on the sum at 1001 per evaluation" in res.plan
-    if name == "sae-qn":  # a gradient and ten products of each term, since n = 10
+    if name == "pqn":  # a gradient and ten products of each term, since n = 10
         assert f"similar-newton at {1000.0 + 10.0 * product + 11.0:.4g} per" in res.plan
 
 
@@ -171,7 +171,7 @@ def test_measured_prices_that_are_alike_change_the_plan(clock):
 
 
 def test_measured_prices_that_are_alike_and_a_quadratic_h(clock):
-    """Its curvature is learned exactly: SAE-QN stays, as it does with given prices."""
+    """Its curvature is learned exactly: pqn stays, as it does with given prices."""
     known = logistic()
 
     class Slow(gt.Quadratic):
@@ -235,7 +235,7 @@ def test_below_a_ratio_of_two_nothing_is_tried():
         assert choice(res).reason is reason and res.success
 
 
-def test_where_lbfgs_stalls_sae_qn_goes_on(monkeypatch):
+def test_where_lbfgs_stalls_pqn_goes_on(monkeypatch):
     prices = {"h.grad": 1.0, "g.grad": 1.0}
     plain = ScipyLBFGS.solve
 
@@ -247,14 +247,14 @@ def test_where_lbfgs_stalls_sae_qn_goes_on(monkeypatch):
     res = solve_bare(bare(logistic()), prices)
     assert res.success
     assert reasons(res)[-1] is Reason.STALLED and choice(res).settled
-    assert isinstance(choice(res).current, gt.methods.SAEQN)
+    assert isinstance(choice(res).current, gt.methods.ProximalQuasiNewton)
     assert choice(res).current.rho == 1.0  # the prices that were given: seconds differ every time
     assert [note for _, note in res.history.notes][-1] == "method changed: L-BFGS stalled"
     assert len(res.history["f"]) == res.nit + 1
 
 
 def test_a_line_search_that_finds_nothing_is_the_last(monkeypatch):
-    """Ten evaluations without a lower value: SAE-QN goes on from the best point."""
+    """Ten evaluations without a lower value: pqn goes on from the best point."""
     plain, more = ScipyLBFGS.solve, 200
 
     def lost(self, problem, x0, report):
@@ -281,7 +281,7 @@ def test_a_line_search_that_finds_nothing_is_the_last(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_where_lbfgs_leaves_the_domain_sae_qn_goes_on(seed):
+def test_where_lbfgs_leaves_the_domain_pqn_goes_on(seed):
     """-sum ln(b - Ax) is infinite outside of Ax < b, where SciPy's line search ends."""
     rng = np.random.default_rng(seed)
     A, b, c = rng.standard_normal((60, 20)), 1.0 + rng.random(60), rng.standard_normal(20)
@@ -295,7 +295,7 @@ def test_where_lbfgs_leaves_the_domain_sae_qn_goes_on(seed):
     h, g = gt.Term(barrier, n=20), gt.Term(lambda x: (5.0 * x @ x - c @ x, 10.0 * x - c), n=20)
     res = gt.minimize(h, g, prices={"h.grad": 1.0, "g.grad": 1.0})
     assert res.success and reasons(res) == [Reason.NON_FINITE] and choice(res).settled
-    assert "left for SAE-QN: an answer to L-BFGS was not finite" in res.plan
+    assert "left for pqn: an answer to L-BFGS was not finite" in res.plan
     assert len(res.history["f"]) == res.nit + 1
 
 
@@ -332,7 +332,7 @@ def test_in_a_geometry_no_constants_are_needed(ratio):
         res = gt.minimize(case.h, case.g, X0, prices={"h.grad": ratio, "g.grad": 1.0}, **options)
         rival = gt.minimize(case.h, case.g, X0, method="lbfgs", **options)
         assert res.success and choice(res).reason is Reason.GEOMETRY
-        assert choice(res).name == "sae-qn" and choice(res).exchanged == (ratio < 1.0)
+        assert choice(res).name == "pqn" and choice(res).exchanged == (ratio < 1.0)
         bill = ratio * res.calls["h.grad"] + res.calls["g.grad"] + res.calls["g.prox"]
         assert bill <= 1.5 * (ratio + 1.0) * rival.calls["h.grad"]
     assert gt.minimize(case.h, case.g, X0, geometry=geometry).success  # measured prices

@@ -143,9 +143,9 @@ def test_a_run_is_solved_where_the_monitor_says_so():
             (np.linalg.norm(p.h.grad(x) + p.g.grad(x)), intermediate_result.calls["h.grad"])
         )
 
-    gt.minimize(p.h, p.g, p.x0, method="sae-qn", tol=1e-9, callback=look)
+    gt.minimize(p.h, p.g, p.x0, method="pqn", tol=1e-9, callback=look)
     expected = next(calls for size, calls in seen if size <= goal)
-    outcome = solvers.run(p, "sae-qn")
+    outcome = solvers.run(p, "pqn")
     assert outcome.solved and outcome.end == "solved" and outcome.climb == 0.0
     assert outcome.N_h == expected
     assert outcome.bill(10) == 10 * outcome.N_h + outcome.N_g
@@ -234,14 +234,14 @@ def row(name, solver, N_h, N_g, climb=0.0, end="solved"):
 
 @pytest.fixture
 def planted():
-    """Two problems; `sae-qn` fails on the second, and `auto` climbs there at one price ratio."""
+    """Two problems; `pqn` fails on the second, and `auto` climbs there at one price ratio."""
     rows = []
     for name, ten, fifty in (("first", 10.0, 20.0), ("second", 40.0, 30.0)):
         rows += [row(name, "lbfgs(10)", ten, ten), row(name, "lbfgs(50)", fifty, fifty)]
         rows += [row(name, other, INF, INF, end="budget") for other in ("trust-krylov", "afb")]
         rows.append(row(name, "fgm", 100.0, 100.0))
         rows += [row(name, solvers.auto_at(rho), 10.0, 50.0) for rho in solvers.RHOS]
-    rows += [row("first", "sae-qn", 5.0, 20.0), row("second", "sae-qn", INF, INF, end="stalled")]
+    rows += [row("first", "pqn", 5.0, 20.0), row("second", "pqn", INF, INF, end="stalled")]
     for r in rows:
         if (r["problem"], r["solver"]) == ("second", "auto(30)"):
             r["climb"] = 0.5
@@ -255,22 +255,22 @@ def test_the_best_memory_is_chosen_problem_by_problem(planted):
 
 def test_unsolved_problems_and_climbs_are_named(planted, capsys):
     found = profile_report.summary(planted)
-    assert found["unsolved"] == [{"problem": "second", "solver": "sae-qn", "end": "stalled"}]
+    assert found["unsolved"] == [{"problem": "second", "solver": "pqn", "end": "stalled"}]
     assert found["climbs"] == [{"problem": "second", "solver": "auto(30)", "climb": 0.5}]
-    assert found["worst"]["sae-qn"][0] == {"problem": "second", "ratio": INF, "cost": INF}
+    assert found["worst"]["pqn"][0] == {"problem": "second", "ratio": INF, "cost": INF}
     assert found["worst"]["auto"][0] == {"problem": "first", "ratio": 1.0, "cost": 10.0}
     profile_report.show(planted, found)
     printed = capsys.readouterr().out
-    assert "sae-qn      second: stalled" in printed
+    assert "pqn      second: stalled" in printed
     assert "auto(30)    second: 0.5" in printed
 
 
 def test_bills_made_by_hand(planted):
     at_one = profile_report.summary(planted)["bills"][1]
-    # first: auto 60, L-BFGS 20, sae-qn 25; second: auto 60, L-BFGS 60, sae-qn unsolved.
+    # first: auto 60, L-BFGS 20, pqn 25; second: auto 60, L-BFGS 60, pqn unsolved.
     assert at_one["auto / L-BFGS"]["worst"] == 3.0
     assert at_one["auto / cheaper"]["geometric_mean"] == pytest.approx(np.sqrt(3.0))
-    assert at_one["sae-qn / L-BFGS"]["unsolved"] == 1
+    assert at_one["pqn / L-BFGS"]["unsolved"] == 1
     assert at_one["auto within cap"] == 0.5
     assert at_one["auto beyond"] == ["first"]
 
@@ -320,11 +320,11 @@ def test_every_tuning_can_be_changed_and_put_back():
     sensitivity = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sensitivity)
     found = sensitivity.tunings("geartrain.methods")
-    tuning = type(gt.methods.SAEQN().tuning)
+    tuning = type(gt.methods.ProximalQuasiNewton().tuning)
     assert tuning in found
     name, default = next((f.name, f.default) for f in fields(tuning) if type(f.default) is float)
     with sensitivity.changed(tuning, name, 2.0 * default):
-        assert getattr(gt.methods.SAEQN().tuning, name) == 2.0 * default
-    assert getattr(gt.methods.SAEQN().tuning, name) == default
+        assert getattr(gt.methods.ProximalQuasiNewton().tuning, name) == 2.0 * default
+    assert getattr(gt.methods.ProximalQuasiNewton().tuning, name) == default
     assert sensitivity.scaled((("block", 60), 0.8, True), 2.0) == (("block", 120), 0.9, True)
     assert sensitivity.scaled((3, 0.8), 0.5) == (2, 0.4)

@@ -14,13 +14,11 @@ from geartrain.methods.arrangement import (
     two_levels,
 )
 from geartrain.methods.base import AnyMethod, InnerMethod, as_method
-from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.choice import Prices
 from geartrain.methods.learned_levels import learned, levels_of
 from geartrain.methods.learned_train import LearnedTrain
 from geartrain.methods.levels import arranged, innermost, told
 from geartrain.methods.measured_train import MeasuredTrain
-from geartrain.methods.quasi_newton.composite import CompositeQN
 from geartrain.methods.registry import (
     METHODS,
     make_inner,
@@ -30,17 +28,15 @@ from geartrain.methods.registry import (
 )
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.train import Train
-from geartrain.oracles.protocols import can, require
+from geartrain.oracles.protocols import require
 from geartrain.problem import MissingConstant, Sum
 
 T = TypeVar("T", Train, LearnedTrain)
 
 # Methods by name that take any number of terms. The last two treat all of them as one.
-_NAMES = ("auto", "afb", "sae-qn", "fgm", "lbfgs")
+_NAMES = ("auto", "afb", "pqn", "fgm", "lbfgs")
 # Methods whose proofs rest on a test of the exact gradient at the new point.
 _TESTED = ("sae", "rsae", "scsae", "gmco", "aeg")
-# Pairs of L-BFGS on the sum.
-_MEMORY = 50
 
 
 def make_train(
@@ -56,7 +52,7 @@ def make_train(
             return make_method(method, inner, problem), f"{method!r} as asked for"
         if method == "afb":
             return _afb(problem, inner, prices), ""
-        if method == "sae-qn":
+        if method == "pqn":
             return _learned(problem, inner, prices), ""
         return _auto(problem, inner, prices)
     made = as_method(method)
@@ -104,17 +100,15 @@ def _learned(problem: Sum, inner: str | InnerMethod, prices: Prices) -> AnyMetho
     """The learned method on all levels."""
     if inner != "auto":
         raise TypeError(
-            "method 'sae-qn' for more than two terms has no inner method but the levels below; "
+            "method 'pqn' for more than two terms has no inner method but the levels below; "
             "leave out inner=, or choose afb"
         )
     for oracle in problem.oracles:
-        require("sae-qn", oracle.name, oracle.term, "grad")
+        require("pqn", oracle.name, oracle.term, "grad")
     price = _price(problem, prices)
     if prices.given is not None:
         return learned(problem, *levels_of(problem, price, _constants(problem)), price)
     (first, *others), why = listed(problem), "as listed, because no prices are given"
-    if problem.psi is not None:
-        return Train((first, sum(others, ())), CompositeQN(), f"sae-qn, {why}")
     return LearnedTrain((first, *others), reason=why)
 
 
@@ -127,9 +121,6 @@ def _auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> tuple[AnyMe
         return MeasuredTrain(), ""
     price = _price(problem, prices)
     levels, why = levels_of(problem, price, _constants(problem))
-    values = all(can(oracle.term, "value") for oracle in problem.oracles)
-    if len(levels) < 2 and values and problem.geometry is EUCLIDEAN:
-        return ScipyLBFGS(_MEMORY), f"lbfgs on the sum: {why}"
     return learned(problem, levels, why, price), ""
 
 
@@ -179,8 +170,7 @@ def _refuse_psi(train: T, problem: Sum) -> None:
         return
     raise ValueError(
         f"{type(method).__name__} is not made for a non-smooth term, here {problem.psi!r}; take "
-        "method='afb', which splits the terms level by level, or method='auto', which learns on "
-        "two levels"
+        "method='auto' or method='afb'"
     )
 
 

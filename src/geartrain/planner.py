@@ -1,18 +1,18 @@
 """The planner: prices and capabilities of the terms become a `Choice` of method, with its reason.
 
 The bill of a run is N_h p_h + N_g p_g with the prices p of one gradient. L-BFGS on the sum asks
-both terms N times. SAE-QN asks h for N_h gradients, a fraction of N, and g for gamma N_h of them,
-with gamma at most about p_h/p_g, and has L-BFGS among its models. So it is chosen on the dearer
-term as h, and L-BFGS itself where prices are alike: with p_h = p_g an iteration of SAE-QN costs
-1 + gamma, one of L-BFGS 2, so that separation pays only where it saves that factor. It does where
-a term is a quadratic. A quadratic g with a proximal step is minimised exactly, with gamma about 2,
-and a quadratic h is learned exactly after a few iterations. Where h is not convex, as f less a
-shard of it, and both terms give Hessian products at a low price, `SimilarNewton` is chosen.
-`WorkingSet` is chosen for large linear models in memory with an l1 penalty or bounds, where g has
-no smooth part but a ridge: there is nothing to separate, and its seconds are fewer.
+both terms N times. `ProximalQuasiNewton` asks h for N_h gradients, a fraction of N, and g for
+gamma N_h of them, with gamma at most about p_h/p_g, and has L-BFGS among its models. So it is
+chosen on the dearer term as h, or, where prices are alike, with a quadratic term as g, which is
+minimised exactly with gamma about 2. Where h is not convex, as f less a shard of it, and both terms
+give Hessian products at a low price, `SimilarNewton` is chosen. `WorkingSet` is chosen for large
+linear models in memory with an l1 penalty or bounds, where g has no smooth part but a ridge: there
+is nothing to separate, and its seconds are fewer.
 """
 
 from __future__ import annotations
+
+import math
 
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.auto import Auto
@@ -25,21 +25,22 @@ from geartrain.methods.choice import (
     has_products,
     price_of_newton,
 )
-from geartrain.methods.quasi_newton.composite import CompositeQN
-from geartrain.methods.quasi_newton.quadratic import is_learnable, is_narrow, is_solvable
-from geartrain.methods.quasi_newton.sae_qn import SAEQN
-from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
-from geartrain.methods.registry import lbfgs_on_the_sum, make_method
+from geartrain.methods.pqn.inner_quadratic import is_solvable
+from geartrain.methods.pqn.method import ProximalQuasiNewton
+from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
+from geartrain.methods.registry import make_method
+from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.methods.working_set import WorkingSet, fits, is_large
 from geartrain.oracles.ledger import Oracle
+from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import answers, can
 from geartrain.oracles.splitting import Zero
 from geartrain.problem import Sum
 
-# SimilarNewton needs 0.6 times the calls of h that SAE-QN needs where g is a shard of f. It is
+# SimilarNewton needs 0.6 times the calls of h that pqn needs where g is a shard of f. It is
 # chosen up to this price of its iteration over that of a gradient of h.
 _NEWTON = 1.25
-# Pairs that L-BFGS on the sum keeps where it takes the place of SAE-QN.
+# Pairs that L-BFGS on the sum keeps where it takes the place of pqn.
 _MEMORY = 50
 
 
@@ -58,27 +59,24 @@ def choose(problem: Sum, inner: str | InnerMethod, prices: Prices) -> Choice:
         return _by_capabilities(problem, inner, plain)
     if problem.geometry is not EUCLIDEAN:
         return _in_geometry(problem, prices)
-    values = all(can(t, "value") for t in (problem.h.term, problem.g.term))
-    lbfgs = lbfgs_on_the_sum(problem, _MEMORY) if values else None
+    if prices.given is not None and not isinstance(problem.g.term, Zero):
+        return _by_prices(problem, prices)
+    rival = _rival(problem) if prices.given is None else None
     if prices.given is None and fits(problem) and is_large(problem):
-        reason, after = Reason.IN_MEMORY, _learned(problem)
-        return Choice(WorkingSet(), "working-set", reason, reason.value, after, "sae-qn")
+        reason, after = Reason.IN_MEMORY, ProximalQuasiNewton(rho=None)
+        return Choice(WorkingSet(), "working-set", reason, reason.value, after, "pqn")
+    reason = Reason.MEASURED
     if isinstance(problem.g.term, Zero):
         reason = Reason.NO_SMOOTH_PART
-        return Choice(_learned(problem), "sae-qn", reason, reason.value)
-    if prices.given is None:
-        learned = problem.psi is None and is_learnable(problem.h)
-        reason = Reason.QUADRATIC if learned else Reason.MEASURED
-        told = reason.value.format(dear=problem.h.name)
-        return Choice(_learned(problem), "sae-qn", reason, told, lbfgs)
-    return _by_prices(problem, prices, lbfgs)
+    rho = None if prices.given is None else math.inf
+    return Choice(ProximalQuasiNewton(rho=rho), "pqn", reason, reason.value, rival)
 
 
-def _learned(problem: Sum, rho: float | None = None) -> SAEQN | CompositeQN:
-    """The learned method, at a price ratio if one is given; with a psi it has another form."""
-    if problem.psi is None:
-        return SAEQN(rho=rho)
-    return CompositeQN() if rho is None else CompositeQN(rho=rho)
+def _rival(problem: Sum) -> AnyMethod | None:
+    """L-BFGS in compiled code, for terms that take microseconds; None where it cannot be used."""
+    values = all(can(t, "value") for t in (problem.h.term, problem.g.term))
+    bounds = problem.psi is None or isinstance(problem.psi.term, Box)
+    return ScipyLBFGS(_MEMORY) if values and bounds else None
 
 
 def _by_capabilities(problem: Sum, inner: str | InnerMethod, plain: bool) -> Choice:
@@ -91,41 +89,34 @@ def _by_capabilities(problem: Sum, inner: str | InnerMethod, plain: bool) -> Cho
 
 
 def _in_geometry(problem: Sum, prices: Prices) -> Choice:
-    """SAE-QN on the dearer term as h: SciPy's L-BFGS is Euclidean."""
+    """pqn on the dearer term as h: SciPy's L-BFGS is Euclidean."""
     told = Reason.GEOMETRY.value.format(where=repr(problem.geometry))
     ratio, swap = None, False
     if prices.given is not None:
         p_h, p_g = prices.of(problem.h.name, problem), prices.of(problem.g.name, problem)
         ratio, swap = max(p_h, p_g) / min(p_h, p_g), p_g > p_h
-    return Choice(SAEQN(rho=ratio), "sae-qn", Reason.GEOMETRY, told, exchanged=swap)
+    return Choice(
+        ProximalQuasiNewton(rho=ratio), "pqn", Reason.GEOMETRY, told, exchanged=swap
+    )
 
 
-def _by_prices(problem: Sum, prices: Prices, lbfgs: AnyMethod | None) -> Choice:
-    """SAE-QN on the dearer term as h, unless prices are alike."""
+def _by_prices(problem: Sum, prices: Prices) -> Choice:
+    """pqn on the dearer term as h; where prices are alike, with a quadratic term as g."""
     p_h, p_g = prices.of(problem.h.name, problem), prices.of(problem.g.name, problem)
-    swap = p_g > p_h
-    ratio = max(p_h, p_g) / min(p_h, p_g)
+    swap, ratio = p_g > p_h, max(p_h, p_g) / min(p_h, p_g)
     reason = Reason.EXPENSIVE
     if ratio < ALIKE:
-        terms = (problem.h, problem.g)
-        learned = [problem.psi is None and is_learnable(term) for term in terms]
-        exact = [_is_exact(term, problem, prices) for term in terms]
-        if lbfgs is not None and not any(exact + learned):
-            told = Reason.ALIKE.value.format(ratio=ratio)
-            after = _learned(problem, ratio)
-            return Choice(lbfgs, "lbfgs", Reason.ALIKE, told, after, "sae-qn", swap)
-        if exact[1] or (exact[0] and not is_narrow(problem.h)):
-            reason, swap = Reason.EXACT, not exact[1]
-        elif any(learned):
-            reason, swap = Reason.QUADRATIC, not learned[0]
+        exact = [_is_exact(term, problem, prices) for term in (problem.h, problem.g)]
+        reason = Reason.EXACT if any(exact) else Reason.ALIKE
+        swap = not exact[1] if any(exact) else swap
         ratio = p_g / p_h if swap else p_h / p_g
     dear, cheap = (problem.g, problem.h) if swap else (problem.h, problem.g)
     told = reason.value.format(dear=dear.name, cheap=cheap.name, ratio=ratio)
+    method = ProximalQuasiNewton(rho=ratio)
     if _is_newton(problem, prices):
         told = Reason.PRODUCTS.value.format(ratio=price_of_newton(problem, prices) / p_h)
-        after = _learned(problem, ratio)
-        return Choice(SimilarNewton(), "similar-newton", Reason.PRODUCTS, told, after, "sae-qn")
-    return Choice(_learned(problem, ratio), "sae-qn", reason, told, lbfgs, exchanged=swap)
+        return Choice(SimilarNewton(), "similar-newton", Reason.PRODUCTS, told, method, "pqn")
+    return Choice(method, "pqn", reason, told, exchanged=swap)
 
 
 def _is_newton(problem: Sum, prices: Prices) -> bool:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.same_everywhere  # files
 def good(tmp_path_factory):
     h, g = sums()
     path = tmp_path_factory.mktemp("good") / "run.gtck"
-    gt.minimize(h, g, method="sae-qn", stop=NEVER, max_iter=4, checkpoint=path)
+    gt.minimize(h, g, method="pqn", stop=NEVER, max_iter=4, checkpoint=path)
     return path.read_bytes()
 
 
@@ -54,7 +54,7 @@ def test_bad_files(tmp_path, good):
     head = good.index(b"\n", 30) + 1
     refused(path, signed(good[: head + 8]), "makes no sense")
     refused(path, signed(good[:-32] + bytes(8)), "bytes of arrays, expected")
-    evil = good[:-32].replace(b"geartrain.methods.quasi_newton.sae_qn:SAEQN", b"subprocess:Popen")
+    evil = good[:-32].replace(b"geartrain.methods.quasi_newton.pqn:ProximalQuasiNewton", b"subprocess:Popen")
     refused(path, signed(evil), "'subprocess:Popen', which this geartrain has not")
     older = good[:-32].replace(b'"iteration"', b'"iterations"')
     refused(path, signed(older), "written by another version")
@@ -250,9 +250,9 @@ def test_a_checkpoint_is_written_at_the_start_and_as_often_as_asked(pair, tmp_pa
 
 
 def test_checkpoints_are_not_counted_and_change_nothing(pair, tmp_path):
-    plain = gt.minimize(*pair, method="sae-qn", tol=1e-4)
+    plain = gt.minimize(*pair, method="pqn", tol=1e-4)
     place = gt.callbacks.Checkpoint(tmp_path / "run.gtck", every=0)
-    saved = gt.minimize(*pair, method="sae-qn", tol=1e-4, checkpoint=place)
+    saved = gt.minimize(*pair, method="pqn", tol=1e-4, checkpoint=place)
     same(plain, saved)
 
 

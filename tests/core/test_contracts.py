@@ -225,7 +225,7 @@ def test_auto_goes_on_where_it_was(tmp_path, cut, monkeypatch):
 
 def test_a_choice_follows_its_changes():
     first, second = Descent(), Whole()
-    choice = Choice(first, "sae-qn", Reason.MEASURED, "", second)
+    choice = Choice(first, "pqn", Reason.MEASURED, "", second)
     assert choice.current is first and not choice.settled
     left = replace(choice, changes=(auto.Change(Reason.CHEAP, ""),))
     assert left.current is second and not left.settled

@@ -49,7 +49,7 @@ def test_without_constants_terms_are_ordered_by_price():
     res = gt.minimize(h, G, prices=prices(1e4, 100, 90, 1, names=names), tol=1e-4)
     assert res.success
     assert res.plan.startswith(
-        "simulator > cluster + local > g: sae-qn on every level, cluster + local merged, prices al"
+        "simulator > cluster + local > g: pqn on every level, cluster + local merged, prices al"
     )
     assert res.calls["simulator.grad"] < 0.5 * res.calls["cluster.grad"]
     assert res.calls["cluster.grad"] == res.calls["local.grad"]
@@ -57,17 +57,17 @@ def test_without_constants_terms_are_ordered_by_price():
 
 def test_the_learned_method_by_name():
     given = prices(1e4, 100, 1)
-    res = gt.minimize([H1, H2], G, method="sae-qn", prices=given, stop=NEVER, max_iter=4)
+    res = gt.minimize([H1, H2], G, method="pqn", prices=given, stop=NEVER, max_iter=4)
     same(res, gt.minimize([H1, H2], G, prices=given, stop=NEVER, max_iter=4))
-    assert res.plan.startswith("h1 > h2 > g: sae-qn on every level, by prices and constants")
-    res = gt.minimize([H1, H2], G, method="sae-qn", tol=1e-5)
+    assert res.plan.startswith("h1 > h2 > g: pqn on every level, by prices and constants")
+    res = gt.minimize([H1, H2], G, method="pqn", tol=1e-5)
     assert res.success and res.plan.startswith(
-        "h1 > h2 > g: sae-qn on every level, as listed, because no prices are given"
+        "h1 > h2 > g: pqn on every level, as listed, because no prices are given"
     )
-    res = gt.minimize([H1, H2], G + gt.L1(0.1), method="sae-qn", tol=1e-5)
-    assert res.success and res.plan == "h1 > h2 + g: sae-qn, as listed, because no prices are given"
+    res = gt.minimize([H1, H2], G + gt.L1(0.1), method="pqn", tol=1e-5)
+    assert res.success and res.plan == "h1 > h2 + g: pqn, as listed, because no prices are given"
     with pytest.raises(TypeError, match="no inner method but the levels below"):
-        gt.minimize([H1, H2], G, method="sae-qn", inner="agm")
+        gt.minimize([H1, H2], G, method="pqn", inner="agm")
 
 
 def test_the_price_of_a_single_term_with_a_name():
@@ -82,7 +82,7 @@ def test_the_price_of_a_single_term_with_a_name():
 
 def test_auto_runs_the_learned_method_on_every_level():
     res = gt.minimize([H1, H2], G, prices=prices(1e4, 100, 1), tol=1e-6)
-    assert res.success and res.plan.startswith("h1 > h2 > g: sae-qn on every level, by prices and")
+    assert res.success and res.plan.startswith("h1 > h2 > g: pqn on every level, by prices and")
     proven = gt.minimize([H1, H2], G, method="afb", prices=prices(1e4, 100, 1), tol=1e-6)
     assert res.calls["h1.grad"] < proven.calls["h1.grad"]
 
@@ -91,7 +91,7 @@ def test_four_prices_are_four_levels():
     terms = {"a": opaque(H1), "b": opaque(H1), "c": opaque(H2)}
     given = prices(1e6, 1e4, 1e3, 1, names=("a", "b", "c", "g"))
     res = gt.minimize(terms, opaque(G), prices=given, tol=1e-4)
-    assert res.success and res.plan.startswith("a > b > c > g: sae-qn on every level")
+    assert res.success and res.plan.startswith("a > b > c > g: pqn on every level")
     assert res.calls["a.grad"] < res.calls["b.grad"] < res.calls["c.grad"] < res.calls["g.grad"]
 
 

@@ -33,11 +33,11 @@ def terms(seed=0):
 
 
 @pytest.mark.parametrize("psi", NORMS.values(), ids=NORMS)
-@pytest.mark.parametrize("method", ["sae-qn", "afb"])
+@pytest.mark.parametrize("method", ["pqn", "afb"])
 def test_the_bound_holds_and_falls(method, psi):
     """After every number of iterations; recomputed from the bare terms."""
     h, g = terms()
-    best = gt.minimize(h, g + psi, tol=1e-11, method="sae-qn").fun
+    best = gt.minimize(h, g + psi, tol=1e-11, method="pqn").fun
     bounds = []
     for k in (0, 1, 2, 4, 10, 50, 400):
         res = gt.minimize(h, g + psi, method=method, tol=1e-9, max_iter=k)
@@ -56,7 +56,7 @@ def test_from_a_flat_sum_no_other_certificate_is_known(psi):
     best = gt.minimize(h, psi, tol=1e-11).fun
     told = set()
     for tol in (0.5, 1e-1, 1e-2, 1e-4, 1e-6):
-        res = gt.minimize(h, psi, method="sae-qn", tol=tol)
+        res = gt.minimize(h, psi, method="pqn", tol=tol)
         told.add(res.certificate.assumption)
         assert res.fun - best - 1e-13 <= res.certificate.bound <= 100.0 * tol
     assert told == {"f convex, h + g >= 0 (stated by the terms)"}
@@ -66,7 +66,7 @@ def test_it_is_the_formula():
     """Recomputed at the point that a run returns, from the bare terms."""
     h = terms()[0]
     for psi in (NORMS["l1"], NORMS["groups"]):
-        res = gt.minimize(h, psi, method="sae-qn", max_iter=3)
+        res = gt.minimize(h, psi, method="pqn", max_iter=3)
         u = psi.residual(res.x, h.grad(res.x))
         f = h.value(res.x) + psi.value(res.x)
         assert res.certificate.bound == pytest.approx(u @ res.x + f * psi.polar(u), rel=1e-9)
@@ -140,9 +140,9 @@ def test_a_term_that_is_subtracted_and_added_again_needs_no_bound(l2):
     f, h, g = difference(l2)
     assert h.lower_bound is None and (h + g).lower_bound == 0.0
     psi = gt.L1(0.01)
-    best = gt.minimize(h, g + psi, method="sae-qn", tol=1e-11).fun
+    best = gt.minimize(h, g + psi, method="pqn", tol=1e-11).fun
     for tol in (1e-1, 1e-3, 1e-6):
-        res = gt.minimize(h, g + psi, method="sae-qn", tol=tol)
+        res = gt.minimize(h, g + psi, method="pqn", tol=tol)
         assert res.fun - best - 1e-13 <= res.certificate.bound <= 100.0 * tol
         ridge = l2 * res.x
         u = psi.residual(res.x, f.grad(res.x) + ridge)
@@ -185,10 +185,10 @@ def test_only_what_is_really_there_cancels():
     [gt.L1(0.03), gt.Box(-0.2, 0.3), gt.Simplex(), gt.GroupL1(3, 0.05), gt.Ball(0.5)],
     ids=repr,
 )
-@pytest.mark.parametrize("method", ["sae-qn", "afb"])
+@pytest.mark.parametrize("method", ["pqn", "afb"])
 def test_the_gap_needs_neither_mu_nor_r_where_the_terms_bound_it(method, psi):
     h = terms()[0]
-    best = gt.minimize(h, psi, tol=1e-10, method="sae-qn").fun
+    best = gt.minimize(h, psi, tol=1e-10, method="pqn").fun
     x0 = psi.prox(np.zeros(N), 1.0)
     res = gt.minimize(h, psi, x0=x0, method=method, stop=gt.stop.Gap(1e-5))
     assert res.success and res.certificate.bound <= 1e-5

@@ -14,7 +14,7 @@ import geartrain as gt
 from problems import logistic, quadratics
 
 mpl.use("Agg")
-METHODS = ["sae", "r-sae", "sc-sae", "sae-qn", "afb", "aeg", "ags", "fgm", "lbfgs", "gmco"]
+METHODS = ["sae", "r-sae", "sc-sae", "pqn", "afb", "aeg", "ags", "fgm", "lbfgs", "gmco"]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -80,7 +80,7 @@ def test_a_warm_start_at_the_solution_costs_one_evaluation(make, method):
     assert res.calls["h.grad"] == 1 and res.calls["g.grad"] <= 2
 
 
-@pytest.mark.parametrize("method", ["sae", "afb", "sae-qn", "fgm"])
+@pytest.mark.parametrize("method", ["sae", "afb", "pqn", "fgm"])
 def test_a_warm_start_near_the_solution_ends_by_the_rule(method):
     p = logistic()
     x0 = p.x_star + 1e-5

@@ -75,7 +75,7 @@ def test_resume_of_a_planned_run(pair, tmp_path, prices, by):
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the simulator broke down"), KeyboardInterrupt()])
-@pytest.mark.parametrize("method", ["sae", "afb", "sae-qn", "fgm"])
+@pytest.mark.parametrize("method", ["sae", "afb", "pqn", "fgm"])
 def test_resume_after_an_error_in_an_oracle(pair, tmp_path, method, error):
     """The half of an iteration that the error cost is not on the bill of the resumed run."""
     h, g = pair

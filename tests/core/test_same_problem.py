@@ -154,8 +154,8 @@ def test_a_file_cannot_have_other_methods_called(tmp_path):
 
 def test_listening_changes_nothing(tmp_path):
     _, g = sums()
-    plain = gt.minimize(callables(), g, method="sae-qn", tol=1e-5)
-    saved = gt.minimize(callables(), g, method="sae-qn", tol=1e-5, checkpoint=tmp_path / "run.gtck")
+    plain = gt.minimize(callables(), g, method="pqn", tol=1e-5)
+    saved = gt.minimize(callables(), g, method="pqn", tol=1e-5, checkpoint=tmp_path / "run.gtck")
     same(plain, saved)
 
 

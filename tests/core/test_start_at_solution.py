@@ -6,7 +6,7 @@ import pytest
 import geartrain as gt
 
 EPS = np.finfo(float).eps
-METHODS = ["auto", "sae-qn", "afb", "fgm"]
+METHODS = ["auto", "pqn", "afb", "fgm"]
 
 
 def problem(error, size=1.0):

@@ -57,7 +57,7 @@ def test_gap_and_certificate_hold_at_the_returned_point(method):
             assert res.certificate.bound <= 0.3 * gap0
 
 
-@pytest.mark.parametrize("method", ["sae", "r-sae", "sc-sae", "fgm", "lbfgs", "sae-qn", "ms"])
+@pytest.mark.parametrize("method", ["sae", "r-sae", "sc-sae", "fgm", "lbfgs", "pqn", "ms"])
 def test_the_certificate_is_the_smallest_of_the_three(method):
     h, g, x0, x_star, _ = soft(3)
     R, mu = 2.0 * float(np.linalg.norm(x0 - x_star)), g.mu
@@ -135,7 +135,7 @@ def test_rounding_is_said_only_where_it_is_shown(method):
 def test_a_wrong_gradient_is_not_called_rounding():
     """The gradient has the wrong sign: every line search fails at once."""
     h = gt.Term(value=lambda x: float(x @ x), grad=lambda x: -2.0 * x, n=3, L=2.0)
-    for method in ("lbfgs", "sae-qn", "auto"):
+    for method in ("lbfgs", "pqn", "auto"):
         res = gt.minimize(h, gt.Quadratic(np.eye(3)), np.ones(3), method=method, max_iter=200)
         assert not res.success and not res.message.startswith(ROUNDING)
 

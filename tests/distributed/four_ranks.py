@@ -30,7 +30,7 @@ def main():
     bad = Term(lambda x: (0.0, np.full(2, np.nan if comm.rank == 2 else 0.1)), n=2, L=1.0)
     assert Gossip(comm, bad, "ring").minimize().status.name == "NON_FINITE"
     with pytest.raises(ValueError, match="over MPI"):
-        Gossip(comm, bad, "ring").minimize(method="sae-qn")
+        Gossip(comm, bad, "ring").minimize(method="pqn")
     if comm.rank == 0:
         print(f"compared {len(OVER_MPI)} runs")
 

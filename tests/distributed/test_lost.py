@@ -65,7 +65,7 @@ def blocks():
     return da.from_array(A, chunks=(40, N)), da.from_array(y, chunks=40)
 
 
-def run(client, make=loaders, at=None, do=None, method="sae-qn"):
+def run(client, make=loaders, at=None, do=None, method="pqn"):
     """A run whose callback calls `do(h)` at iteration `at`; the result and all iterates."""
     h, g = gt.distributed.similarity(client, make(), l2=0.01)
     points = []
@@ -95,7 +95,7 @@ ONE_COLUMN, THREE_COLUMNS = (gt.methods.SimilarNewton(columns=k) for k in (1, 3)
 
 
 @pytest.mark.parametrize(
-    ("make", "method"), [(loaders, "sae-qn"), (blocks, "sae-qn"), (loaders, ONE_COLUMN)]
+    ("make", "method"), [(loaders, "pqn"), (blocks, "pqn"), (loaders, ONE_COLUMN)]
 )
 def test_a_worker_killed_between_rounds(four, make, method):
     undisturbed = run(four, make, method=method)
@@ -216,7 +216,7 @@ def test_an_error_in_a_worker_is_raised_here(client):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("method", ["sae-qn", THREE_COLUMNS])
+@pytest.mark.parametrize("method", ["pqn", THREE_COLUMNS])
 def test_a_cluster_that_is_gone(client, tmp_path, method):
     """A clear error, the state saved; `resume` goes on with a new cluster."""
     path, points = tmp_path / "run.gtck", []

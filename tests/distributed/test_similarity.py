@@ -73,7 +73,7 @@ def test_constant_of_a_weighted_shard(client):
     assert pytest.approx(largest + 0.1, rel=1e-8) == g.L
 
 
-@pytest.mark.parametrize("method", ["sae-qn", "similar-newton"])
+@pytest.mark.parametrize("method", ["pqn", "similar-newton"])
 def test_result_is_that_of_one_process(client, method):
     h, g = gt.distributed.similarity(client, loaders(), l2=0.1)
     res = gt.minimize(h, g, method=method, tol=1e-12)
@@ -81,7 +81,7 @@ def test_result_is_that_of_one_process(client, method):
     one = gt.LinearModel(A, y)
     h_1 = one - gt.LinearModel(*make_rows(0))
     plain = gt.Term(h_1.value_and_grad, n=N, convex=False)
-    here = gt.minimize(plain, g, method="sae-qn", tol=1e-12)
+    here = gt.minimize(plain, g, method="pqn", tol=1e-12)
     assert res.success and here.success
     np.testing.assert_allclose(res.x, here.x, atol=1e-10)
     assert res.fun == pytest.approx(one.value(res.x) + 0.05 * res.x @ res.x, abs=1e-12)
@@ -210,7 +210,7 @@ def test_minimising_three_tiers(client, tmp_path):
     A, y, _ = whole()
     f = gt.LinearModel(A, y, l2=0.1)
     here = gt.minimize(f, 0.0 * f, method="lbfgs", tol=1e-10)
-    assert res.success and res.plan.startswith("cluster > machine > g: sae-qn on every level")
+    assert res.success and res.plan.startswith("cluster > machine > g: pqn on every level")
     np.testing.assert_allclose(res.x, here.x, atol=1e-7)
     assert res.calls["cluster.grad"] == tiers["cluster"].rounds_done - before
     assert res.calls["cluster.grad"] < res.calls["machine.grad"]
@@ -321,7 +321,7 @@ def test_softmax_model_agrees_with_itself():
         SoftmaxModel(A, y + 1, Softmax(3))
 
 
-@pytest.mark.parametrize("method", ["similar-newton", "sae-qn"])
+@pytest.mark.parametrize("method", ["similar-newton", "pqn"])
 def test_logistic_regression_of_several_classes_and_local_data(client, method):
     import dask.array as da
     from sklearn.datasets import load_iris
@@ -350,10 +350,10 @@ def test_logistic_regression_of_several_classes_and_local_data(client, method):
 def test_similar_newton_is_the_choice_for_few_coefficients(client):
     A, y, _ = whole(weighted=True)
     rounds = {}
-    for method in ("auto", "similar-newton", "sae-qn"):
+    for method in ("auto", "similar-newton", "pqn"):
         fitted = gt.distributed.LogisticRegression(client, C=10.0, tol=1e-8, method=method)
         rounds[method] = fitted.fit(A, y).n_rounds_
-    assert rounds["auto"] == rounds["similar-newton"] <= rounds["sae-qn"]
+    assert rounds["auto"] == rounds["similar-newton"] <= rounds["pqn"]
 
 
 def test_missing_packages_are_named(monkeypatch):

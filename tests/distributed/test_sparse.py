@@ -54,7 +54,7 @@ def test_similarity_with_a_nonsmooth_term(client):
     signs = np.where(y > 0, 1.0, -1.0)
     arrays = da.from_array(A, chunks=(40, N)), da.from_array(signs, chunks=40)
     h, g = gt.distributed.similarity(client, arrays, "logistic")
-    res = gt.minimize(h, g + gt.L1(0.02), method="sae-qn", tol=1e-8)
+    res = gt.minimize(h, g + gt.L1(0.02), method="pqn", tol=1e-8)
     whole = gt.minimize(gt.LinearModel(A, signs), gt.L1(0.02), tol=1e-9)
     assert res.success and res.calls["h.grad"] <= 20
     np.testing.assert_allclose(res.x, whole.x, atol=1e-6)

@@ -148,7 +148,7 @@ def test_attack_without_onnxruntime_says_so(monkeypatch, tmp_path, capsys):
 def test_deblurring_saves_blurs(quick):
     left, out = quick("deblurring.py")
     table = left["table"]
-    mine = table["sae-qn (auto)"]
+    mine = table["pqn (auto)"]
     for name in ("L-BFGS", "FISTA, prox", "FISTA, sum"):
         assert mine[0] < table[name][0] and mine[2] < table[name][2], name
     assert mine[2] < 0.5 * table["L-BFGS"][2]
@@ -163,7 +163,7 @@ def test_deblurring_saves_blurs(quick):
 
 def test_deblurring_with_a_bound(quick):
     left, _ = quick("deblurring.py")
-    mine, rival = left["night"]["sae-qn"], left["night"]["L-BFGS-B"]
+    mine, rival = left["night"]["pqn"], left["night"]["L-BFGS-B"]
     assert mine.success and rival.success
     assert mine.calls["h.grad"] < 0.7 * rival.calls["h.grad"]
     for res in (mine, rival):

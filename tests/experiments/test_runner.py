@@ -244,6 +244,6 @@ def test_density_of_counts_is_the_maximum_of_the_posterior(tmp_path):
 
 
 def test_what_differs_from_the_defaults_is_told():
-    assert runner.changed(gt.methods.SAEQN()) == "SAEQN()"
+    assert runner.changed(gt.methods.ProximalQuasiNewton()) == "ProximalQuasiNewton()"
     told = runner.changed(gt.methods.SAE(sigma=0.9, inner=gt.inner.Katyusha(epoch=7)))
     assert told == "SAE(sigma=0.9, inner=Katyusha(epoch=7))"

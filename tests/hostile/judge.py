@@ -26,7 +26,7 @@ TOL = 1e-6
 LIBRARY = Path(gt.__file__).parent
 HANG = 30.0  # seconds of the processor, where a run of the tests takes hundredths
 # These promise that no point they report is above f(x0), not only the last one.
-DESCENT = ("auto", "sae-qn", "lbfgs")
+DESCENT = ("auto", "pqn", "lbfgs")
 
 
 class Hang(BaseException):

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.same_everywhere  # text that is read
 
 # Checkpoints ------------------------------------------------------------------------------
 
-METHODS = ("sae", "sae-qn", "afb", "fgm", "katyusha", "lbfgs")
+METHODS = ("sae", "pqn", "afb", "fgm", "katyusha", "lbfgs")
 
 
 @pytest.fixture(scope="module")

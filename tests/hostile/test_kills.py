@@ -76,7 +76,7 @@ def left(folder, iterations):
 
 
 # A plain method, the learned one, and one whose inner method is randomised.
-METHODS = [("sae", "agm"), ("sae-qn", ""), ("afb", "katyusha")]
+METHODS = [("sae", "agm"), ("pqn", ""), ("afb", "katyusha")]
 LONG = [pytest.param(method, 200, marks=pytest.mark.long) for method in METHODS]
 
 

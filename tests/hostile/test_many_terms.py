@@ -10,7 +10,7 @@ from hostile.generator import KINDS
 from hostile.judge import DESCENT, Budget, Trial
 from hostile.test_hostile import told
 
-METHODS = ("auto", "sae-qn", "afb", "lbfgs", "fgm")
+METHODS = ("auto", "pqn", "afb", "lbfgs", "fgm")
 EACH = 5  # problems of a kind
 
 

@@ -15,7 +15,7 @@ from geartrain.methods.registry import INNER, METHODS
 from geartrain.oracles.protocols import MissingOracle
 from runs import sums
 
-WITH_INNER = ("sae", "r-sae", "sc-sae", "afb", "aeg", "gmco", "sae-qn", "ms", "catalyst")
+WITH_INNER = ("sae", "r-sae", "sc-sae", "afb", "aeg", "gmco", "pqn", "ms", "catalyst")
 # Inner methods that take a prox of g, or proximal steps of single losses: f itself has none.
 OF_G_ALONE = ("exact", "spdc", "apcg")
 
@@ -76,8 +76,8 @@ def test_any_inner_method_serves_any_outer_one(method, inner):
             gt.minimize(h, g, method=method, inner=inner, stop=stop)
         return
     made = INNER[inner]() if isinstance(inner, str) else inner
-    if method == "sae-qn" and tuple(made.needs) != ("grad",):
-        with pytest.raises(TypeError, match=r"SAEQN asks g for gradients alone"):
+    if method == "pqn" and tuple(made.needs) != ("grad",):
+        with pytest.raises(TypeError, match=r"ProximalQuasiNewton asks g for gradients alone"):
             gt.minimize(h, g, method=method, inner=inner, stop=stop)
         return
     res = gt.minimize(h, g, method=method, inner=inner, stop=stop, max_iter=2000)

@@ -59,7 +59,7 @@ def test_it_gets_there_and_asks_the_dear_terms_least(known):
     names = [oracle.name for oracle in known.sum().oracles]
     calls = [res.calls[f"{name}.grad"] for name in names]
     assert all(a < b for a, b in itertools.pairwise(calls))
-    assert res.plan.startswith(f"{' > '.join(names)}: sae-qn on every level")
+    assert res.plan.startswith(f"{' > '.join(names)}: pqn on every level")
 
 
 def test_nothing_is_asked_twice(known):
@@ -114,14 +114,14 @@ def test_the_guard_tries_both_in_doubt_and_keeps_the_cheaper_one():
 def test_a_level_that_misleads_is_left(monkeypatch):
     """Where the second level makes no progress, the method does without a model of it."""
     known = KNOWN["logistic"]()
-    step = gt.methods.SAEQN.step
+    step = gt.methods.ProximalQuasiNewton.step
 
     def stuck(self, problem, state):
         if isinstance(problem.g, Raised):
             return replace(state, stalled=True)
         return step(self, problem, state)
 
-    monkeypatch.setattr(gt.methods.SAEQN, "step", stuck)
+    monkeypatch.setattr(gt.methods.ProximalQuasiNewton, "step", stuck)
     run = states(learned(known), known.sum(), np.zeros(known.x_star.size), 12)
     account = run[-1].accounts[0]
     assert account.nested.runs <= 2 < account.plain.runs
@@ -159,7 +159,7 @@ def test_a_term_with_a_quadratic_added(known):
 def test_what_a_level_has_learned_is_carried_over(known):
     """Later runs of the second level begin with pairs; the first one has none to begin with."""
     begun = []
-    begin = gt.methods.SAEQN.begin
+    begin = gt.methods.ProximalQuasiNewton.begin
 
     def recorded(self, problem, at, learned):
         if isinstance(problem.g, Raised):
@@ -167,7 +167,7 @@ def test_what_a_level_has_learned_is_carried_over(known):
         return begin(self, problem, at, learned)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gt.methods.SAEQN, "begin", recorded)
+        patch.setattr(gt.methods.ProximalQuasiNewton, "begin", recorded)
         run = states(learned(known), known.sum(), np.zeros(known.x_star.size), 3)
     assert not begun[0].memory.pairs and begun[-1].memory.pairs
     assert all(below is not None and below.memory.pairs for below in run[-1].learned_below)
@@ -214,7 +214,7 @@ def test_differences_of_tiers():
     tiers = {"cluster": f - f_12, "machine": f_12 - f_1}
     prices = {"cluster.grad": 1e4, "machine.grad": 100.0, "g.grad": 1.0}
     res = gt.minimize(tiers, f_1, prices=prices, tol=1e-6)
-    assert res.success and res.plan.startswith("cluster > machine > g: sae-qn on every level")
+    assert res.success and res.plan.startswith("cluster > machine > g: pqn on every level")
     assert res.calls["cluster.grad"] < res.calls["machine.grad"] < res.calls["g.grad"]
     assert np.linalg.norm(f.grad(res.x)) <= 1.01e-6 * np.linalg.norm(f.grad(np.zeros(10)))
 
@@ -231,7 +231,7 @@ def test_two_levels_are_the_learned_method_itself(known):
     levels = ((names[0],), tuple(names[1:]))
     options = {"max_iter": 6, "stop": NEVER}
     train = gt.minimize(known.h, known.g, method=gt.methods.LearnedTrain(levels), **options)
-    plain = gt.methods.Train(levels, gt.methods.SAEQN(rho=10.0))
+    plain = gt.methods.Train(levels, gt.methods.ProximalQuasiNewton(rho=10.0))
     np.testing.assert_allclose(
         train.x, gt.minimize(known.h, known.g, method=plain, **options).x, rtol=1e-9, atol=1e-12
     )

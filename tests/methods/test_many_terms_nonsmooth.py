@@ -255,7 +255,7 @@ def test_auto_has_two_levels():
     known = many("l1")
     res = gt.minimize(known.smooth.h, known.g, prices=PRICES | {"h1.grad": 1e4}, tol=1e-6)
     assert res.success and res.plan == (
-        "h1 > h2 + g: sae-qn, by prices, on two levels, because g has a non-smooth part"
+        "h1 > h2 + g: pqn, by prices, on two levels, because g has a non-smooth part"
     )
     assert res.calls["h1.grad"] < res.calls["h2.grad"] == res.calls["g.grad"]
 
@@ -269,7 +269,7 @@ def test_auto_measures(clock):
 
     h = {"fast": h2, "slow": gt.Term(value_and_grad=slow, n=30)}
     res = gt.minimize(h, known.g, tol=1e-6)
-    assert res.success and res.plan.startswith("slow > fast + g: sae-qn, by prices, on two lev")
+    assert res.success and res.plan.startswith("slow > fast + g: pqn, by prices, on two lev")
     assert res.calls["slow.grad"] < 0.5 * res.calls["fast.grad"]
     # mu |x - x*| is at most the norm of the shortest subgradient.
     assert norm(res.x - known.x_star) <= res.grad_norm / known.smooth.mu * (1 + 1e-6)
@@ -289,8 +289,8 @@ def test_what_is_not_made_for_it_says_so():
     levels = (("h1",), ("h2",), ("g",))
     with pytest.raises(ValueError, match=r"LearnedTrain is not made for a non-smooth.*'afb'"):
         gt.minimize(known.smooth.h, known.g, method=gt.methods.LearnedTrain(levels))
-    method = gt.methods.Train((("h1",), ("h2", "g")), gt.methods.SAEQN())
-    with pytest.raises(ValueError, match=r"SAEQN is not made for a non-smooth .* method='afb'"):
+    method = gt.methods.Train((("h1",), ("h2", "g")), gt.methods.ProximalQuasiNewton())
+    with pytest.raises(ValueError, match=r"ProximalQuasiNewton is not made for a non-smooth .* method='afb'"):
         gt.minimize(known.smooth.h, known.g, method=method)
     with pytest.raises(TypeError, match=r"LBFGS is not made for a non-smooth term.*inner='agm'"):
         gt.minimize(known.smooth.h, known.g, method="afb", inner="lbfgs")

@@ -38,7 +38,7 @@ def test_the_dearest_term_is_first_and_terms_alike_are_merged(clock):
     res = gt.minimize(h, timed(G, clock, 1e-5), tol=1e-4)
     assert res.success
     assert res.plan.startswith(
-        "simulator > local + cluster > g: sae-qn on every level, local + cluster merged, prices "
+        "simulator > local + cluster > g: pqn on every level, local + cluster merged, prices "
         "alike (measured: local 0.011 s, cluster 0.01 s, simulator 10 s, g 0.00011 s)"
     )
     calls = res.calls
@@ -50,7 +50,7 @@ def test_levels_are_as_listed_where_seconds_tell_nothing(clock, seconds):
     terms = [timed(t, clock, s) for t, s in zip(KNOWN.terms, seconds, strict=True)]
     res = gt.minimize(terms[:2], terms[2], tol=1e-4)
     assert res.success and res.plan == (
-        "h1 > h2 + g: sae-qn, as listed, because a gradient of each term takes about as long"
+        "h1 > h2 + g: pqn, as listed, because a gradient of each term takes about as long"
     )
 
 
@@ -69,10 +69,10 @@ def test_unknown_constants_are_replaced_by_secants(clock):
     """After the first iteration the reason is that of known constants; before it, prices alone."""
     h = [timed(H1, clock, 10.0), timed(H2, clock, 0.1)]
     res = gt.minimize(h, timed(G, clock, 1e-3), stop=NEVER, max_iter=0)
-    assert res.plan.startswith("h1 > h2 > g: sae-qn on every level, by prices (measured")
+    assert res.plan.startswith("h1 > h2 > g: pqn on every level, by prices (measured")
     res = gt.minimize(h, timed(G, clock, 1e-3), tol=1e-4)
     assert res.success
-    assert res.plan.startswith("h1 > h2 > g: sae-qn on every level, by prices and constants (meas")
+    assert res.plan.startswith("h1 > h2 > g: pqn on every level, by prices and constants (meas")
 
 
 def test_a_level_is_dearer_than_the_next_one(clock):
@@ -81,14 +81,14 @@ def test_a_level_is_dearer_than_the_next_one(clock):
     res = gt.minimize(h, timed(G, clock, 1e-3, L=G.L), tol=1e-4)
     L, price = {"h1": H1.L, "h2": H2.L, "g": G.L}, {"h1": 0.0101, "h2": 0.0201, "g": 0.0011}
     assert gt.theory.order(L, price) == (("h1",), ("h2",), ("g",))
-    assert res.success and res.plan.startswith("h2 + h1 > g: sae-qn, h2 + h1 merged, prices alike")
+    assert res.success and res.plan.startswith("h2 + h1 > g: pqn, h2 + h1 merged, prices alike")
 
 
 def test_known_constants_are_used_at_once(clock):
     h = [timed(H1, clock, 10.0, L=H1.L), timed(H2, clock, 0.1, L=H2.L)]
     res = gt.minimize(h, timed(G, clock, 0.001, L=G.L), tol=1e-4)
     assert res.success and not res.history.notes
-    assert res.plan.startswith("h1 > h2 > g: sae-qn on every level, by prices and constants (meas")
+    assert res.plan.startswith("h1 > h2 > g: pqn on every level, by prices and constants (meas")
 
 
 def test_nothing_is_asked_twice(clock):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.methods.quasi_newton import similar_newton
-from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
+from geartrain.methods import similar_newton
+from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import MissingOracle
 from geartrain.problem import Constant, Sum
@@ -142,7 +142,7 @@ def test_calls():
     assert same.calls["g.grad"] == res.calls["g.grad"]  # known at x0 already
     assert res.calls["h.product"] == 5 * same.calls["h.grad"]
     assert res.calls["h.value"] == 0
-    assert gt.minimize(*shards(), method="sae-qn", tol=1e-11).calls["h.product"] == 0
+    assert gt.minimize(*shards(), method="pqn", tol=1e-11).calls["h.product"] == 0
 
 
 def test_fewer_rounds_with_more_columns():

@@ -108,7 +108,7 @@ def test_constants_of_large_operators_take_few_products():
         "r-sae",
         "sc-sae",
         "afb",
-        gt.methods.SAEQN(inner=gt.inner.LBFGS()),
+        gt.methods.ProximalQuasiNewton(inner=gt.inner.LBFGS()),
         "fgm",
         "ags",
         "auto",
@@ -216,7 +216,7 @@ def test_pylops():
     B, P = blur.todense(), g.Q.todense()
     np.testing.assert_allclose(h.L, np.linalg.eigvalsh(B.T @ B)[-1] / n, rtol=2e-3)
     np.testing.assert_allclose(g.L, np.linalg.eigvalsh(P)[-1], rtol=1e-9)
-    res = gt.minimize(h, g, method="sae-qn", tol=1e-8)
+    res = gt.minimize(h, g, method="pqn", tol=1e-8)
     exact = np.linalg.solve(B.T @ B / n + P, B.T @ h.y / n)
     assert res.success and res.calls["h.grad"] < 60
     np.testing.assert_allclose(res.x, exact, atol=1e-5)

@@ -13,7 +13,7 @@ from geartrain.oracles.protocols import Asked
 N = 3
 X = np.array([1.0, -2.0, 0.5])
 D = np.eye(N)[:, :2]
-METHODS = ["auto", "sae", "sae-qn", "afb", "fgm", "ags", "lbfgs", "gmco", "ms"]
+METHODS = ["auto", "sae", "pqn", "afb", "fgm", "ags", "lbfgs", "gmco", "ms"]
 
 
 def quadratic(pair, **functions):
@@ -331,7 +331,7 @@ def test_an_object_of_the_user_can_stand_on_the_left():
     x, other = np.array([1.0, -2.0, 0.5]), gt.Quadratic(np.diag([3.0, 4.0, 5.0]))
     np.testing.assert_array_equal((Bowl() + other).grad(x), x + other.grad(x))
     np.testing.assert_array_equal((Bowl() - other).grad(x), x - other.grad(x))
-    res = gt.minimize(other, Bowl() + gt.L1(0.1), x0=x, method="sae-qn")
+    res = gt.minimize(other, Bowl() + gt.L1(0.1), x0=x, method="pqn")
     assert res.success and not res.x.any()
     with pytest.raises(TypeError, match="a term can be added to a term only, got str"):
         "g" + other

@@ -64,7 +64,7 @@ def test_a_method_has_one_colour_in_all_figures(wide):
     colours = {}
     for name, colour in pairs:
         colours.setdefault(name, set()).add(colour)
-    assert {"SAE (tuned)", "AGS", "FGM", "FCD", "L-BFGS", "SAE-QN"} <= set(colours)
+    assert {"SAE (tuned)", "AGS", "FGM", "FCD", "L-BFGS", "pqn"} <= set(colours)
     assert all(len(c) == 1 for c in colours.values())
 
 

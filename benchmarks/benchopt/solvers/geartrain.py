@@ -11,7 +11,7 @@ class Solver(BaseSolver):
 
     name = "geartrain"
     requirements = ["pip::geartrain"]
-    parameters = {"method": ["sae-qn", "auto", "sae+katyusha"]}
+    parameters = {"method": ["pqn", "auto", "sae+katyusha"]}
 
     def skip(self, h, g):
         """SAE asks for a convex h, Katyusha for the summands of g."""

@@ -66,11 +66,11 @@ def compare(
     >>> A = rng.standard_normal((300, 50))
     >>> h = gt.LinearModel(A, np.sign(A[:, 0] + 0.5), loss="logistic")
     >>> g = gt.Quadratic(np.diag(np.logspace(-2, 3, 50)))
-    >>> table = gt.compare(h, g, methods=["sae-qn", "lbfgs", "fgm"], tol=1e-6)
+    >>> table = gt.compare(h, g, methods=["pqn", "lbfgs", "fgm"], tol=1e-6)
     >>> table.methods
-    ('sae-qn', 'lbfgs', 'fgm')
+    ('pqn', 'lbfgs', 'fgm')
     >>> calls = table.to_pandas()["h.grad"]
-    >>> bool(calls["sae-qn"] < calls["lbfgs"] < calls["fgm"])
+    >>> bool(calls["pqn"] < calls["lbfgs"] < calls["fgm"])
     True
     """
     for name in _NOT_SHARED:

@@ -188,7 +188,8 @@ class Run:
             self._add_row()
         view.settle_start()
         if status is None and state.stalled:
-            status = Status.NOISE if state.noisy else Status.STALLED
+            shown = {Status.NOISE: state.noisy, Status.UNBOUNDED: state.unbounded}
+            status = next((ending for ending, is_so in shown.items() if is_so), Status.STALLED)
         self._set_complete(status)
         self._save()
         with self.interrupts.raising():

@@ -17,6 +17,7 @@ class Status(IntEnum):
     INTERRUPTED = 6
     FAILED = 7
     NOISE = 8
+    UNBOUNDED = 9
 
     @property
     def message(self) -> str:
@@ -46,6 +47,11 @@ _SENTENCES = {
         "gradient has not become smaller for many evaluations. Where no noise is expected, a "
         "gradient may not match its values. x is the best point; geartrain.check_term tells the "
         "level of the noise, or what is wrong."
+    ),
+    Status.UNBOUNDED: (
+        "f has no minimiser within 1e10 times the size of x0 and of the first step, as the answers "
+        "and convexity prove: it is probably unbounded below; check the signs of its terms, or add "
+        "a penalty or bounds."
     ),
     Status.FAILED: "An oracle or a callback raised an error; x is the best point so far.",
     Status.INTERRUPTED: "Interrupted by the user; x is the best point so far.",

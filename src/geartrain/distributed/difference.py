@@ -46,7 +46,7 @@ class ShardedDifference(Algebra):
     """The term h = f - f_1, or f - f_12, on a cluster; value and gradient come from one round.
 
     In general h is not convex, and its L is not known: choose a method that needs no constants,
-    such as "similar-newton" or "sae-qn". `similarity` makes these terms.
+    such as "similar-newton" or "pqn". `similarity` makes these terms.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def similarity(
     Returns
     -------
     h, g : terms
-        For ``gt.minimize(h, g, method="sae-qn")``; ``calls["h.grad"]`` is the number of rounds.
+        For ``gt.minimize(h, g, method="pqn")``; ``calls["h.grad"]`` is the number of rounds.
         With `local` > 1, h is ``{"cluster": f - f_12, "machine": f_12 - f_1}`` with f_12 the mean
         loss over the `local` shards, for ``gt.minimize(h, g, prices=...)``; then
         ``calls["cluster.grad"]`` is the number of rounds.

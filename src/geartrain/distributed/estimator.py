@@ -53,7 +53,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         Limit of iterations.
     method : str
         "similar-newton", which needs the fewest rounds and sends sixteen directions along with each
-        point, "sae-qn", which sends points only, or any other method of `geartrain.minimize` that
+        point, "pqn", which sends points only, or any other method of `geartrain.minimize` that
         takes a non-convex h. "auto" is the first one for up to 10,000 coefficients, and otherwise
         the second one, as with an l1 part.
 
@@ -132,7 +132,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             whole = g + L1(weights.ravel())
         if method == "auto":
             few = g.n <= _FEW_COEFFICIENTS and l1 == 0.0
-            method = "similar-newton" if few else "sae-qn"
+            method = "similar-newton" if few else "pqn"
         self.result_ = minimize(h, whole, method=method, tol=self.tol, max_iter=self.max_iter)
         W = self.result_.x.reshape(1 if K == 2 else K, -1)
         self.coef_ = W[:, :p].copy()

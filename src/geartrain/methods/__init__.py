@@ -20,13 +20,12 @@ from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner_rule import PaperRule
 from geartrain.methods.learned_train import LearnedTrain
 from geartrain.methods.measured_train import MeasuredTrain
-from geartrain.methods.quasi_newton.composite import CompositeQN
-from geartrain.methods.quasi_newton.sae_qn import SAEQN
-from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
+from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
+from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.methods.train import Train
 from geartrain.methods.working_set import WorkingSet
 
@@ -38,12 +37,10 @@ __all__ = [
     "GMCO",
     "RSAE",
     "SAE",
-    "SAEQN",
     "SCSAE",
     "ACDWhole",
     "Auto",
     "Catalyst",
-    "CompositeQN",
     "FixedPeriod",
     "GradientSliding",
     "GradientTest",
@@ -56,6 +53,7 @@ __all__ = [
     "Method",
     "MonteiroSvaiterWhole",
     "PaperRule",
+    "ProximalQuasiNewton",
     "Restarted",
     "ScipyLBFGS",
     "SimilarNewton",

@@ -1,10 +1,9 @@
 """``method="auto"``: steps the method that the planner has chosen, and changes it where it fails.
 
-SAE-QN weighs prices itself: L-BFGS on the sum is one of its models. So it is left only where
-measured prices turn out to be alike, or the terms take so little time that its own arithmetic is
-what is paid for: L-BFGS in compiled code has less of it. Where that stalls before the stopping rule
-is met, or meets an answer that is not finite, SAE-QN goes on: its test is not a comparison of
-values, and it comes back from outside the domain of a term.
+`ProximalQuasiNewton` weighs prices itself: L-BFGS on the sum is one of its models. Where seconds
+are the price and the terms take microseconds, its own arithmetic is what is paid for, and SciPy's
+L-BFGS has less of it. Which of the two gets to the end sooner is seen by what each has gained per
+second: a run of cheap terms begins with L-BFGS, and after a while the other one is tried.
 """
 
 from __future__ import annotations
@@ -15,29 +14,34 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from geartrain.methods.base import Method, Report, State, drive
-from geartrain.methods.choice import (
-    ALIKE,
-    LAST,
-    Bill,
-    Change,
-    Choice,
-    Prices,
-    Reason,
-    alternatives,
-)
+from geartrain.methods.choice import Bill, Change, Choice, Prices, Reason, alternatives
 from geartrain.methods.delegated import Delegated
-from geartrain.methods.quasi_newton.sae_qn import SAEQN
-from geartrain.methods.quasi_newton.seconds import Usage
-from geartrain.methods.quasi_newton.state import SAEQNState
+from geartrain.methods.pqn.evaluation import Terms
+from geartrain.methods.pqn.method import ProximalQuasiNewton
+from geartrain.methods.pqn.prices import perf_counter
+from geartrain.methods.pqn.state import PQNState
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
 
 # Evaluations of a line search of L-BFGS that finds no lower point; they are seldom more than five.
 _SEARCH = 10
-# h and g change roles where a gradient of h takes at most this part of the seconds of one of g, and
-# that one at least so many: a trial point of SAE-QN itself takes as long.
-_DEARER, _WORTH = 0.25, 1e-3
+# An evaluation of both terms that takes fewer seconds is cheap: a trial point of the learned method
+# takes as long by itself.
+_CHEAP = 5e-4
+# Seconds after which the two methods are compared; again after twice as many, and so on.
+_COMPARE = 0.05
+# h and g change roles where a gradient of h takes at most this part of the seconds of one of g.
+_DEARER = 0.25
+
+
+@dataclass(frozen=True)
+class Race:
+    """What L-BFGS and the learned method have gained per second, where they share a run."""
+
+    until: float = _COMPARE  # seconds of the run, at which they are compared next
+    spent: float = 0.0  # seconds of the run so far
+    rates: dict[str, float] = field(default_factory=dict)  # ln of the fall of |grad f| per second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +49,7 @@ class AutoState(Delegated):
     """State of `Auto`: that of the current method, and how the run came there."""
 
     choice: Choice  # with the changes so far
+    race: Race = field(default_factory=Race)
 
     @property
     def gap_weight(self) -> float:  # type: ignore[override]
@@ -54,8 +59,9 @@ class AutoState(Delegated):
     @property
     def stalled(self) -> bool:  # type: ignore[override]
         """Whether the current method is, and no other one goes on."""
-        shown = self.current.rounding or self.current.noisy
-        return self.current.stalled and (self.choice.settled or shown)
+        current = self.current
+        shown = current.rounding or current.noisy or current.unbounded
+        return current.stalled and (self.choice.settled or shown)
 
 
 @dataclass(frozen=True)
@@ -65,19 +71,17 @@ class Auto:
     Algorithm, from x_0 with the method of the choice:
 
     1. one iteration of the current method
-    2. SAE-QN is left for L-BFGS on the sum, from the last point, where measured prices turn out to
-       be alike after the first evaluations, or its own arithmetic to be most of what is paid for;
-       where g turns out to be the dearer term then, h and g change roles
+    2. where prices are measured: a run whose terms take microseconds begins with L-BFGS; after 0.05
+       seconds the other method goes on, and after 0.1, 0.2, ... seconds the one that has gained
+       more per second, in ln of the gradient norm. Where g turns out to be the dearer term at x_0,
+       h and g change roles
     3. where the current method stalls before the stopping rule is met, and not by rounding or
        noise, the other one goes on from the best point, and there are no further changes; L-BFGS
        stalls where a line search takes ten evaluations and f has not fallen, and is also left where
        an answer is not finite
 
-    Guarantee: that of the method in use, `geartrain.methods.SAEQN` or `geartrain.ScipyLBFGS`. A
-    change costs the calls with which the next method starts. With SAE-QN at a price ratio rho, the
-    bill is at most twice that of L-BFGS on the sum with the same number of calls of h, and that of
-    3 max(10, rho) gradients of g, where no proven step is taken and h is not known to be a
-    quadratic.
+    Guarantee: that of the method in use, `geartrain.methods.ProximalQuasiNewton` or
+    `geartrain.ScipyLBFGS`. A change costs the calls with which the next method starts.
 
     Parameters
     ----------
@@ -102,11 +106,11 @@ class Auto:
 
     def solve(self, problem: Sum, x0: Vector, report: Report) -> None:
         """Run from x0."""
-        self._run(problem, x0, report, self.choice, None)
+        self._run(problem, x0, report, self.choice, None, Race())
 
     def resume(self, problem: Sum, state: AutoState, report: Report) -> None:
         """Go on from `state`."""
-        self._run(problem, state.point, report, state.choice, state.current)
+        self._run(problem, state.point, report, state.choice, state.current, state.race)
 
     def describe(self, problem: Sum, state: AutoState | None) -> str:
         """The choice, what happened, and the bill."""
@@ -115,7 +119,13 @@ class Auto:
         return str(replace(choice, bill=Bill.of(problem.ledger, self.prices), others=others))
 
     def _run(
-        self, problem: Sum, x0: Vector, report: Report, choice: Choice, current: State | None
+        self,
+        problem: Sum,
+        x0: Vector,
+        report: Report,
+        choice: Choice,
+        current: State | None,
+        race: Race,
     ) -> None:
         p = exchanged(problem) if choice.exchanged else problem
         note = ""
@@ -123,7 +133,7 @@ class Auto:
             name = type(choice.current).__name__
             note = f"{name} cannot be stepped: started again from the last point"
         while True:
-            leg = _Leg(self, p, choice, report, note)
+            leg = _Leg(self, p, choice, report, note, race)
             try:
                 if current is None or leg.goes_on(current):
                     drive(choice.current, p, x0, leg.tell, current)
@@ -133,7 +143,7 @@ class Auto:
                     raise
             if leg.ended or (leg.change is None and choice.settled):
                 return
-            change = leg.change or _stalled(choice)
+            change, race = leg.change or _stalled(choice), leg.race
             if change.reason is Reason.EXPENSIVE:
                 p, choice = exchanged(p), replace(choice, exchanged=True, told=change.told)
                 note = f"h and g have changed roles: {change.told}"
@@ -143,60 +153,33 @@ class Auto:
             note = f"method changed: {change.told}"
             x0, current = leg.best, None
             following = choice.current
-            if change.reason in LAST and isinstance(following, Method):
+            if isinstance(following, Method):
                 current = following.init(p, x0)  # the point itself was reported before
-                if isinstance(current, SAEQNState):  # what f fell before counts, too
-                    current = replace(current, top=max(current.top, leg.first))
-
-    def leave(self, problem: Sum, choice: Choice, state: State) -> Change | None:
-        """Line 2: why the method should be left now, or None."""
-        if choice.settled or choice.changes or not isinstance(choice.method, Method):
-            return None
-        if state.stalled:
-            return _stalled(choice)
-        if choice.name != "sae-qn" or self.prices.given is not None:
-            return None
-        if isinstance(state, SAEQNState) and state.first.calls_h:
-            used = Usage.of(problem, state.own).since(state.first)
-            if used.is_mostly_own:
-                told = Reason.OWN_TIME.value.format(
-                    iteration=used.per_call, evaluation=used.evaluation
-                )
-                return Change(Reason.OWN_TIME, told)
-        dear, cheap, calls = problem.h.name, problem.g.name, problem.ledger.calls
-        if calls[f"{dear}.grad"] != 1:
-            return None
-        ratio = self.prices.of(dear, problem) / self.prices.of(cheap, problem)
-        if ratio >= ALIKE:
-            return None
-        dearer = ratio <= _DEARER and self.prices.of(cheap, problem) >= _WORTH
-        if dearer and isinstance(state, SAEQNState) and problem.h_is_convex:
-            told = Reason.EXPENSIVE.value.format(dear=cheap, ratio=1.0 / ratio)
-            return Change(Reason.EXPENSIVE, told)
-        if choice.reason is Reason.QUADRATIC:  # what is learned of h is exact
-            return None
-        told = Reason.CHEAP.value.format(dear=dear, cheap=cheap, ratio=ratio)
-        return Change(Reason.CHEAP, told)
 
 
 class _Leg:
     """The part of a run that one method makes: reports its states, and says when it is left."""
 
-    def __init__(self, auto: Auto, problem: Sum, choice: Choice, report: Report, note: str) -> None:
+    def __init__(
+        self, auto: Auto, problem: Sum, choice: Choice, report: Report, note: str, race: Race
+    ) -> None:
         self.auto, self.problem, self.choice, self.report = auto, problem, choice, report
         self.note = note  # for the first state
+        self.race = race
         self.ended = False  # the whole run
         self.change: Change | None = None  # why the method is left
         self.best, self.lowest = np.zeros(0), math.inf  # the point of the lowest value
         self.state: State | None = None  # the last one
-        self.first = math.nan  # value
         self.asked = self._calls()  # gradients of h until the last state
+        self.size = math.nan  # |grad f| where it began, or the race was last looked at
+        self.begun = self.looked = perf_counter()
 
     def tell(self, state: State) -> bool:
         """Report a new state of the method; True if the method should end."""
         note = "; ".join(filter(None, (self.note, state.note)))
         self.note = ""
-        self.ended = self.report(AutoState(current=state, choice=self.choice, note=note))
+        told = AutoState(current=state, choice=self.choice, note=note, race=self._race_now())
+        self.ended = self.report(told)
         return self.ended or not self.goes_on(state)
 
     def goes_on(self, state: State) -> bool:
@@ -204,16 +187,61 @@ class _Leg:
         calls, self.state = self._calls(), state
         lost = calls - self.asked >= _SEARCH and not state.value < self.lowest
         self.asked = calls
-        if not self.best.size:
-            self.first = state.value
         if not state.value > self.lowest:  # the newest where no value is known
             self.best, self.lowest = state.point, state.value
         choice = self.choice
         if lost and choice.current_name == "lbfgs" and not choice.settled:
             self.change = _stalled(choice)
         else:
-            self.change = self.auto.leave(self.problem, choice, state)
+            self.change = self._leave(state)
         return self.change is None
+
+    def _leave(self, state: State) -> Change | None:
+        """Line 2: why the method should be left now, or None."""
+        auto, choice, problem = self.auto, self.choice, self.problem
+        if choice.settled:
+            return None
+        if state.stalled:
+            return _stalled(choice)
+        if auto.prices.given is not None or choice.name != "pqn":
+            return None
+        dear, cheap, calls = problem.h.name, problem.g.name, problem.ledger.calls
+        if calls.get(f"{dear}.grad") == 1 and choice.current_name == "pqn":
+            at_h, at_g = (auto.prices.of_call(f"{name}.grad", problem.ledger) for name in (dear, cheap))
+            if at_h + at_g < _CHEAP and choice.runner_up is not None:
+                told = Reason.CHEAP.value.format(evaluation=at_h + at_g)
+                return Change(Reason.CHEAP, told)
+            if at_h <= _DEARER * at_g and isinstance(state, PQNState) and problem.h_is_convex:
+                told = Reason.EXPENSIVE.value.format(dear=cheap, ratio=at_g / at_h)
+                return Change(Reason.EXPENSIVE, told)
+        return self._by_race(state) if choice.changes else None
+
+    def _race_now(self) -> Race:
+        """With the seconds of this leg."""
+        return replace(self.race, spent=self.race.spent + perf_counter() - self.begun)
+
+    def _by_race(self, state: State) -> Change | None:
+        """A change to the method that gains more per second, where it is time to compare them."""
+        if state.grad is None:
+            return None
+        size = self.problem.geometry.norm(state.grad)
+        if math.isnan(self.size):
+            self.size = size
+        race = self._race_now()
+        if race.spent < race.until:
+            return None
+        now = perf_counter()
+        name, seconds = self.choice.current_name, now - self.looked
+        gained = math.log(self.size / size) if 0.0 < size < self.size else 0.0
+        rates = {**race.rates, name: gained / seconds if seconds > 0.0 else math.inf}
+        self.race = replace(self.race, until=2.0 * race.spent, rates=rates)
+        self.size, self.looked = size, now
+        other = self.choice.name if name == self.choice.second else self.choice.second
+        if rates.get(other, math.inf) <= rates[name]:
+            return None
+        told = Reason.SLOWER.value.format(name=name, seconds=race.spent)
+        self.race = replace(self.race, spent=race.spent)
+        return Change(Reason.SLOWER, told)
 
     def after_infinity(self) -> Change | None:
         """The change of method after an answer that is not finite, or None if it ends the run."""
@@ -233,9 +261,11 @@ def _stalled(choice: Choice) -> Change:
 
 
 def _with_exchanged_roles(problem: Sum, choice: Choice, state: State | None) -> State:
-    """The start of SAE-QN on the exchanged problem, where both terms are known already."""
-    assert isinstance(choice.method, SAEQN) and isinstance(state, SAEQNState)
-    return choice.method.start(problem, state.at.exchanged())
+    """The start of the learned method on the exchanged problem: all terms are known already."""
+    assert isinstance(choice.method, ProximalQuasiNewton) and isinstance(state, PQNState)
+    at, terms = state.at, Terms(problem, state.scale)
+    swapped = replace(at, h=at.g, grad_h=at.grad_g, g=at.h, grad_g=at.grad_h)
+    return choice.method.start(terms, swapped)
 
 
 def exchanged(problem: Sum) -> Sum:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from geartrain.methods.base import AnyMethod
-from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
+from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.oracles.ledger import Ledger, given_price
 from geartrain.oracles.protocols import can
 from geartrain.oracles.validation import as_positive
@@ -24,19 +24,15 @@ class Reason(Enum):
     IN_MEMORY = "h is a linear model in memory, and few coordinates at a time take part in a step"
     INNER_GIVEN = "the inner method decides"
     MEASURED = "prices are measured as the run goes"
-    ALIKE = "prices are alike (ratio {ratio:.2g}), separation does not pay"
+    ALIKE = "prices are alike (ratio {ratio:.2g}), so the sum is modelled as a whole"
     EXACT = "{cheap} is a quadratic, so that models of {dear} are minimised exactly"
-    QUADRATIC = "{dear} is a quadratic, whose curvature is learned exactly in a few iterations"
     EXPENSIVE = "a gradient of {dear} costs {ratio:.4g} times one of the other term"
     PRODUCTS = (
         "an iteration with Hessian products of h costs {ratio:.3g} gradients of h, and fewer are "
         "needed"
     )
-    CHEAP = "a gradient of {dear} costs {ratio:.2g} times one of {cheap}"
-    OWN_TIME = (
-        "an iteration takes {iteration:.2g} s, most of it own arithmetic, and an evaluation of "
-        "both terms {evaluation:.2g} s"
-    )
+    CHEAP = "an evaluation of both terms takes {evaluation:.2g} s"
+    SLOWER = "after {seconds:.2g} s, {name} has gained less per second"
     STALLED = "{name} stalled"
     NON_FINITE = "an answer to L-BFGS was not finite"
 
@@ -44,7 +40,7 @@ class Reason(Enum):
 # Reasons after which there are no further changes.
 LAST = (Reason.STALLED, Reason.NON_FINITE)
 
-# Price ratio below which prices are alike: L-BFGS on the sum is chosen unless a term is quadratic.
+# Price ratio below which prices are alike.
 ALIKE = 2.0
 
 
@@ -153,10 +149,10 @@ class Change:
 # Methods in words.
 _WORDS_OF = {
     "lbfgs": "L-BFGS on the sum",
-    "sae-qn": "SAE-QN",
+    "pqn": "pqn",
     "similar-newton": "similar-newton",
 }
-# Gradients of the cheaper term that SAE-QN asks for per iteration, at least.
+# Gradients of the cheaper term that pqn asks for per iteration, at least.
 _FEWEST = 2.0
 
 
@@ -193,10 +189,13 @@ def price_of_newton(problem: Sum, prices: Prices) -> float:
 
 def alternatives(problem: Sum, prices: Prices, chosen: str) -> tuple[Alternative, ...]:
     """The methods that compete, other than the chosen one."""
-    low, high = sorted(prices.of(name, problem) for name in (problem.h.name, problem.g.name))
+    names = (problem.h.name, problem.g.name)
+    if any(math.isnan(prices.of_call(f"{name}.grad", problem.ledger)) for name in names):
+        return ()  # an alternative has a price that was given or measured, or none is named
+    low, high = sorted(prices.of(name, problem) for name in names)
     out = [
         Alternative("lbfgs", low + high, False, "evaluation"),
-        Alternative("sae-qn", high + _FEWEST * low, True, "iteration"),
+        Alternative("pqn", high + _FEWEST * low, True, "iteration"),
     ]
     if has_products(problem) and problem.psi is None:
         price = price_of_newton(problem, prices)

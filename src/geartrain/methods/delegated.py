@@ -25,6 +25,7 @@ class Delegated(State):
     stalled = property(lambda self: self.current.stalled)
     rounding = property(lambda self: self.current.rounding)
     noisy = property(lambda self: self.current.noisy)
+    unbounded = property(lambda self: self.current.unbounded)
     grad_psi = property(lambda self: self.current.grad_psi)
 
     @property

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from geartrain.methods.arrangement import arrange, falling, ratios, two_levels
 from geartrain.methods.learned_train import LearnedTrain
 from geartrain.methods.levels import Levels
-from geartrain.methods.quasi_newton.composite import CompositeQN
-from geartrain.methods.quasi_newton.sae_qn import SAEQN
+from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.train import Train
 from geartrain.oracles.splitting import Zero
 from geartrain.problem import Sum
@@ -17,21 +16,18 @@ from geartrain.problem import Sum
 def levels_of(
     problem: Sum, price: Mapping[str, float], L: Mapping[str, float | None]
 ) -> tuple[Levels, str]:
-    """The levels by prices and constants, and why; one level stands for L-BFGS on the sum.
+    """The levels by prices and constants, and why; one level stands for all terms at once.
 
-    With a non-smooth term there are two, because the learned method has no other form then.
+    A g that is nothing but a non-smooth term is the last level.
     """
-    if problem.psi is None:
-        levels, why = arrange(price, L, mu=problem.mu.value or 0.0)
-        if falling(levels, price):
-            return levels, why
-        # A model of a level pays only where the next level is cheaper: constants do not help then.
-        return arrange(price, dict.fromkeys(price))
-    names = tuple(price)
-    levels = two_levels(price)
     if isinstance(problem.g.term, Zero):
-        levels = (names[:-1], names[-1:])
-    return levels, "by prices, on two levels, because g has a non-smooth part"
+        names = tuple(price)
+        return (names[:-1], names[-1:]), "on two levels, because g has no smooth part"
+    levels, why = arrange(price, L, mu=problem.mu.value or 0.0)
+    if falling(levels, price):
+        return levels, why
+    # A model of a level pays only where the next level is cheaper: constants do not help then.
+    return arrange(price, dict.fromkeys(price))
 
 
 def learned(
@@ -41,8 +37,6 @@ def learned(
     if len(levels) < 2:
         levels = two_levels(price)
     rho = ratios(levels, price)
-    if problem.psi is not None:
-        return Train(levels, CompositeQN(rho=rho[0]), f"sae-qn, {why}")
     if len(levels) == 2:
-        return Train(levels, SAEQN(rho=rho[0]), f"sae-qn, {why}")
+        return Train(levels, ProximalQuasiNewton(rho=rho[0]), f"pqn, {why}")
     return LearnedTrain(levels, rho, why)

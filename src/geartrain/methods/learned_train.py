@@ -3,7 +3,7 @@ r"""The learned method on any number of levels.
 =========  ==================  ============================================================
 symbol     name                meaning
 =========  ==================  ============================================================
-h_i        ``problem.h``       the terms of level i: modelled by `SAEQN`, asked once per
+h_i        ``problem.h``       the terms of level i: modelled by `ProximalQuasiNewton`, asked once per
                                trial point of that level
 phi_i      ``phi``             model of level i: <grad h_i(p), v> + 1/2 <v - p, B_i (v - p)>
                                + all further levels
@@ -29,12 +29,11 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.levels import Levels, Rest, arranged, told
-from geartrain.methods.quasi_newton.inner_pairs import InnerPairs
-from geartrain.methods.quasi_newton.low_rank import Bowl, LowRank, Raised
-from geartrain.methods.quasi_newton.memory import Memory
-from geartrain.methods.quasi_newton.sae_qn import SAEQN
-from geartrain.methods.quasi_newton.state import Learned, SAEQNState
-from geartrain.methods.quasi_newton.terms import CountedTerms
+from geartrain.methods.pqn.evaluation import Terms
+from geartrain.methods.pqn.inner_method import QuadraticModel, ShiftedOracle
+from geartrain.methods.pqn.low_rank import LowRank
+from geartrain.methods.pqn.method import ProximalQuasiNewton
+from geartrain.methods.pqn.state import Learned, PQNState
 from geartrain.methods.recalling import Recalled, Recalling
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.together import gradients
@@ -43,7 +42,7 @@ from geartrain.problem import Constant, Model, Sum
 # Steps of a level after which an inner run is given up.
 _MOST = 40
 # Trial points of the level below, per trial point, beyond which the guard looks for a cheaper way:
-# twice the number of gradients that an inner run of SAEQN may always take.
+# twice the number of gradients that an inner run of ProximalQuasiNewton may always take.
 _MANY = 20
 # An infinite ratio of prices counts as this one.
 _DEAREST = 100.0
@@ -90,14 +89,14 @@ class Account:
 
 @dataclass
 class Level:
-    """One level of a run: `SAEQN`, with the levels below as its inner method or without them."""
+    """One level of a run: `ProximalQuasiNewton`, with the levels below as its inner method or without them."""
 
-    method: SAEQN
+    method: ProximalQuasiNewton
     bill: Callable[[], float]  # of this level and all below, in gradients of the last one
     below: LearnedGear | None = None  # None for the last level but one
     account: Account = Account()
 
-    def step(self, problem: Sum, state: SAEQNState) -> SAEQNState:
+    def step(self, problem: Sum, state: PQNState) -> PQNState:
         """One iteration."""
         if self.below is None:
             return self.method.step(problem, state)
@@ -106,7 +105,7 @@ class Level:
         before, asked = self.bill(), self.below.asked()
         self.below.failed = False
         after = method.step(problem, state)
-        size, new = norm(state.at.grad), norm(after.at.grad)
+        size, new = norm(state.at.r), norm(after.at.r)
         gain = math.log(size / new) if 0.0 < new < size else 0.0
         bill, account = self.bill() - before, self.account
         if plain:
@@ -127,7 +126,9 @@ class LearnedGearState:
 
     v: Vector
     grad_g: Vector  # of the sum that the level splits, and of the low-rank part
-    level: SAEQNState
+    level: PQNState
+    grad_psi: Vector  # in dpsi(v)
+    guessed: bool = False
 
 
 @dataclass
@@ -153,40 +154,40 @@ class LearnedGear:
     h: Recalling
     before: Learned | None = None
     failed: bool = False  # a run has ended because the level found no further step
-    _last: tuple[SAEQNState, tuple[Bowl, ...], Geometry] | None = None  # of the last run
+    _last: tuple[PQNState, tuple[QuadraticModel, ...], Geometry] | None = None  # of the last run
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
+    takes_psi: ClassVar[bool] = True
     recalls: ClassVar[bool] = True  # the gradients of all terms where a run ends
 
     @property
     def learned(self) -> Learned | None:
         """By all runs so far, without the quadratic part of their phi."""
         if self._last is not None:
-            state, bowls, geometry = self._last
-            self.before, self._last = _shifted(state.learned, bowls, -1.0, geometry), None
+            state, quadratics, geometry = self._last
+            self.before, self._last = _shifted(state.learned, quadratics, -1.0, geometry), None
         return self.before
 
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: Any = None
     ) -> LearnedGearState:
         """Start at v0, where the gradients of all terms are recalled."""
-        split, bowls = _parts(phi)
+        split, quadratics = _parts(phi)
         for oracle in _oracles(split):
             oracle.keep_start(self.number, v0)
-        problem, method, learned = _lowered(split, bowls), self.level.method, self.learned
+        terms, method, learned = Terms(_lowered(phi)), self.level.method, self.learned
         if learned is None:
-            return self._after(phi, method.init(problem, v0))
-        at = CountedTerms(problem).both(v0)
-        learned = _shifted(learned, bowls, 1.0, phi.geometry)
-        return self._after(phi, method.begin(problem, at, learned))
+            return self._after(phi, method.start(terms, terms.both(v0)))
+        learned = _shifted(learned, quadratics, 1.0, phi.geometry)
+        return self._after(phi, method.begin(terms, terms.both(v0), learned))
 
     def step(self, phi: Model, state: LearnedGearState) -> LearnedGearState:
         """One iteration of the level."""
         if state.level.stalled:
             self.failed = True
             return state
-        return self._after(phi, self.level.step(_lowered(*_parts(phi)), state.level))
+        return self._after(phi, self.level.step(_lowered(phi), state.level))
 
     def limit(self, phi: Model) -> int:
         """The number of steps after which a run is given up."""
@@ -196,46 +197,47 @@ class LearnedGear:
         """Gradients of the level so far."""
         return gradients(self.h)[0]
 
-    def _after(self, phi: Model, level: SAEQNState) -> LearnedGearState:
-        (split, bowls), v = _parts(phi), level.at.v
+    def _after(self, phi: Model, level: PQNState) -> LearnedGearState:
+        (split, quadratics), v = _parts(phi), level.at.v
         for oracle in _oracles(split):
             oracle.keep_end(self.number, v)
-        self._last = level, bowls, phi.geometry
-        return LearnedGearState(v, level.at.grad - phi.beta - phi.alpha * v, level)
+        self._last = level, quadratics, phi.geometry
+        grad_g = level.at.grad - phi.beta - phi.alpha * v
+        return LearnedGearState(v, grad_g, level, level.at.r - level.at.grad)
 
 
-def _parts(phi: Model) -> tuple[Sum, tuple[Bowl, ...]]:
+def _parts(phi: Model) -> tuple[Sum, tuple[QuadraticModel, ...]]:
     """The sum that a level splits, and the quadratics that the levels above have added to it."""
-    beneath = Bowl(phi.beta, LowRank(phi.alpha), np.zeros_like(phi.beta), phi.geometry)
-    bowls, oracle = [beneath], phi.g
-    while isinstance(oracle, Raised):
-        bowls.append(oracle.bowl)
+    beneath = QuadraticModel(phi.beta, LowRank(phi.alpha), np.zeros_like(phi.beta), phi.geometry)
+    quadratics, oracle = [beneath], phi.g
+    while isinstance(oracle, ShiftedOracle):
+        quadratics.append(oracle.quadratic)
         oracle = oracle.oracle
-    return oracle.problem, tuple(bowls)
+    return oracle.problem, tuple(quadratics)
 
 
-def _lowered(split: Sum, bowls: Sequence[Bowl]) -> Sum:
+def _lowered(phi: Model) -> Sum:
     """The problem of a level: the quadratics belong to the side of g."""
+    split, quadratics = _parts(phi)
     g = split.g
-    for bowl in bowls:
-        g = Raised(g, bowl)
+    for quadratic in quadratics:
+        g = ShiftedOracle(g, quadratic)
     mu = Constant(0.0, "unknown")
-    return Sum(split.h, g, _UNKNOWN, _UNKNOWN, mu, split.seed, split.geometry)
+    return Sum(split.h, g, _UNKNOWN, _UNKNOWN, mu, split.seed, split.geometry, psi=phi.psi)
 
 
-def _shifted(learned: Learned, bowls: Sequence[Bowl], sign: float, geometry: Geometry) -> Learned:
+def _shifted(
+    learned: Learned, quadratics: Sequence[QuadraticModel], sign: float, geometry: Geometry
+) -> Learned:
     """With the curvature of the quadratics added to that of g, or taken away (`sign` -1)."""
 
-    def shifts(steps: list[Vector]) -> list[Vector]:
-        products = [bowl.B.all(steps, 0.0) for bowl in bowls]
-        return [sign * sum(parts[1:], parts[0]) for parts in zip(*products, strict=True)]
+    def shift(s: Vector) -> Vector:
+        return sign * sum((quadratic.B(s) for quadratic in quadratics), np.zeros_like(s))
 
-    pairs, inner = learned.memory.pairs, learned.inner_pairs
-    moved = zip(pairs, shifts([pair.s for pair in pairs]), strict=True)
-    memory = Memory.of([replace(pair, y_g=pair.y_g + shift) for pair, shift in moved], geometry)
-    moved_inner = zip(inner, shifts([s for s, _ in inner]), strict=True)
-    shifted = [(s, y_g + shift) for (s, y_g), shift in moved_inner]
-    return replace(learned, memory=memory, inner_pairs=InnerPairs.of(shifted, geometry))
+    memory = learned.memory
+    memory = memory.with_pairs_shifted([shift(s) for s in memory.rows[::3]], geometry)
+    inner_pairs = tuple((s, y_g + shift(s)) for s, y_g in learned.inner_pairs)
+    return replace(learned, memory=memory, inner_pairs=inner_pairs)
 
 
 def _oracles(split: Sum) -> list[Recalling]:
@@ -248,8 +250,8 @@ def _oracles(split: Sum) -> list[Recalling]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnedTrainState(SAEQNState):
-    """State of `LearnedTrain`: that of SAEQN on the first level, and what the next step needs."""
+class LearnedTrainState(PQNState):
+    """State of `LearnedTrain`: that of ProximalQuasiNewton on the first level, and what the next step needs."""
 
     recalled: tuple[Recalled, ...] = ()  # by the oracles of all levels but the first
     learned_below: tuple[Learned | None, ...] = ()  # by all levels but the first and the last
@@ -262,14 +264,14 @@ class LearnedTrain:
 
     Algorithm, from p = x_0:
 
-    1. `SAEQN` on h_1 + (h_2 + ... + g): one gradient of h_1 per trial point
-    2. its models phi are minimised by `LearnedGear`, which is `SAEQN` on h_2 + (the other levels
+    1. `ProximalQuasiNewton` on h_1 + (h_2 + ... + g): one gradient of h_1 per trial point
+    2. its models phi are minimised by `LearnedGear`, which is `ProximalQuasiNewton` on h_2 + (the other levels
        and the quadratic part of phi), and so on; every level starts with what it has learned before
     3. a guard on each level: where an inner run fails or is long, one iteration is made without a
        model of the level below, that is, all further levels are asked equally often; then the kind
        goes on that costs less per decrease of \|grad f\|
 
-    Guarantee: that of `SAEQN` on the first level, whatever the models of all levels are worth.
+    Guarantee: that of `ProximalQuasiNewton` on the first level, whatever the models of all levels are worth.
     Nothing is asked twice: the gradients at the start of an inner run are recalled.
 
     Parameters
@@ -288,6 +290,7 @@ class LearnedTrain:
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
     any_geometry: ClassVar[bool] = True
+    takes_psi: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if len(self.levels) < 2:
@@ -303,7 +306,8 @@ class LearnedTrain:
     def init(self, problem: Sum, x0: Vector) -> LearnedTrainState:
         """All terms at x0."""
         f = self._split(problem)
-        state, steps = SAEQN(rho=self.rho[0]).init(f, x0), len(self.rho)
+        terms, steps = Terms(f), len(self.rho)
+        state = ProximalQuasiNewton(rho=self.rho[0]).start(terms, terms.both(x0))
         return LearnedTrainState(
             **_fields(state),
             recalled=tuple(oracle.recalled for oracle in _oracles(f)[1:]),
@@ -329,7 +333,7 @@ class LearnedTrain:
 
     def describe(self, problem: Sum, state: LearnedTrainState | None) -> str:
         """The levels, why, and how the second one was treated."""
-        words = f"{told(self.levels)}: sae-qn on every level, {self.reason or 'as given'}"
+        words = f"{told(self.levels)}: pqn on every level, {self.reason or 'as given'}"
         if state is None or not state.accounts[0].plain.runs:
             return words
         account = state.accounts[0]
@@ -345,7 +349,7 @@ class LearnedTrain:
         levels: list[Level] = []
         for i in reversed(range(len(self.rho))):
             listed = list(zip(prices[i:], oracles[i:], strict=True))
-            level = Level(SAEQN(rho=self.rho[i]), _bill_of(listed), account=state.accounts[i])
+            level = Level(ProximalQuasiNewton(rho=self.rho[i]), _bill_of(listed), account=state.accounts[i])
             if levels:
                 learned = state.learned_below[i]
                 level.below = LearnedGear(levels[0], i + 1, oracles[i + 1], learned)
@@ -361,8 +365,8 @@ class LearnedTrain:
         return problem.h.kept[key]
 
 
-def _fields(state: SAEQNState) -> dict[str, Any]:
-    return {part.name: getattr(state, part.name) for part in fields(SAEQNState)}
+def _fields(state: PQNState) -> dict[str, Any]:
+    return {part.name: getattr(state, part.name) for part in fields(PQNState)}
 
 
 def _bill_of(priced: list[tuple[float, Any]]) -> Callable[[], float]:

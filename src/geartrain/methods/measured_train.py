@@ -22,8 +22,7 @@ from geartrain.methods.delegated import Delegated
 from geartrain.methods.learned_levels import learned, levels_of
 from geartrain.methods.learned_train import LearnedTrain
 from geartrain.methods.levels import Levels, told
-from geartrain.methods.quasi_newton.composite import CompositeQN
-from geartrain.methods.quasi_newton.sae_qn import SAEQN
+from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.recalling import Entry, Recalled, Recalling
 from geartrain.methods.smoothness import curvature
 from geartrain.methods.train import Train
@@ -154,10 +153,9 @@ def _chosen(
     """The learned method on the levels that these numbers tell."""
     if are_alike(price):
         first, *others = listed(problem)
-        why = "sae-qn, as listed, because a gradient of each term takes about as long"
-        # Both have L-BFGS on the sum among their models.
-        method = SAEQN(rho=None) if problem.psi is None else CompositeQN()
-        return Train((first, sum(others, ())), method, why)
+        why = "pqn, as listed, because a gradient of each term takes about as long"
+        # It has L-BFGS on the sum among its models.
+        return Train((first, sum(others, ())), ProximalQuasiNewton(rho=None), why)
     levels, why = levels_of(problem, price, L)
     why += f" (measured: {', '.join(f'{name} {price[name]:.2g} s' for name in price)})"
     return learned(problem, levels, why, price)

@@ -33,13 +33,12 @@ from geartrain.methods.inner.rpdg import RPDG
 from geartrain.methods.inner.spdc import SPDC
 from geartrain.methods.inner.varag import Varag
 from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
-from geartrain.methods.quasi_newton.composite import CompositeQN
-from geartrain.methods.quasi_newton.sae_qn import SAEQN
-from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
+from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
+from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.methods.working_set import WorkingSet, fits
 from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import MissingOracle, answers, require
@@ -69,9 +68,7 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "r-sae": lambda problem, inner: RSAE(inner=inner),
     "sc-sae": lambda problem, inner: _restarted(problem.mu.value, SCSAE(inner=inner)),
     "afb": lambda problem, inner: _restarted(problem.mu_h + problem.mu_g, AFB(inner=inner)),
-    "sae-qn": lambda problem, inner: (
-        SAEQN(**_given(inner)) if problem.psi is None else CompositeQN()
-    ),
+    "pqn": lambda problem, inner: ProximalQuasiNewton(**_given(inner)),
     "similar-newton": lambda problem, inner: SimilarNewton(),
     "aeg": lambda problem, inner: AEG(inner=inner),
     "gmco": lambda problem, inner: GMCO(inner=inner),
@@ -88,7 +85,7 @@ NONSMOOTH: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "working-set": lambda problem, inner: WorkingSet(),
 }
 # They choose their inner method themselves unless one is given.
-_WITH_OWN_INNER = ("sae-qn", "ms", "catalyst")
+_WITH_OWN_INNER = ("pqn", "ms", "catalyst")
 
 
 def lbfgs_on_the_sum(problem: Sum, memory: int = 10) -> AnyMethod:
@@ -97,7 +94,7 @@ def lbfgs_on_the_sum(problem: Sum, memory: int = 10) -> AnyMethod:
         return LBFGSWhole()
     if problem.psi is None or isinstance(problem.psi.term, Box):
         return ScipyLBFGS(memory)
-    return CompositeQN(rho=1.0)
+    return ProximalQuasiNewton(rho=1.0)
 
 
 def _given(inner: InnerMethod | None) -> dict[str, Any]:

@@ -324,7 +324,7 @@ def _parts(problem: Sum) -> _Parts:
         if not fits(problem):
             raise MissingOracle(
                 "WorkingSet needs a gt.LinearModel in memory as h, gt.L1 or gt.Box as non-smooth "
-                "term, and no further smooth term than a ridge; choose method='sae-qn'"
+                "term, and no further smooth term than a ridge; choose method='pqn'"
             )
         psi = by_numbers(problem.psi, problem.n)
         columns: Any = by_columns(problem.h.term)

@@ -1,6 +1,6 @@
 """``geartrain bench distributed``: rounds, their latency, and exchanges on graphs.
 
-Logistic regression in shards to f - f* <= 1e-6 (f(0) - f*): similar-newton, SAE-QN, SciPy's L-BFGS
+Logistic regression in shards to f - f* <= 1e-6 (f(0) - f*): similar-newton, pqn, SciPy's L-BFGS
 on the same oracle (the better of two memories), accelerated extragradient, and dask-glm where it is
 installed, all on one LocalCluster of four processes. Rows are shuffled; unless the data is called
 raw they get a constant column and are scaled to norm 1. Rounds follow one another, so a network
@@ -40,7 +40,7 @@ from geartrain.oracles.quadratic import Quadratic
 LATENCIES = (0.0, 0.005, 0.05)
 ACCURACY = 1e-6
 WORKERS = 4
-OURS = ("similar-newton", "sae-qn")
+OURS = ("similar-newton", "pqn")
 # dask-glm may take so many times the seconds of the slowest of ours.
 PATIENCE = 25.0
 RINGS = (4, 8, 16, 32, 64)

@@ -1,9 +1,9 @@
 """``geartrain bench composite``: calls of h to f - f* = r (f(x0) - f*) with a non-smooth term.
 
-`sae-qn` is compared with the best of the gradient methods that take h + g as one smooth term, each
+`pqn` is compared with the best of the gradient methods that take h + g as one smooth term, each
 with its own advantage: FISTA with restart knows the smoothness of the sum, OWL-QN is run where psi
 is an l1 norm, SciPy's L-BFGS-B where psi is a box, and PANOC and the proximal quasi-Newton method
-everywhere. "sae-qn(1)" is `sae-qn` with equal prices: a proximal quasi-Newton method on the sum
+everywhere. "pqn(1)" is `pqn` with equal prices: a proximal quasi-Newton method on the sum
 that learns the scales of the variables, which the published one does not. It counts as ours; the
 ratio with it among the others is told apart. f* is from long runs of the learned methods. A rival
 is cut off when it has asked h twice as often, and ten times more, as the best rival before it: it
@@ -28,7 +28,7 @@ from geartrain.lab.frontier.report import geometric_mean
 from geartrain.lab.interrupts import run_whole
 from geartrain.methods.baselines.fgm import FGM
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
-from geartrain.methods.quasi_newton.composite import CompositeQN
+from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.oracles.nonsmooth import L1, Box
 
@@ -41,9 +41,9 @@ Row = dict[str, Any]
 def methods(psi: Any, L: float) -> dict[str, Any]:
     """The methods that are made for psi, by name; L is the smoothness of h + g."""
     out: dict[str, Any] = {
-        "sae-qn": CompositeQN(),
-        "sae-qn(1)": CompositeQN(rho=1.0),
-        "proximal QN": CompositeQN(rho=1.0, diagonal=False),
+        "pqn": ProximalQuasiNewton(),
+        "pqn(1)": ProximalQuasiNewton(rho=1.0),
+        "proximal QN": ProximalQuasiNewton(rho=1.0),
     }
     if isinstance(psi, Box):
         out["L-BFGS-B"] = ScipyLBFGS(20)
@@ -68,7 +68,7 @@ def measured(problem: CompositeProblem) -> list[Row]:
 
     found = {
         name: run_to(stop.Gradient(rel=1e-9), name)
-        for name in ("sae-qn", "sae-qn(1)", "proximal QN")
+        for name in ("pqn", "pqn(1)", "proximal QN")
     }
     best = min(res.fun for res in found.values())
     target = stop.Value(best + min(TARGETS) * (start - best))
@@ -84,21 +84,21 @@ def measured(problem: CompositeProblem) -> list[Row]:
             hit = np.flatnonzero(gap <= level)
             row[f"h {level:g}"] = int(history["h.grad"][hit[0]]) if hit.size else math.inf
             row[f"g {level:g}"] = int(history["g.grad"][hit[0]]) if hit.size else math.inf
-        if not name.startswith("sae-qn"):
+        if not name.startswith("pqn"):
             most = min(most, 2.0 * row[f"h {min(TARGETS):g}"] + 10.0)
         rows.append(row)
     return rows
 
 
 def ratios(rows: list[Row], target: float, with_own: bool = False) -> dict[str, float]:
-    """By problem: calls of h of sae-qn over those of the best of the others.
+    """By problem: calls of h of pqn over those of the best of the others.
 
-    `with_own`: sae-qn with equal prices is one of the others.
+    `with_own`: pqn with equal prices is one of the others.
     """
     key, out = f"h {target:g}", {}
     for name in dict.fromkeys(row["problem"] for row in rows):
         of = {row["method"]: row[key] for row in rows if row["problem"] == name}
-        own, equal = of.pop("sae-qn"), of.pop("sae-qn(1)", math.inf)
+        own, equal = of.pop("pqn"), of.pop("pqn(1)", math.inf)
         rival = min(*of.values(), equal if with_own else math.inf)
         if math.isfinite(own) or math.isfinite(rival):
             out[name] = own / rival
@@ -114,7 +114,7 @@ def summary(rows: list[Row]) -> dict[str, Any]:
             found = list(ratios(chosen, target, with_own).values())
             if found:
                 kind = "made up" if made_up else "report"
-                kind += f"{' with sae-qn(1)' if with_own else ''} {target:g}"
+                kind += f"{' with pqn(1)' if with_own else ''} {target:g}"
                 # A target that only one side reaches counts as a factor of ten.
                 bounded = [min(max(ratio, 0.1), 10.0) for ratio in found]
                 finite = min(found) > 0.0 and max(found) < math.inf
@@ -126,7 +126,7 @@ def summary(rows: list[Row]) -> dict[str, Any]:
 def report(rows: list[Row]) -> None:
     """Print the table and the summary."""
     names = list(dict.fromkeys(row["method"] for row in rows))
-    print(f"calls of h / of g until f - f* <= {MAIN:g} (f(x0) - f*), and those of h of sae-qn over")
+    print(f"calls of h / of g until f - f* <= {MAIN:g} (f(x0) - f*), and those of h of pqn over")
     print(
         "those of the best of the others; '>' cut off, because another is better, or by the clock"
     )

@@ -10,7 +10,7 @@ T(x)        ``forward``   prox(x - gamma grad s(x), 1/gamma)
 ==========  ============  ===================================================================
 
 `FISTA` with restart is `geartrain.methods.FGM`, the proximal quasi-Newton method on the sum is
-`geartrain.methods.CompositeQN` with rho = 1, and L-BFGS-B is `geartrain.ScipyLBFGS`.
+`geartrain.methods.ProximalQuasiNewton` with rho = 1, and L-BFGS-B is `geartrain.ScipyLBFGS`.
 """
 
 from __future__ import annotations

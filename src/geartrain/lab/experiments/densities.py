@@ -29,7 +29,7 @@ SOURCES: dict[str, Callable[[str | Path | None], Observed]] = {
 }
 METHODS = {
     "L-BFGS": gt.ScipyLBFGS,
-    "SAE-QN": gt.methods.SAEQN,
+    "pqn": gt.methods.ProximalQuasiNewton,
 }  # the density is that of the last one
 
 

@@ -145,9 +145,9 @@ LBFGS = Entry(
     L_h="not used",
 )
 SAE_QN = Entry(
-    "SAE-QN",
+    "pqn",
     "Separation with a quasi-Newton model of h; needs no constants. Not in the paper.",
-    lambda case: gt.methods.SAEQN(),
+    lambda case: gt.methods.ProximalQuasiNewton(),
     L_h="not used",
 )
 

@@ -6,7 +6,7 @@ gradient of its term. ``auto`` knows the prices and is run once per rho. f* is f
 rounding, not from the best of the table. Seconds are compared, too: ``auto`` runs once more and
 measures the prices itself.
 
-SciPy's L-BFGS and SAE-QN run first. Any other run is cut off when its bill is over `TIMES` that of
+SciPy's L-BFGS and pqn run first. Any other run is cut off when its bill is over `TIMES` that of
 the better of the two at every rho: it can then be the cheapest nowhere.
 """
 
@@ -29,14 +29,14 @@ from geartrain.lab.frontier.rivals import FIRST, OTHERS, RHOS, Budget, OverBudge
 from geartrain.lab.frontier.suite import SuiteProblem, suite
 from geartrain.lab.interrupts import run_whole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
-from geartrain.methods.quasi_newton.sae_qn import SAEQN
+from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.oracles.protocols import MissingOracle
 from geartrain.oracles.questions import kinds
 from geartrain.problem import MissingConstant
 
 TARGETS = (1e-3, 1e-5, 1e-7)
 TIMES = 20.0
-SECONDS = 60.0  # per run of L-BFGS, SAE-QN and auto
+SECONDS = 60.0  # per run of L-BFGS, pqn and auto
 SECONDS_OTHERS = 15.0
 SEED = 0
 CALLS = tuple(f"{name}.{kind}" for name in ("h", "g") for kind in kinds())
@@ -50,7 +50,7 @@ def reference(problem: SuiteProblem, h: Any, g: Any) -> tuple[float, float]:
     if problem.f_star is not None:
         return problem.f_star(h, g), start
     rule = stop.any_of(stop.Gradient(rel=1e-10), stop.Seconds(2.0 * SECONDS))
-    ends = [run_whole(h, g, x0, method=m, stop=rule) for m in (SAEQN(), ScipyLBFGS(50))]
+    ends = [run_whole(h, g, x0, method=m, stop=rule) for m in (ProximalQuasiNewton(), ScipyLBFGS(50))]
     return min(e.fun for e in ends), start
 
 

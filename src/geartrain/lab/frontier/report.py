@@ -12,7 +12,7 @@ from geartrain.lab.frontier.suite import SuiteProblem
 Row = dict[str, Any]
 Cell = tuple[str, float, int]  # problem, target, rho
 
-MAIN = ("lbfgs(10)", "lbfgs(20)", "lbfgs(50)", "sae-qn", "sc-sae", "afb", "ags", "fgm")
+MAIN = ("lbfgs(10)", "lbfgs(20)", "lbfgs(50)", "pqn", "sc-sae", "afb", "ags", "fgm")
 MARKS = {"bill": ">", "clock": "t", "stalled": "s"}
 NOT_RUN = "."
 SHOWN = 1e-5  # the target of the picture and of the table of all methods
@@ -23,7 +23,7 @@ LEGEND = (
 )
 _COLOURS = {
     "auto": "#0072B2",
-    "sae-qn": "#009E73",
+    "pqn": "#009E73",
     "lbfgs": "#bbbbbb",
     "lbfgs-whole": "#888888",
     "sc-sae": "#56B4E9",
@@ -66,7 +66,7 @@ def summary(rows: list[Row], problems: list[SuiteProblem]) -> Row:
     for (name, target, rho), by in cells.items():
         scipys = [r for m, r in by.items() if is_scipy(m)]
         fewest = min(r["N_h"] for r in scipys)
-        mine = by["sae-qn"]["N_h"]
+        mine = by["pqn"]["N_h"]
         if target == SHOWN and rho == 1 and name in separable and math.isfinite(mine + fewest):
             ratios[name] = mine / fewest
         bill, best = by["auto"]["bill"], cheapest(by)["bill"]
@@ -187,7 +187,7 @@ def _at_least(row: Row) -> float:
 
 
 def _print_figures(figures: Row) -> None:
-    print("\ngradients of h, sae-qn / best of SciPy's L-BFGS, to 1e-5:")
+    print("\ngradients of h, pqn / best of SciPy's L-BFGS, to 1e-5:")
     for name, ratio in figures["h_gradients_sae_qn_over_lbfgs"].items():
         print(f"  {name:32}{ratio:6.2f}")
     print(f"  geometric mean {figures['geometric_mean']:.3f}")
@@ -208,7 +208,7 @@ def print_seconds(rows: list[Row], timed: list[Row]) -> None:
     """Seconds until `SHOWN`; `timed` are the rows of `auto` with prices that it measures itself."""
     cells = by_cell(rows)
     print(f"\nseconds until {SHOWN:g}; auto measures the prices, its own arithmetic included")
-    print(f"{'':35}{'best L-BFGS':>12}{'sae-qn':>10}{'auto':>10}{'auto / L-BFGS':>15}")
+    print(f"{'':35}{'best L-BFGS':>12}{'pqn':>10}{'auto':>10}{'auto / L-BFGS':>15}")
     ratios = []
     for k, row in enumerate((r for r in timed if r["target"] == SHOWN), 1):
         by = cells[row["problem"], SHOWN, RHOS[0]]
@@ -216,7 +216,7 @@ def print_seconds(rows: list[Row], timed: list[Row]) -> None:
         ratio = row["seconds"] / best
         if math.isfinite(ratio) and ratio > 0.0:
             ratios.append(ratio)
-        times = f"{best:12.3f}{by['sae-qn']['seconds']:10.3f}{row['seconds']:10.3f}"
+        times = f"{best:12.3f}{by['pqn']['seconds']:10.3f}{row['seconds']:10.3f}"
         print(f"{k:2} {row['problem']:32}{times}{ratio:15.2f}")
     print(f"   geometric mean of auto / L-BFGS {geometric_mean(ratios):.2f}")
 

@@ -24,8 +24,8 @@ from geartrain.methods.coordinate import by_columns
 from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner.lbfgs import LBFGS
-from geartrain.methods.quasi_newton.sae_qn import SAEQN
-from geartrain.methods.quasi_newton.similar_newton import SimilarNewton
+from geartrain.methods.pqn.method import ProximalQuasiNewton
+from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.registry import INNER
 from geartrain.methods.restart import GradientTest, Restarted
@@ -182,7 +182,7 @@ def _separated(method: str, inner: str = "agm") -> Rival:
 # Those whose bills are the budget of the others.
 FIRST = (
     *(Rival(f"lbfgs({k})", "lbfgs", lambda guard, k=k: ScipyLBFGS(k)) for k in (10, 20, 50)),  # type: ignore[misc]
-    Rival("sae-qn", "sae-qn", lambda guard: SAEQN(), inner="lbfgs"),
+    Rival("pqn", "pqn", lambda guard: ProximalQuasiNewton(), inner="lbfgs"),
 )
 OTHERS = (
     Rival("lbfgs-whole", "lbfgs", lambda guard: LBFGSWhole(LBFGS(memory=50))),

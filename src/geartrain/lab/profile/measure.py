@@ -1,4 +1,4 @@
-"""``geartrain bench profile``: profiles of `auto` and `sae-qn` on random convex problems.
+"""``geartrain bench profile``: profiles of `auto` and `pqn` on random convex problems.
 
 The problems are the report's (see `geartrain.lab.profile.families` for the two splits), the solvers
 and the measure are those of `geartrain.lab.profile.solvers`. Every solver runs once per problem,

@@ -23,7 +23,7 @@ from geartrain.oracles.protocols import Vector
 Row = dict[str, Any]
 Costs = dict[str, Vector]
 
-OURS = "sae-qn"
+OURS = "pqn"
 BEST = "L-BFGS, best memory"
 SHOWN = auto_at(100)  # the run of `auto` that stands for it where no price is involved
 CAP, NEVER = 1.25, 2.0  # what `auto` may waste in 95 of 100 problems, and in any
@@ -81,7 +81,7 @@ def summary(rows: list[Row]) -> Row:
         waste = ratios(costs["auto"], cheaper)
         out["bills"][rho] = {
             "auto / L-BFGS": figures(costs["auto"], costs[BEST]).as_dict(),
-            "sae-qn / L-BFGS": figures(costs[OURS], costs[BEST]).as_dict(),
+            "pqn / L-BFGS": figures(costs[OURS], costs[BEST]).as_dict(),
             "auto / cheaper": figures(costs["auto"], cheaper).as_dict(),
             "auto within cap": float(np.mean(waste <= CAP)),
             "auto beyond": [table.names[i] for i in np.flatnonzero(waste > NEVER)],
@@ -171,7 +171,7 @@ def _show_ratios(figures_: Row) -> None:
     for name, own in figures_["gradients_of_h"].items():
         print(f"{f'gradients of h, {name} / L-BFGS':36}{_cells(Figures(**own))}")
     for rho, by in figures_["bills"].items():
-        for name in ("sae-qn / L-BFGS", "auto / L-BFGS", "auto / cheaper"):
+        for name in ("pqn / L-BFGS", "auto / L-BFGS", "auto / cheaper"):
             print(f"{f'bill at {rho}, {name}':36}{_cells(Figures(**by[name]))}")
         share = 100.0 * by["auto within cap"]
         print(f"    auto within {CAP} of the cheaper: {share:.1f} %", end="")

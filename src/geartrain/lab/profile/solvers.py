@@ -176,7 +176,7 @@ OTHERS: dict[str, Callable[[RandomProblem, Mapping[str, int]], Outcome]] = {
     "trust-krylov": newton,
     "afb": lambda p, most: run(p, "afb", most),
     "fgm": lambda p, most: run(p, Restarted(FGM(mu=0.0), GradientTest()), most),
-    "sae-qn": lambda p, most: run(p, "sae-qn", most),
+    "pqn": lambda p, most: run(p, "pqn", most),
 }
 
 

@@ -56,7 +56,7 @@ _SVM_CLAIMS = (
         "seconds",
     ),
     (
-        "Not in the paper: SAE-QN asks for fewer gradients of h than L-BFGS",
+        "Not in the paper: pqn asks for fewer gradients of h than L-BFGS",
         kernel_svm.SAE_QN.label,
         kernel_svm.LBFGS,
         "h.grad",
@@ -268,7 +268,7 @@ def svm_seconds(svm: Any) -> Finding:
             f"SAE takes **{_times(ags)}** as long as AGS. The kernel matrix is dense, so a "
             "gradient of h costs about half as much as a pass over g, and there is little to gain "
             f"from asking h rarely: SAE takes **{_times(lbfgs)}** as long as L-BFGS on the sum.",
-            f"L-BFGS needs {_plain(asked)} gradients of each term. SAE-QN, which separates the "
+            f"L-BFGS needs {_plain(asked)} gradients of each term. pqn, which separates the "
             f"terms with a quasi-Newton model of h, needs {_plain(h)} of h and {_plain(g)} of g; "
             "it is the method to choose where h is the expensive term.",
         ],
@@ -344,7 +344,7 @@ def density_counts(density: Any) -> Finding:
             "L = 25 L_h and a restart after every 300 coordinate steps; with them, f - f* has come "
             f"from {paper.gap.max():.2g} to {paper.gap.min():.2g} after "
             f"{paper.seconds.max():.2g} s.",
-            f"SAE-QN needs no constants. It asks for {_plain(h)} gradients of h and {_plain(g)} "
+            f"pqn needs no constants. It asks for {_plain(h)} gradients of h and {_plain(g)} "
             "of g.",
         ],
     )

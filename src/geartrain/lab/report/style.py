@@ -5,7 +5,7 @@ from __future__ import annotations
 # Okabe and Ito's colours, which colour-blind readers can tell apart, made a little lighter where a
 # dark background asks for it; one per family of methods.
 _COLOURS = {
-    "SAE-QN": "#009E73",
+    "pqn": "#009E73",
     "R-SAE": "#45A7E0",
     "SAE": "#1F78B8",
     "AFB": "#9467BD",

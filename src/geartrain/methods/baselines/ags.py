@@ -95,7 +95,7 @@ class AGS:
         if psi is not None and not psi.has_residual:
             raise TypeError(
                 f"AGS ends at a point that is no proximal step of {psi!r}, so the term must have "
-                "residual(v, d) for the stopping rule; add it, or choose sae-qn, sae, afb or fgm"
+                "residual(v, d) for the stopping rule; add it, or choose pqn, sae, afb or fgm"
             )
         start = (problem.h.grad(x0), problem.g.grad(x0))
         grad_psi = problem.grad_psi(x0, start[0] + start[1])

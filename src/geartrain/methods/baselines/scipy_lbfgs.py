@@ -153,6 +153,6 @@ def _bounds(problem: Sum, x0: Vector) -> Bounds | None:
     if not isinstance(box, Box):
         raise TypeError(
             f"SciPy's L-BFGS-B has bounds only, but the non-smooth term is {box!r}; choose "
-            "method='lbfgs' or method='sae-qn'"
+            "method='lbfgs' or method='pqn'"
         )
     return Bounds(*np.broadcast_arrays(box.lower, box.upper, x0)[:2])

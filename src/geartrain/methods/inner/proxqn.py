@@ -18,15 +18,22 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from geartrain.methods.quasi_newton.prox_step import change_of, curvature, minimised
+from geartrain.methods.pqn.low_rank import Basis, LowRank
+from geartrain.methods.pqn.prox_step import ProxStep, minimised
+from geartrain.methods.pqn.secants import compact
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.splitting import Psi
-from geartrain.problem import EPS, Model
+from geartrain.problem import EPS, Model, norm
 
 Pairs = tuple[tuple[Vector, Vector], ...]
 
 # Part of the predicted change of phi that a step must bring.
 _ARMIJO = 1e-4
+# A pair shows curvature where <s, y> exceeds this part of |s| |y|.
+_CURVED = 1e-10
+# A difference of values may be rounding error below this part of them; errors of values of psi that
+# contradict its subgradients by less than that part are noise.
+_ROUNDING, _NOISE = 1e-12, 1e-6
 # Rejected steps in a row after which only rounding is left.
 _TRIES = 30
 
@@ -108,7 +115,7 @@ class ProxQN:
 
     def step(self, phi: Model, state: ProxQNState) -> ProxQNState:
         """One trial point; one gradient of g."""
-        psi, v, norm = _psi(phi), state.v, phi.geometry.norm
+        psi, v = _psi(phi), state.v
         d = phi.grad(v, state.grad_g)
         size = norm(psi.residual(v, d, state.grad_psi))
         if phi.L_g is None:  # a short step teaches the curvature
@@ -119,10 +126,10 @@ class ProxQN:
         steps = [s for s, _ in state.pairs]
         changes = phi.changes(steps, [y for _, y in state.pairs])
         S, Y = (np.array(rows).reshape(-1, v.size) for rows in (steps, changes))
-        C = curvature(S, Y, first)
+        C = _curvature(S, Y, first)
         to = minimised(C, state.mu, d, psi, v, self.accuracy * size, self.prox_steps)
         step = to.w - v
-        length, rise_psi = norm(step), change_of(psi, v, d, to)
+        length, rise_psi = norm(step), _change(psi, v, d, to)
         slope = float(d @ step) + rise_psi
         if length <= EPS * norm(v) or state.tries >= _TRIES:
             # A shorter subgradient at v, where the term tells none by itself.
@@ -150,6 +157,39 @@ class ProxQN:
     def limit(self, phi: Model) -> int:
         """As given."""
         return self.max_steps
+
+
+def _curvature(S: Vector, Y: Vector, lam: float) -> LowRank:
+    """Limited-memory BFGS from steps S and changes Y, oldest first; lam I if no pair is curved.
+
+    It starts from <y, y>/<s, y> of the newest pair.
+    """
+    sizes = np.linalg.norm(S, axis=1)
+    rise = np.einsum("ij,ij->i", S, Y)
+    curved = rise > _CURVED * sizes * np.linalg.norm(Y, axis=1)
+    k = int(np.count_nonzero(curved))
+    if k == 0:
+        return LowRank(lam)
+    V = np.concatenate([S[curved], Y[curved]]) / np.tile(sizes[curved], 2)[:, None]
+    G = V @ V.T
+    lam = float(G[-1, -1] / G[k - 1, -1])
+    basis = Basis.of(V, G, np.arange(2 * k))
+    s, y = basis.X[:k], basis.X[k:]
+    return LowRank(lam, basis, compact(s, y, s @ y.T, lam * s))
+
+
+def _change(psi: Psi, v: Vector, d: Vector, step: ProxStep) -> float:
+    """psi(w) - psi(v), or its upper bound <u, w - v> where values do not tell the difference."""
+    s = step.w - v
+    bound = 0.0 if step.grad_psi is None else float(step.grad_psi @ s)
+    if not psi.has_value:
+        return bound
+    old, new = psi.value(v), psi.value(step.w)
+    near = _ROUNDING * (abs(old) + norm(d) * norm(v))
+    if not np.isfinite(new - old) or abs(float(d @ s) + bound) <= near:
+        return bound
+    noisy = 0.0 < new - old - bound <= _NOISE * (abs(old) + abs(new))
+    return bound if noisy else new - old
 
 
 class _Zero:

@@ -38,6 +38,7 @@ class Phi:
     B: LowRank
     mu: float
     part: float
+    inside: bool = True  # p is in the domain of psi
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from geartrain.methods.base import InnerMethod, solve_model
 from geartrain.methods.pqn.inner import Leave, Phi, Run
 from geartrain.methods.pqn.low_rank import LowRank
 from geartrain.oracles.protocols import Vector, answers
+from geartrain.oracles.splitting import Psi
 from geartrain.oracles.together import leaves
 from geartrain.problem import Model
 
@@ -84,6 +85,9 @@ def solve(inner: InnerMethod, phi: Phi, enough: float, leave: Leave) -> Run:
     if B.basis is not None:
         rest = LowRank(0.0, B.basis, B.T / a, geometry)
         g = ShiftedOracle(g, QuadraticModel(np.zeros_like(p.v), rest, p.v, geometry))
+    psi = problem.psi
+    if psi is not None and a != 1.0:
+        psi = Psi(psi.term, psi.weight / a, psi.name, problem.ledger, problem.n)
     L_g = problem.L_g.value
     top = 0.0 if rest is None else rest.top
     phi_a = Model(
@@ -92,7 +96,7 @@ def solve(inner: InnerMethod, phi: Phi, enough: float, leave: Leave) -> Run:
         alpha,
         None if L_g is None else L_g + top,
         geometry=geometry,
-        psi=None if problem.psi is None or a == 1.0 else None,
+        psi=psi,
     )
 
     def own(v: Vector, grad_g: Vector) -> Vector:
@@ -107,4 +111,5 @@ def solve(inner: InnerMethod, phi: Phi, enough: float, leave: Leave) -> Run:
         grad_g = problem.g.grad(run.v)  # no call, and no rounding of the low-rank part
     else:
         grad_g = own(run.v, run.grad_g)
-    return Run(run.v, (math.nan, grad_g), a * run.residual, (), grad_g)
+    w = None if run.grad_psi is None else a * run.grad_psi
+    return Run(run.v, (math.nan, grad_g), a * run.residual, (), grad_g, w)

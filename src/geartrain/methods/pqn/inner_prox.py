@@ -132,6 +132,13 @@ def descend(phi: Phi, enough: float, pairs: Pairs, leave: Leave, most: int, memo
     linear = p.grad_h if a == 1.0 else p.grad_h + (1.0 - a) * p.grad_g
     learned = Curvature(phi, pairs, memory)
     calls = tries = prox_steps = 0
+    if not phi.inside:
+        d, alpha = linear + a * grad_g, phi.B.lam + phi.mu
+        v = psi.prox(p.v - d / alpha, alpha)
+        w, value = alpha * (p.v - v) - d, terms.psi_at(v)
+        g, grad_g = terms.g(v)
+        linear = linear + phi.B(v - p.v, phi.mu)
+        calls = prox_steps = 1
     shift = 0.0
     while True:
         d = linear + a * grad_g

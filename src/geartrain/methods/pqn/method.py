@@ -90,7 +90,7 @@ class ProximalQuasiNewton:
        on with a larger mu
 
     Whenever the certificate A lags behind its rate, a proven accelerated step takes the place of
-    lines 1 to 5 (`geartrain.methods.pqn.safeguard`).
+    lines 1 to 5 (`geartrain.methods.pqn.safeguard`), and where mu has grown until steps vanish.
 
     Guarantee: every accepted point is lower than the one before. For convex f with an L_h-smooth h
     and whatever the models are worth, f(p) - f* <= R^2/(2 A) from x_0 on, and an accuracy eps is
@@ -258,7 +258,9 @@ class ProximalQuasiNewton:
         state, models, trial = self._propose(terms, state, size)
         inside = watch.own()
         if norm(trial.v - p.v) <= 2.0 * EPS * norm(p.v):
-            return self._doubted(terms, state, size, True)
+            if state.shift == 0.0 or state.tries >= t.trials:
+                return self._doubted(terms, state, size, True)
+            return self._prove(terms, replace(state, tries=state.tries + 1))
         # 3.
         state = replace(
             state,
@@ -593,7 +595,8 @@ class ProximalQuasiNewton:
         def is_enough(v: Vector, grad_g: Vector, residual: float) -> bool:
             return residual <= guard.accuracy * L * norm(v - x)
 
-        phi = Phi(terms, at_x, LowRank(guard.weight * L, geometry=geometry), 0.0, 1.0)
+        B = LowRank(guard.weight * L, geometry=geometry)
+        phi = Phi(terms, at_x, B, 0.0, 1.0, inside=terms.smooth)
         before, _ = _asked(terms)
         most = _LONGER * self.tuning.inner_limit
         state, run = self._run(terms, state, phi, rounding, is_enough, most)
@@ -616,8 +619,9 @@ class ProximalQuasiNewton:
             at=v if lower else y,
             certificate=certificate,
             safeguard=guard.ended(L, state.A, a, certificate.A),
+            shift=0.0,
             trials=state.trials + 2,
-            tries=0,
+            tries=0 if lower else state.tries,
             accepted=True,
         )
 

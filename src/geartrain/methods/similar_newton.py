@@ -125,7 +125,7 @@ class SimilarNewton:
     h is asked for its gradient at x_0 once, and only by a tolerance relative to \|grad f(x_0)\|.
 
     It takes few rounds where g knows most directions of f. Where it does not, as for text with more
-    words than rows in a shard, "sae-qn" is the better choice.
+    words than rows in a shard, "pqn" is the better choice.
 
     References
     ----------

@@ -1,1 +1,0 @@
-"""Quasi-Newton methods: what was learned about curvature is used for the next step."""
