@@ -261,7 +261,7 @@ def test_unsolved_problems_and_climbs_are_named(planted, capsys):
     assert found["worst"]["auto"][0] == {"problem": "first", "ratio": 1.0, "cost": 10.0}
     profile_report.show(planted, found)
     printed = capsys.readouterr().out
-    assert "pqn      second: stalled" in printed
+    assert f"{'pqn':12}second: stalled" in printed
     assert "auto(30)    second: 0.5" in printed
 
 

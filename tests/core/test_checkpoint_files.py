@@ -54,7 +54,9 @@ def test_bad_files(tmp_path, good):
     head = good.index(b"\n", 30) + 1
     refused(path, signed(good[: head + 8]), "makes no sense")
     refused(path, signed(good[:-32] + bytes(8)), "bytes of arrays, expected")
-    evil = good[:-32].replace(b"geartrain.methods.quasi_newton.pqn:ProximalQuasiNewton", b"subprocess:Popen")
+    known = b"geartrain.methods.pqn.method:ProximalQuasiNewton"
+    assert known in good
+    evil = good[:-32].replace(known, b"subprocess:Popen")
     refused(path, signed(evil), "'subprocess:Popen', which this geartrain has not")
     older = good[:-32].replace(b'"iteration"', b'"iterations"')
     refused(path, signed(older), "written by another version")

@@ -202,11 +202,11 @@ def test_auto_is_a_method_like_others(pair):
 def test_auto_goes_on_where_it_was(tmp_path, cut, monkeypatch):
     """Before the change of method to the last bit, after it from the last point."""
 
-    def leave(self, problem, choice, state):
-        late = problem.ledger.calls["h.grad"] >= 4
-        return None if choice.changes or not late else auto.Change(Reason.CHEAP, "")
+    def leave(self, state):
+        late = self.problem.ledger.calls["h.grad"] >= 4
+        return None if self.choice.changes or not late else auto.Change(Reason.CHEAP, "")
 
-    monkeypatch.setattr(auto.Auto, "leave", leave)
+    monkeypatch.setattr(auto._Leg, "_leave", leave)
     pair, method = sums(), planned()
     path = tmp_path / "run.gtck"
     whole = gt.minimize(*pair, method=method, stop=NEVER, max_iter=12)

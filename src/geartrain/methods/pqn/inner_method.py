@@ -23,8 +23,9 @@ class QuadraticModel:
 
     Parameters
     ----------
-    c, p : vector
+    c : vector
     B : LowRank
+    p : vector
     geometry : Geometry
     """
 

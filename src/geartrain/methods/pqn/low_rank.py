@@ -23,6 +23,7 @@ import numpy as np
 
 from geartrain.geometry import EUCLIDEAN, Geometry
 from geartrain.methods.pqn.rows import add_to, dots
+from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.spectrum import eigh, lapack
 
@@ -50,11 +51,14 @@ class Basis:
         """By Cholesky's method."""
         G = gram[order[:, None], order]
         size = np.sqrt(np.maximum(G.diagonal(), _TINY))
-        scaled = G / (size[:, None] * size)
-        scaled.flat[:: len(G) + 1] += _SPAN
-        L, info = lapack().dpotrf(scaled, lower=1, clean=1)
-        if info:  # not finite, or far from symmetric
-            raise np.linalg.LinAlgError("the inner products of the pairs are not finite")
+        scaled, added = G / (size[:, None] * size), 0.0
+        info, more = 1, _SPAN
+        while info and more < 1.0:  # in some geometries inner products are rounded by more
+            scaled.flat[:: len(G) + 1] += more - added
+            L, info = lapack().dpotrf(scaled, lower=1, clean=1)
+            added, more = more, 100.0 * more
+        if info:
+            raise NonFiniteAnswer("inner products of steps and gradients are not finite")
         C = lapack().dtrtri(L, lower=1)[0] / size
         return Basis(rows, order, G, size[:, None] * L, C)
 
