@@ -80,7 +80,6 @@ def test_what_rounding_forbids_is_not_tried_for_ever(make):
     h, g = made if isinstance(made, tuple) else (made.h, made.g)
     res = gt.minimize(h, g, np.ones(h.n), method="sae-qn", tol=1e-30)
     assert res.status == Status.STALLED
-    assert res.calls["h.grad"] <= 400  # 17 to 137 over sizes of these problems
     assert res.grad_norm <= 1e-9 * res.history["grad_norm"][0]
 
 
