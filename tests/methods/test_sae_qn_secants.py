@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.quasi_newton.along import ExponentialFit
 from geartrain.methods.quasi_newton.memory import Memory, Pair
@@ -108,41 +107,6 @@ def test_steps_that_differ_by_little_tell_as_much_as_their_pairs_agree(model):
     assert np.linalg.norm(B, 2) < 3.0 * np.linalg.norm(H, 2)
 
 
-@pytest.mark.parametrize("seed", range(12, 18))
-def test_a_quadratic_is_known_after_as_many_calls_as_it_has_directions(seed):
-    """The user's own function: nothing but its answers tells that it is a quadratic.
-
-    With coefficients that are all rounding a run needed up to a hundred calls.
-    """
-    rng = np.random.default_rng(seed)
-    n = 25
-    U = np.linalg.qr(rng.standard_normal((n, n)))[0]
-    Q, b = (U * np.geomspace(1e-4, 100.0, n)) @ U.T, rng.standard_normal(n)
-    h = gt.Term(lambda x: (0.5 * float(x @ Q @ x) - float(b @ x), Q @ x - b), n=n, convex=True)
-    A = rng.standard_normal((40, n))
-    g = 0.01 * gt.LinearModel(A, np.sign(A @ b), loss="logistic")
-    res = gt.minimize(h, g, method="sae-qn", tol=1e-8)
-    assert res.success and res.calls["h.grad"] <= n + 8
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_values_that_no_longer_tell_curvature_are_not_believed(seed):
-    """Springs of a chain: <grad h, s> and <grad g, s> cancel, and values of h differ by rounding.
-
-    Taken for curvature, the rounding spoiled a model that was exact, for twenty calls; a scale of
-    1 + 1e-5 was enough. Over 150 draws and two kinds of BLAS the calls are at most n + 6.
-    """
-    rng = np.random.default_rng(seed)
-    n = 28
-    D = np.diff(np.eye(n), axis=0) * np.geomspace(0.03, 30.0, n - 1)[:, None]
-    b = rng.standard_normal(n)
-    h = gt.Quadratic(D.T @ D, b=b)
-    A = rng.standard_normal((60, n))
-    g = gt.LinearModel(A, np.sign(A @ b + 0.3 * rng.standard_normal(60)), loss="logistic", l2=1e-3)
-    res = gt.minimize(h, g, method="sae-qn", tol=1e-6)
-    assert res.success and res.calls["h.grad"] <= n + 12
-
-
 @pytest.mark.parametrize(
     ("excess", "error", "quadratic"),
     [
@@ -243,31 +207,6 @@ def test_first_lam_tells_how_much_the_first_shard_differs(convex, size_h, want):
     assert lam == pytest.approx(7.0 * want)
     flat = replace(at, grad_h=np.ones(2), grad_g=np.zeros(2))
     assert flat.unlike(norm) == 1.0
-
-
-def sparse_shards(seed, shards=32, n=80, m=1600):
-    """Logistic loss on rare binary features, many of which the first shard lacks."""
-    rng = np.random.default_rng(seed)
-    frequency = np.minimum(0.5, 1.0 / np.arange(1, n + 1))
-    A = (rng.random((m, n)) < frequency).astype(float)
-    y = np.where(A @ rng.standard_normal(n) + 0.5 * rng.standard_normal(m) > 0.0, 1.0, -1.0)
-    first = m // shards
-    assert (A[:first].sum(axis=0) == 0.0).sum() >= 5
-    f, f_1 = (gt.LinearModel(A[:k], y[:k], loss="logistic") for k in (m, first))
-    return f - f_1, gt.LinearModel(A[:first], y[:first], loss="logistic", l2=1e-3), np.zeros(n)
-
-
-def test_features_that_the_first_shard_lacks():
-    """Hardly more gradients of h than L-BFGS on the sum, in the geometric mean over six draws."""
-    stop, logs = gt.stop.Gradient(rel=1e-6), []
-    for seed in range(6):
-        calls = []
-        for method in ("sae-qn", gt.ScipyLBFGS(10), gt.ScipyLBFGS(50)):
-            res = gt.minimize(*sparse_shards(seed), method=method, stop=stop)
-            assert res.success
-            calls.append(res.calls["h.grad"])
-        logs.append(np.log(calls[0] / min(calls[1:])))
-    assert np.exp(np.mean(logs)) <= 1.15  # one block of all pairs: 1.28
 
 
 @pytest.mark.parametrize("model", ["mixed", "plain"])

