@@ -8,8 +8,7 @@ from problems import logistic, quadratics
 
 
 @pytest.mark.parametrize("method", ["sae", "r-sae", "sc-sae", "afb"])
-@pytest.mark.parametrize("factor", [0.1, 100.0])
-@pytest.mark.parametrize("make", [quadratics, logistic])
+@pytest.mark.parametrize(("make", "factor"), [(quadratics, 100.0), (logistic, 0.1)])
 def test_wrong_L_h(method, factor, make):
     known = make()
     x0 = np.ones(known.x_star.size)
