@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-outside test-elsewhere test-oldest test-pythons bench tables docs lint clean
+.PHONY: demo test test-outside test-elsewhere test-salts guard test-oldest test-pythons bench tables docs lint clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "geartrain needs Python 3.11 or newer; set PYTHON=")'
@@ -22,7 +22,7 @@ demo: $(VENV)/.all
 # Two processes with one thread of BLAS each: more threads than cores wait for each other. In the
 # order of the files the short ones come last, so that no process waits long for the other.
 PYTEST_OPTIONS := -n 2 --dist loadfile --no-loadscope-reorder
-test test-outside test-oldest: export OPENBLAS_NUM_THREADS ?= 1
+test test-outside test-salts test-oldest guard: export OPENBLAS_NUM_THREADS ?= 1
 
 # The library in this process.
 test: $(VENV)/.test
@@ -32,9 +32,20 @@ test: $(VENV)/.test
 test-outside: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_OPTIONS) -m 'not long and outside' tests
 
-# The tests whose outcome may depend on rounding, with the kernels of other processors.
+# The tests whose outcome may depend on rounding, with the kernels of other processors and a fixed
+# salt each, which moves every counted answer by at most one unit in its last place.
+ROUNDED := $(PYTEST_OPTIONS) -m 'not long and not outside and not same_everywhere'
 test-elsewhere: $(VENV)/.test
-	$(BIN)/python .ci/elsewhere.py $(PYTEST_OPTIONS) -m 'not long and not same_everywhere'
+	$(BIN)/python .ci/elsewhere.py $(ROUNDED)
+
+# The same tests under 20 new salts, which are printed; SALTS=1234,5678 repeats these. By hand,
+# before a release: an hour.
+test-salts: $(VENV)/.test
+	SALTS=$(or $(SALTS),new) $(BIN)/python .ci/elsewhere.py $(ROUNDED)
+
+# Figures of merit, which no test pins: medians over 20 new salts against limits far away.
+guard: $(VENV)/.test
+	$(BIN)/python benchmarks/guard.py
 
 # The oldest versions that pyproject.toml allows. They may use what newer packages deprecate.
 OLDEST := .venv-oldest

@@ -1,11 +1,15 @@
-"""Run the tests as other machines would round: other kernels of BLAS, NumPy and Numba.
+"""Run the tests as other machines would round: other kernels of BLAS, NumPy and Numba, and salts.
 
-Every line of `MACHINES` imitates one by environment variables that OpenBLAS, NumPy and Numba read.
-A machine that this processor cannot imitate is left out with a line. Arguments go to pytest.
+Every line of `MACHINES` imitates one by environment variables that OpenBLAS, NumPy and Numba read,
+and by a salt for ``tests/rounding.py``, which moves every counted answer by at most one unit in its
+last place. Where this processor cannot imitate a machine, its salt is run alone. SALTS=new in the
+environment draws 20 salts instead, SALTS=4711,4712 repeats these. Arguments go to pytest.
 """
 
 import json
 import os
+import secrets
+import shlex
 import subprocess
 import sys
 
@@ -16,7 +20,9 @@ MACHINES = [
     ("Haswell", 1, False, None),
     ("Sandybridge", 2, True, None),
 ]
-ENOUGH = 3  # of these, the first ones that this processor can imitate
+ENOUGH = 3  # of these, the first ones that this processor can imitate, with the salts 1 to 3
+SALT = "GEARTRAIN_TEST_SALT"
+DRAWN = 20  # salts of SALTS=new
 # What is in effect, printed by a process that also tries the instructions.
 PROBE = """
 import json, numpy as np, scipy.linalg, threadpoolctl
@@ -34,13 +40,11 @@ def probe(environment: dict[str, str]) -> tuple[str, list[str]] | None:
     return None if done.returncode else tuple(json.loads(done.stdout))
 
 
-def main() -> int:
-    """Run pytest on every machine; 0 if all passed."""
+def imitated() -> list[dict[str, str]]:
+    """The environments of `ENOUGH` machines, each with a salt of its own."""
     _, extensions = probe(dict(os.environ)) or ("", [])
-    passed, failed = 0, []
+    found: list[dict[str, str]] = []
     for kernels, threads, simd, numba in MACHINES:
-        if passed + len(failed) == ENOUGH:
-            break
         environment = {"OPENBLAS_CORETYPE": kernels, "OPENBLAS_NUM_THREADS": str(threads)}
         if threads > 1:  # more threads than cores would wait for each other in busy loops
             environment["OPENBLAS_THREAD_TIMEOUT"] = "4"
@@ -48,21 +52,40 @@ def main() -> int:
             environment["NPY_DISABLE_CPU_FEATURES"] = " ".join(extensions)
         if numba:
             environment["NUMBA_CPU_NAME"] = numba
-        name = " ".join(f"{key}={value!r}" for key, value in environment.items())
-        environment = {**os.environ, **environment}
-        if (seen := probe(environment)) is None or kernels not in seen[0]:
-            print(f"left out, not on this processor: {name}", flush=True)
+        if (seen := probe({**os.environ, **environment})) is None or kernels not in seen[0]:
+            print(f"left out, not on this processor: {named(environment)}", flush=True)
             continue
-        print(
-            f"{name}\n  in effect: BLAS {seen[0]}, NumPy {' '.join(seen[1]) or 'baseline'}",
-            flush=True,
-        )
-        command = [sys.executable, "-m", "pytest", *sys.argv[1:]]
-        if subprocess.run(command, env=environment).returncode:
-            failed.append(name)
-        else:
-            passed += 1
-    print("\n".join([f"imitated machines: {passed} passed, {len(failed)} failed", *failed]))
+        print(f"{kernels}: BLAS {seen[0]}, NumPy {' '.join(seen[1]) or 'baseline'}", flush=True)
+        found.append(environment)
+    found = [*found, *({} for _ in range(ENOUGH))][:ENOUGH]
+    return [{**environment, SALT: str(k)} for k, environment in enumerate(found, 1)]
+
+
+def salted(wanted: str) -> list[dict[str, str]]:
+    """The environments of given salts, or of `DRAWN` new ones."""
+    new = (str(secrets.randbelow(10**6)) for _ in range(DRAWN))
+    salts = list(new) if wanted == "new" else wanted.split(",")
+    print(f"SALTS={','.join(salts)}", flush=True)
+    return [{SALT: salt} for salt in salts]
+
+
+def named(environment: dict[str, str]) -> str:
+    """The assignments before a command that repeats a run."""
+    return " ".join(f"{key}={value!r}" for key, value in environment.items())
+
+
+def main() -> int:
+    """Run pytest on every machine; 0 if all passed."""
+    wanted = os.environ.get("SALTS")
+    machines = salted(wanted) if wanted else imitated()
+    command = [sys.executable, "-m", "pytest", *sys.argv[1:]]
+    failed = []
+    for environment in machines:
+        print(named(environment), flush=True)
+        if subprocess.run(command, env={**os.environ, **environment}).returncode:
+            failed.append(named(environment))
+    print(f"imitated machines: {len(machines) - len(failed)} passed, {len(failed)} failed")
+    print(*(f"{name} {shlex.join(command)}" for name in failed), sep="\n")
     return bool(failed)
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 
 import geartrain as gt
+from rounding import pytest_report_header, pytest_runtest_protocol  # noqa: F401
 
 settings.register_profile("quick", max_examples=40, deadline=None, derandomize=True)
 settings.load_profile("quick")

@@ -26,7 +26,7 @@ def hard():
     return gt.Quadratic(1e-6 * np.eye(8), np.ones(8)), gt.Quadratic((Q + Q.T) / 2)
 
 
-@pytest.mark.parametrize("most", [1, 2, 7, 30])
+@pytest.mark.parametrize("most", [1, 7])
 @pytest.mark.parametrize("key", ["h.grad", "g.grad", "h.coord", "g.component"])
 @pytest.mark.parametrize("method", ["auto", *METHODS])
 def test_no_more_calls_than_the_budget_has(method, key, most):

@@ -185,3 +185,49 @@ def test_a_method_that_cannot_be_stepped_says_so(pair, tmp_path):
     assert second.calls["h.grad"] > first.calls["h.grad"]
     assert gt.resume(path, *pair).nit == second.nit
     np.testing.assert_array_equal(second.history["f"][:5], first.history["f"])
+
+
+@pytest.mark.parametrize("by", ["checkpoint", "state"])
+@pytest.mark.parametrize("method", ["sae", "afb", "fgm"])
+def test_the_scale_of_the_stopping_rule_is_kept(tmp_path, method, by):
+    """At x0 the gradients of h and g cancel: the rule takes its scale from the terms, not from f.
+
+    |grad f(x0)| is 1e-4 of the gradients of the terms, so that a run without that scale would go on
+    until its gradient is 1e-4 times as long.
+    """
+    h, g = sums()
+    x0 = np.ones(h.n)
+    b = 1e3 * np.ones(h.n)
+    h = gt.Quadratic(h.Q, b)
+    g = gt.Quadratic(3.0 * h.Q, -b)
+    assert np.linalg.norm(h.grad(x0) + g.grad(x0)) < 1e-2 * np.linalg.norm(h.grad(x0))
+    options = {"method": method, "tol": 1e-6}
+    whole = gt.minimize(h, g, x0, **options)
+    assert whole.success and whole.nit > 3
+    path = tmp_path / "run.gtck"
+    first = gt.minimize(h, g, x0, max_iter=2, checkpoint=path, **options)
+    if by == "checkpoint":
+        second = gt.resume(path, h, g, max_iter=1000)
+    else:
+        second = gt.minimize(h, g, state=first.state, tol=1e-6)
+    same(whole, second)
+
+
+def test_the_seconds_of_oracles_are_kept(tmp_path, clock):
+    """Every gradient of h takes a second and every one of g two, before and after the break."""
+    h, g = sums()
+
+    def timed(term, seconds):
+        def grad(x):
+            clock.pass_(seconds)
+            return term.grad(x)
+
+        return gt.Term(grad=grad, value=term.value, n=term.n, L=term.L, mu=term.mu)
+
+    terms = timed(h, 1.0), timed(g, 2.0)
+    path = tmp_path / "run.gtck"
+    gt.minimize(*terms, method="sae", stop=NEVER, max_iter=3, checkpoint=path)
+    res = gt.resume(path, *terms, max_iter=2)
+    assert res.seconds["h.grad"] == res.calls["h.grad"]
+    assert res.seconds["g.grad"] == 2 * res.calls["g.grad"]
+    assert res.history["seconds"][-1] == res.seconds["h.grad"] + res.seconds["g.grad"]

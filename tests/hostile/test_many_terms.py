@@ -11,7 +11,7 @@ from hostile.judge import DESCENT, Budget, Trial
 from hostile.test_hostile import told
 
 METHODS = ("auto", "pqn", "afb", "lbfgs", "fgm")
-EACH = 5  # problems of a kind
+EACH = 3  # problems of a kind
 
 
 class Nothing:

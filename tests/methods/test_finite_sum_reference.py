@@ -256,8 +256,7 @@ def numba_component():
     return component
 
 
-@pytest.mark.parametrize("option", ["I", "II"])
-@pytest.mark.parametrize("alpha", [0.05, 10.0])
+@pytest.mark.parametrize(("option", "alpha"), [("I", 0.05), ("II", 10.0)])
 def test_python_component_and_numba_component_equal_the_kernel(option, alpha, numba_component):
     A, y = data()
     linear = gt.LinearModel(A, y, loss="squared")

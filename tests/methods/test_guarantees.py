@@ -139,7 +139,7 @@ def test_gmco_contracts_as_theorem_2_says():
 def test_agm_takes_sqrt_kappa_steps(kappa):
     """Momentum lost: then the steps are ~ kappa. Stated: tau_g/sqrt(alpha) ln(1/accuracy)."""
     n = 100
-    g = gt.Quadratic(np.diag(np.geomspace(1e-3, kappa, n)), b=np.ones(n))
+    g = gt.Quadratic(np.diag(np.geomspace(1e-3, kappa, n)), b=-np.ones(n))
     known = type(quadratics())(g, g, np.zeros(n), 0.0)
     problem = known.sum()
     from geartrain.core.loop import solve_model

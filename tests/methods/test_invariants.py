@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import geartrain as gt
+from geartrain.methods import sc_sae
+from geartrain.methods.base import iterate
+from geartrain.methods.gmco import GMCOState
 from geartrain.problem import norm
-from problems import PROBLEMS, states
+from problems import PROBLEMS, quadratics, states
 
 METHODS = {
     "sae": lambda: gt.SAE(),
@@ -125,3 +128,24 @@ def test_the_same_run_twice(case, name):
     one = states(METHODS[name](), known.sum(), x0, 6)[-1]
     other = states(METHODS[name](), known.sum(), x0, 6)[-1]
     assert np.array_equal(one.point, other.point)
+
+
+@pytest.mark.parametrize("sigma", [0.7, 1.0])
+def test_the_test_of_sc_sae_is_that_of_its_theorem(monkeypatch, sigma):
+    """Points just inside and just outside of |grad F| <= sqrt(sigma^2 + mu/L) L |x_+ - y|."""
+    known, mu, L, n = quadratics(), 0.8, 1.0, 24
+    asked = []
+
+    def looking(step, state, over, limit):
+        asked.append(over)
+        return iterate(step, state, over, limit)
+
+    monkeypatch.setattr(sc_sae, "iterate", looking)
+    problem = known.sum()
+    state = states(gt.methods.SCSAE(mu=mu, L=L, sigma=sigma), problem, np.ones(n), 2)[-1]
+    d, e = np.eye(n)[0], np.eye(n)[1]
+    for factor, passes in ((1 - 1e-6, True), (1 + 1e-6, False)):
+        ratio = factor * np.sqrt(sigma**2 + mu / L)
+        # grad F = ratio L |d| e at y + d
+        at = GMCOState(zeta=state.y + d, grad_h=ratio * L * e, grad_g=-L * d, L_h=1.0)
+        assert asked[-1](at) is passes

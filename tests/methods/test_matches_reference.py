@@ -269,3 +269,26 @@ def test_inner_lbfgs_solves_the_model(known_L):
     assert norm(residual) <= 1e-9
     assert problem.ledger.calls["g.grad"] <= 60
     assert problem.ledger.calls["g.value"] == 0
+
+
+@pytest.mark.parametrize("memory", [1, 3])
+def test_inner_lbfgs_keeps_the_newest_pairs(memory):
+    """Step and change of the gradient of g, of the last `memory` steps, oldest first."""
+    known = quadratics()
+    phi = Model(known.sum().g, np.linspace(-1, 1, 24), 0.05, L_g=known.g.L)
+    method = gt.inner.LBFGS(memory=memory)
+    state = method.init(phi, X0, None)
+    steps = []
+    for _ in range(8):
+        before, state = state, method.step(phi, state)
+        steps.append((state.v - before.v, state.grad_g - before.grad_g))
+        assert steps[-1][0].any()
+        expected = steps[-memory:]
+        for kept, (s, y) in zip(state.pairs, expected, strict=True):
+            np.testing.assert_array_equal(kept, (s, y))
+        for (s_phi, y_phi, sy), (s, y) in zip(state.curved, expected, strict=True):
+            np.testing.assert_array_equal(s_phi, s)
+            np.testing.assert_allclose(y_phi, y + 0.05 * s, atol=1e-12 * norm(y))
+            assert sy == pytest.approx(s @ (y + 0.05 * s))
+    warm = gt.inner.LBFGS(memory=1).init(phi, X0, None, state)
+    np.testing.assert_array_equal(warm.pairs, state.pairs[-1:])

@@ -74,8 +74,10 @@ FORMS = [("dense", False, 0.0), ("csr", False, 0.1), ("dense", True, 0.1), ("csr
 # Paper: SPDC
 # Paper: APCG
 @pytest.mark.parametrize("kind", METHODS)
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("form", "intercept", "l2"), FORMS)
+@pytest.mark.parametrize(
+    ("loss", "form", "intercept", "l2"),
+    [(x, *form) for i, x in enumerate(LOSSES) for j, form in enumerate(FORMS) if (i + j) % 4 < 2],
+)
 def test_the_printed_boxes(kind, loss, form, intercept, l2):
     parameters = PARAMETERS.get(loss, {})
     term = linear(form, m=12, n=5, loss=loss, intercept=intercept, l2=l2, **parameters)

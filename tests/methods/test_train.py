@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import geartrain as gt
+from geartrain.geometry import EUCLIDEAN
 from geartrain.methods import afb
+from geartrain.methods.error_rule import ErrorRule, Lengths
 from geartrain.methods.levels import Rest
-from geartrain.problem import norm
+from geartrain.problem import Model, norm
 from many_terms import MANY, train_of_quadratics
 from problems import states
 
@@ -156,6 +158,29 @@ def test_a_planted_error_is_found(name, monkeypatch):
     planted(name, monkeypatch)
     with pytest.raises(AssertionError):
         check_run(known)
+
+
+def test_what_a_level_hands_to_the_rule_of_the_level_above():
+    """s + grad h(y) + mu_h (v - y), the gradient of the model above with it, and the error."""
+    rng = np.random.default_rng(8)
+    beta, y, grad_h, s, v = rng.standard_normal((5, 6))
+    mu_h, smooth, lam, eps = 0.7, 2.0, 0.1, 0.03
+    heard = []
+
+    def accept(*args):
+        heard.append(args)
+        return True
+
+    above = Model(None, beta, 1.5, accept=accept)
+    lengths = Lengths(mu_h, mu_h + above.alpha, mu_h, smooth, lam, 0.75 * lam, 0.0)
+    rule = ErrorRule(0.5, lengths, y, grad_h - mu_h * y, EUCLIDEAN, above, has_psi=False)
+    assert rule(v, s, rule.beta + rule.alpha * v + s + 1e6, eps)  # far from its own rule
+    ((at, total, gradient, error),) = heard
+    expected = s + grad_h + mu_h * (v - y)
+    np.testing.assert_array_equal(at, v)
+    np.testing.assert_allclose(total, expected, atol=1e-14)
+    np.testing.assert_allclose(gradient, beta + 1.5 * v + expected, atol=1e-14)
+    assert error == pytest.approx(eps + 0.5 * smooth * norm(v - y) ** 2)
 
 
 class Adversary:

@@ -13,6 +13,8 @@ from geartrain.oracles.questions import kinds
 N = 3
 X = np.array([1.0, -2.0, 0.5])
 
+pytestmark = pytest.mark.same_everywhere  # answers are those of the term, to the bit
+
 
 def oracle(name="h", n=N, **callables):
     """An oracle around a Term with these callables, and its ledger."""

