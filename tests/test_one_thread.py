@@ -9,10 +9,6 @@ import pytest
 from scipy import sparse
 
 import geartrain as gt
-from geartrain.geometry import EUCLIDEAN
-from geartrain.methods.quasi_newton import factors, rows
-from geartrain.methods.quasi_newton.low_rank import LowRank, Small
-from geartrain.methods.quasi_newton.prox_step import _product
 from geartrain.oracles import vectors
 from geartrain.oracles.vectors import dot, norm
 
@@ -48,41 +44,6 @@ def test_inner_products_of_long_vectors(n, lengths):
     u[n - 1] = np.nan
     assert np.isnan(dot(u, v))
     assert max(lengths) <= 8192
-
-
-@pytest.mark.parametrize(("k", "columns"), [(3, 5), (40, 25), (40, 80), (1500, 2)])
-def test_triangular_systems_in_pieces(k, columns, monkeypatch):
-    rng = np.random.default_rng(k)
-    C = np.tril(rng.standard_normal((k, k))) / k + np.eye(k)
-    B = rng.standard_normal((k, columns))
-    shapes, dtrsm = [], factors.blas().dtrsm
-
-    def recorded(alpha, C, B, **more):
-        shapes.append(B.shape)
-        return dtrsm(alpha, C, B, **more)
-
-    monkeypatch.setattr(factors.blas(), "dtrsm", recorded)
-    X = factors.solved(C, B)
-    # The residual of a triangular solve is at most k eps |C| |X|, entry by entry.
-    assert np.all(np.abs(C @ X - B) <= 2 * k * EPS * (np.abs(C) @ np.abs(X)))
-    assert sum(width for _, width in shapes) == columns
-    assert all(height * width < 1024 or width == 1 for height, width in shapes)
-
-
-def test_the_slices_are_all_there_is():
-    for n, each in ((10_000, 50), (10_000, 400), (5, 10**9), (7, 0)):
-        pieces = list(rows.slices(n, each))
-        assert np.array_equal(np.concatenate([np.arange(n)[p] for p in pieces]), np.arange(n))
-        assert all(each * len(np.arange(n)[p]) <= 2**18 for p in pieces) or each > 2**18
-
-
-def test_a_small_model_as_a_matrix():
-    rng = np.random.default_rng(0)
-    V = rows.Rows(rng.standard_normal((60, 110)) / np.sqrt(110))
-    identity, array = np.eye(60), np.array(V.rows)
-    C = LowRank(1.0, Small(V, identity, array @ array.T, identity, EUCLIDEAN))
-    s = rng.standard_normal(110)
-    assert np.allclose(_product(C, 0.5)(s), C(s, 0.5), rtol=0, atol=1e-12 * norm(s))
 
 
 def test_a_run_with_a_long_x(lengths):

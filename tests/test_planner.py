@@ -9,7 +9,7 @@ import pytest
 import geartrain as gt
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.choice import Alternative, Reason
-from geartrain.methods.quasi_newton.seconds import Stopwatch, Usage
+from geartrain.methods.pqn.prices import Usage
 from geartrain.problem import norm
 from problems import logistic, quadratics
 
@@ -55,35 +55,13 @@ def test_prices_alike_are_not_separated():
 
 @pytest.mark.parametrize("prices", [(1.0, 1.0), (1.5, 1.0), (1.0, 1.5)])
 def test_a_quadratic_is_separated_at_any_price(prices):
-    """As g it is factorised, as h it is learned."""
+    """It is factorised, and takes the place of g where it is h."""
     known, told = logistic(), dict(zip(("h.grad", "g.grad"), prices, strict=True))
     res = solve(told, known)
-    assert choice(res).reason is Reason.QUADRATIC and not choice(res).exchanged
-    assert res.calls["h.prox"] == 0
+    assert choice(res).reason is Reason.EXACT and choice(res).exchanged
+    assert res.calls["h.prox"] > 0
     other = gt.minimize(known.g, known.h, X0, prices={"h.grad": 1.0, "g.grad": 1.0}, tol=1e-7)
     assert choice(other).reason is Reason.EXACT and not choice(other).exchanged
-
-
-@pytest.mark.parametrize(("top", "exchanged"), [(1.0, True), (1e3, False)])
-def test_a_quadratic_h_that_bends_in_many_directions_is_factorised(top, exchanged):
-    """At equal prices; one that bends in few is learned."""
-    n, rng = 30, np.random.default_rng(0)
-    h = gt.Quadratic(np.diag([top, *np.linspace(0.5, 1.0, n - 1)]))
-    y = rng.choice([-1.0, 1.0], 60)
-    g = gt.LinearModel(rng.standard_normal((60, n)), y, loss="logistic", l2=1e-3)
-    res = gt.minimize(h, g, np.ones(n), prices={"h.grad": 1.0, "g.grad": 1.0}, tol=1e-7)
-    assert res.success and choice(res).exchanged is exchanged
-    assert choice(res).reason is (Reason.EXACT if exchanged else Reason.QUADRATIC)
-    assert (res.calls["h.prox"] > 0) is exchanged
-    dear = gt.minimize(h, g, np.ones(n), prices={"h.grad": 3.0, "g.grad": 1.0}, tol=1e-7)
-    assert not choice(dear).exchanged
-
-
-def test_a_quadratic_with_a_dear_proximal_step_is_not_factorised():
-    known, prices = logistic(), {"h.grad": 1.0, "g.grad": 1.0, "g.prox": 5.0}
-    res = gt.minimize(known.g, known.h, X0, prices=prices, tol=1e-7)
-    assert choice(res).reason is Reason.QUADRATIC and choice(res).exchanged
-    assert res.calls["g.prox"] == 0
 
 
 def test_an_expensive_h_is_asked_rarely():
@@ -91,7 +69,13 @@ def test_an_expensive_h_is_asked_rarely():
     res = solve({"h.grad": 1000.0, "g.grad": 1.0}, known)
     assert choice(res).reason is Reason.EXPENSIVE and not choice(res).exchanged
     assert isinstance(choice(res).method, gt.methods.ProximalQuasiNewton)
-    assert isinstance(choice(res).runner_up, gt.ScipyLBFGS)
+    assert choice(res).runner_up is None  # given prices are not seconds
+
+
+def test_a_quadratic_with_a_dear_proximal_step_is_not_factorised():
+    known, prices = logistic(), {"h.grad": 1.0, "g.grad": 1.0, "g.prox": 5.0}
+    res = gt.minimize(known.g, known.h, X0, prices=prices, tol=1e-7)
+    assert choice(res).reason is Reason.ALIKE and res.calls["g.prox"] == 0
 
 
 def test_an_expensive_g_changes_the_roles():
@@ -132,14 +116,14 @@ def test_hessian_products_compete_at_their_price(product, name):
         assert f"similar-newton at {1000.0 + 10.0 * product + 11.0:.4g} per" in res.plan
 
 
-def timed(term, clock, seconds):
+def timed(term, clock, seconds, n=10):
     """The term, with answers that take `seconds`."""
 
     def both(x):
         clock.pass_(seconds)
         return term.value_and_grad(x)
 
-    return gt.Term(both, n=10)
+    return gt.Term(both, n=n)
 
 
 def test_measured_prices(clock):
@@ -148,30 +132,6 @@ def test_measured_prices(clock):
     res = gt.minimize(timed(known.h, clock, 1.0), timed(known.g, clock, 0.01), X0, tol=1e-6)
     assert res.success
     assert choice(res).reason is Reason.MEASURED and reasons(res) == []
-
-
-def test_measured_prices_that_are_alike_change_the_plan(clock):
-    known = logistic()
-    res = gt.minimize(timed(known.h, clock, 0.15), timed(known.g, clock, 0.1), X0, tol=1e-6)
-    assert res.success
-    assert reasons(res) == [Reason.CHEAP]
-    assert isinstance(choice(res).current, ScipyLBFGS)
-    assert any("method changed" in note for _, note in res.history.notes)
-
-
-def test_measured_prices_that_are_alike_and_a_quadratic_h(clock):
-    """Its curvature is learned exactly: pqn stays, as it does with given prices."""
-    known = logistic()
-
-    class Slow(gt.Quadratic):
-        def value_and_grad(self, x):
-            clock.pass_(0.1)
-            return super().value_and_grad(x)
-
-    res = gt.minimize(Slow(known.h.Q, known.h.b), timed(known.g, clock, 0.1), X0, tol=1e-6)
-    assert res.success
-    assert choice(res).reason is Reason.QUADRATIC and reasons(res) == []
-    assert "h is a quadratic" in res.plan
 
 
 def test_measured_prices_that_show_a_dear_g_exchange_the_roles(clock):
@@ -186,45 +146,62 @@ def test_measured_prices_that_show_a_dear_g_exchange_the_roles(clock):
     assert first.calls["g.grad"] == 2 + first.state.state.current.trials
     resumed = gt.minimize(*terms, state=gt.minimize(*terms, X0, max_iter=2).state, tol=1e-6)
     assert resumed.success and choice(resumed).exchanged
-    quick = timed(known.h, clock, 1e-6), timed(known.g, clock, 1e-4)
-    assert reasons(gt.minimize(*quick, X0, tol=1e-6)) == [Reason.CHEAP]
 
 
-@pytest.mark.parametrize(("h", "left"), [(1e-3, True), (1.0, False)])
-def test_own_arithmetic_is_not_paid_for_cheap_terms(h, left, clock, monkeypatch):
-    """Each look at the stopwatch shows 0.03 s; L-BFGS goes on after 0.2 s of them."""
-    monkeypatch.setattr(Stopwatch, "own", lambda self: 0.03)
+def test_terms_that_take_microseconds_begin_with_lbfgs(clock):
+    """An evaluation takes 0.1 ms: SciPy's L-BFGS is done before there is anything to compare."""
     known = logistic()
-    terms = timed(known.h, clock, h), timed(known.g, clock, h / 100.0)
-    res = gt.minimize(*terms, X0, tol=1e-7)
-    assert res.success
-    assert reasons(res) == ([Reason.OWN_TIME] if left else [])
-    assert ("most of it own arithmetic" in res.plan) == left
-    given = gt.minimize(*terms, X0, tol=1e-7, prices={"h.grad": 100.0, "g.grad": 1.0})
-    assert reasons(given) == []
+    res = gt.minimize(timed(known.h, clock, 5e-5), timed(known.g, clock, 5e-5), X0, tol=1e-6)
+    assert res.success and reasons(res) == [Reason.CHEAP]
+    assert isinstance(choice(res).current, ScipyLBFGS)
+    assert "an evaluation of both terms takes 0.0001 s" in res.plan
+    bounded = gt.minimize(
+        timed(known.h, clock, 5e-5), timed(known.g, clock, 5e-5) + gt.Box(-9.0, 9.0), X0, tol=1e-6
+    )
+    assert bounded.success and reasons(bounded) == [Reason.CHEAP]
+    given = {"h.grad": 1.0, "g.grad": 1.0}
+    assert reasons(solve_bare(bare(known), given)) == []  # seconds are not the price
 
 
-def test_usage_by_hand():
-    """Two calls of h, of 1 s each, and four of g, of 0.5 s each, after what came first."""
-    first = Usage(5, 50.0, 5, 50.0, 9.0, 9.0)
-    used = Usage(7, 52.0, 9, 52.0, 10.0, 12.0).since(first)
-    assert used == Usage(2, 2.0, 4, 2.0, 1.0, 3.0)
-    assert used.own == 4.0 and used.per_call == 4.0 and used.evaluation == 1.5
-    assert not used.is_mostly_own  # 4 s are no more than five times 1.5 s
-    assert replace(used, outer=12.0).is_mostly_own
-    assert not Usage(2, 2e-3, 4, 2e-3, 0.05, 0.1).is_mostly_own  # nobody notices
-    assert not replace(used, outer=12.0, calls_g=0).is_mostly_own
+@pytest.fixture
+def raced(clock, monkeypatch):
+    """A run of cheap terms in which SciPy's L-BFGS takes `slow` seconds per iteration."""
+
+    def run(slow, **options):
+        plain = ScipyLBFGS.solve
+
+        def solve(self, problem, x0, report):
+            def tell(state):
+                clock.pass_(slow)
+                return report(state)
+
+            plain(self, problem, x0, tell)
+
+        monkeypatch.setattr(ScipyLBFGS, "solve", solve)
+        return gt.minimize(*terms, np.ones(24), **options)
+
+    known = quadratics(L_h=1.0, L_g=1e4, mu=1e-4)
+    terms = [timed(term, clock, 5e-5, n=24) for term in (known.h, known.g)]
+    run.terms = terms
+    return run
 
 
-def test_below_a_ratio_of_two_nothing_is_tried():
-    known = bare(logistic())
-    for ratio, reason in ((1.9, Reason.ALIKE), (2.1, Reason.EXPENSIVE)):
-        res = solve_bare(known, {"h.grad": ratio, "g.grad": 1.0})
-        assert choice(res).reason is reason and res.success
+def test_the_other_method_is_tried_and_the_better_one_goes_on(raced):
+    """The learned method takes no time by this clock, so that it gains more per second."""
+    res = raced(0.02, tol=1e-9)
+    assert res.success and reasons(res) == [Reason.CHEAP, Reason.SLOWER]
+    assert isinstance(choice(res).current, gt.methods.ProximalQuasiNewton)
+    assert "lbfgs has gained less per second" in res.plan
+    assert res.state.state.race.rates["lbfgs"] < np.inf
 
 
-def test_where_lbfgs_stalls_pqn_goes_on(monkeypatch):
-    prices = {"h.grad": 1.0, "g.grad": 1.0}
+def test_a_resumed_race_goes_on(raced, tmp_path):
+    path = tmp_path / "run.gtck"
+    raced(0.02, tol=1e-9, max_iter=4, checkpoint=path)
+    assert gt.resume(path, *raced.terms, max_iter=500).success
+
+
+def test_where_lbfgs_stalls_pqn_goes_on(clock, monkeypatch):
     plain = ScipyLBFGS.solve
 
     def stalls(self, problem, x0, report):
@@ -232,16 +209,15 @@ def test_where_lbfgs_stalls_pqn_goes_on(monkeypatch):
         plain(self, problem, x0, lambda state: report(state) or next(seen) >= 3)
 
     monkeypatch.setattr(ScipyLBFGS, "solve", stalls)
-    res = solve_bare(bare(logistic()), prices)
+    res = solve_bare(bare(logistic()), None)
     assert res.success
-    assert reasons(res)[-1] is Reason.STALLED and choice(res).settled
+    assert reasons(res) == [Reason.CHEAP, Reason.STALLED] and choice(res).settled
     assert isinstance(choice(res).current, gt.methods.ProximalQuasiNewton)
-    assert choice(res).current.rho == 1.0  # the prices that were given: seconds differ every time
     assert [note for _, note in res.history.notes][-1] == "method changed: L-BFGS stalled"
     assert len(res.history["f"]) == res.nit + 1
 
 
-def test_a_line_search_that_finds_nothing_is_the_last(monkeypatch):
+def test_a_line_search_that_finds_nothing_is_the_last(clock, monkeypatch):
     """Ten evaluations without a lower value: pqn goes on from the best point."""
     plain, more = ScipyLBFGS.solve, 200
 
@@ -263,13 +239,13 @@ def test_a_line_search_that_finds_nothing_is_the_last(monkeypatch):
         plain(self, problem, x0, tell)
 
     monkeypatch.setattr(ScipyLBFGS, "solve", lost)
-    res = solve_bare(bare(logistic()), {"h.grad": 1.0, "g.grad": 1.0})
-    assert res.success and reasons(res) == [Reason.STALLED]
-    assert res.calls["h.grad"] < 1000  # and not 2000
+    res = solve_bare(bare(logistic()), None)
+    assert res.success and reasons(res) == [Reason.CHEAP, Reason.STALLED]
+    assert res.calls["h.grad"] < 10 * more
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_where_lbfgs_leaves_the_domain_pqn_goes_on(seed):
+def test_where_lbfgs_leaves_the_domain_pqn_goes_on(seed, clock):
     """-sum ln(b - Ax) is infinite outside of Ax < b, where SciPy's line search ends."""
     rng = np.random.default_rng(seed)
     A, b, c = rng.standard_normal((60, 20)), 1.0 + rng.random(60), rng.standard_normal(20)
@@ -281,10 +257,28 @@ def test_where_lbfgs_leaves_the_domain_pqn_goes_on(seed):
         return -float(np.log(room).sum()), A.T @ (1.0 / room)
 
     h, g = gt.Term(barrier, n=20), gt.Term(lambda x: (5.0 * x @ x - c @ x, 10.0 * x - c), n=20)
-    res = gt.minimize(h, g, prices={"h.grad": 1.0, "g.grad": 1.0})
-    assert res.success and reasons(res) == [Reason.NON_FINITE] and choice(res).settled
-    assert "left for pqn: an answer to L-BFGS was not finite" in res.plan
+    res = gt.minimize(h, g)
+    assert res.success and reasons(res)[0] is Reason.CHEAP
+    if len(reasons(res)) > 1:  # SciPy's line search may have stayed inside
+        assert reasons(res)[1:] == [Reason.NON_FINITE] and choice(res).settled
+        assert "an answer to L-BFGS was not finite" in res.plan
     assert len(res.history["f"]) == res.nit + 1
+
+
+def test_usage_by_hand():
+    """Two calls of h, of 1 s each, and four of g, of 0.5 s each, after what came first."""
+    first = Usage(5, 50.0, 5, 50.0, 9.0, 9.0)
+    last = Usage(7, 52.0, 9, 52.0, 10.0, 12.0)
+    assert last.since(first) == Usage(2, 2.0, 4, 2.0, 1.0, 3.0)
+    assert last.ratio(first) == ((2.0 + 3.0) / 2) / ((2.0 + 1.0) / 4)
+    assert last.ratio(Usage()) == (52.0 / 7) / (52.0 / 9)  # own seconds of the first ones are left
+
+
+def test_below_a_ratio_of_two_nothing_is_tried():
+    known = bare(logistic())
+    for ratio, reason in ((1.9, Reason.ALIKE), (2.1, Reason.EXPENSIVE)):
+        res = solve_bare(known, {"h.grad": ratio, "g.grad": 1.0})
+        assert choice(res).reason is reason and res.success
 
 
 def test_an_answer_that_is_not_finite_ends_the_run_where_no_method_goes_on():

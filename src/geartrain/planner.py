@@ -108,7 +108,10 @@ def _by_prices(problem: Sum, prices: Prices) -> Choice:
     if ratio < ALIKE:
         exact = [_is_exact(term, problem, prices) for term in (problem.h, problem.g)]
         reason = Reason.EXACT if any(exact) else Reason.ALIKE
-        swap = not exact[1] if any(exact) else swap
+        if any(exact):
+            swap = not exact[1]
+        else:  # a g whose proximal steps are dear is not factorised as h
+            swap = is_solvable(problem.g) or (swap and not is_solvable(problem.h))
         ratio = p_g / p_h if swap else p_h / p_g
     dear, cheap = (problem.g, problem.h) if swap else (problem.h, problem.g)
     told = reason.value.format(dear=dear.name, cheap=cheap.name, ratio=ratio)

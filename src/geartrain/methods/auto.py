@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from geartrain.core import clock
 from geartrain.methods.base import Method, Report, State, drive
 from geartrain.methods.choice import Bill, Change, Choice, Prices, Reason, alternatives
 from geartrain.methods.delegated import Delegated
 from geartrain.methods.pqn.evaluation import Terms
 from geartrain.methods.pqn.method import ProximalQuasiNewton
-from geartrain.methods.pqn.prices import perf_counter
 from geartrain.methods.pqn.state import PQNState
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
@@ -172,7 +172,7 @@ class _Leg:
         self.state: State | None = None  # the last one
         self.asked = self._calls()  # gradients of h until the last state
         self.size = math.nan  # |grad f| where it began, or the race was last looked at
-        self.begun = self.looked = perf_counter()
+        self.begun = self.looked = clock.perf_counter()
 
     def tell(self, state: State) -> bool:
         """Report a new state of the method; True if the method should end."""
@@ -218,7 +218,7 @@ class _Leg:
 
     def _race_now(self) -> Race:
         """With the seconds of this leg."""
-        return replace(self.race, spent=self.race.spent + perf_counter() - self.begun)
+        return replace(self.race, spent=self.race.spent + clock.perf_counter() - self.begun)
 
     def _by_race(self, state: State) -> Change | None:
         """A change to the method that gains more per second, where it is time to compare them."""
@@ -230,7 +230,7 @@ class _Leg:
         race = self._race_now()
         if race.spent < race.until:
             return None
-        now = perf_counter()
+        now = clock.perf_counter()
         name, seconds = self.choice.current_name, now - self.looked
         gained = math.log(self.size / size) if 0.0 < size < self.size else 0.0
         rates = {**race.rates, name: gained / seconds if seconds > 0.0 else math.inf}

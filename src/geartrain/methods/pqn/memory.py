@@ -102,6 +102,8 @@ class Memory:
 
     def with_pairs_shifted(self, shifts: list[Vector], geometry: Geometry) -> Memory:
         """With a vector added to each y_g."""
+        if not len(self):
+            return self
         rows = self.rows.copy()
         rows[2::3] += np.array(shifts).reshape(len(self), -1)
         return Memory(rows, geometry.primal(rows) @ geometry.dual(rows).T)

@@ -12,7 +12,7 @@ import math
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
-from geartrain.core.clock import perf_counter
+from geartrain.core import clock
 from geartrain.oracles.together import leaves
 from geartrain.problem import Sum
 
@@ -70,11 +70,11 @@ class Stopwatch:
 
     def __init__(self, problem: Sum) -> None:
         self._seconds = problem.ledger.seconds
-        self._start, self._asked = perf_counter(), sum(self._seconds.values())
+        self._start, self._asked = clock.perf_counter(), sum(self._seconds.values())
 
     def own(self) -> float:
         """Since the last look."""
-        now, asked = perf_counter(), sum(self._seconds.values())
+        now, asked = clock.perf_counter(), sum(self._seconds.values())
         own = max((now - self._start) - (asked - self._asked), 0.0)
         self._start, self._asked = now, asked
         return own
