@@ -558,11 +558,12 @@ class ProximalQuasiNewton:
 
     def _predicted(self, step: Step, trial: _Trial, products: Vector, state: PQNState) -> float:
         """The change of f that the model has promised, with g as it has changed."""
-        bend = (
-            float(step.s @ trial.B(step.s))
-            if trial.B.basis is not None and (trial.B.basis.rows is not state.memory.rows)
-            else trial.B.bend(products[:, 0], step.length)
-        )
+        if trial.part == 0.0 and trial.w is None:  # (B + mu) s = -grad f(p)
+            bend = -step.f.slope - state.shift * step.length**2
+        elif trial.B.basis is not None and trial.B.basis.rows is not state.memory.rows:
+            bend = float(step.s @ trial.B(step.s))
+        else:
+            bend = trial.B.bend(products[:, 0], step.length)
         g = trial.part * step.g.change + (1.0 - trial.part) * step.g.slope
         return step.h.slope + 0.5 * bend + g + step.rise_psi
 

@@ -15,22 +15,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.pqn.evaluation import CURVED, Step
-from geartrain.methods.pqn.low_rank import LowRank
+from geartrain.methods.pqn.low_rank import Basis, Inverse, LowRank
 from geartrain.methods.pqn.memory import Memory
-from geartrain.methods.pqn.secants import updated
+from geartrain.methods.pqn.secants import Update
 from geartrain.methods.pqn.tuning import Tuning
 from geartrain.oracles.protocols import Vector
 
 KEEP, SHRUNK, PLAIN = "keep", "shrunk", "plain"
 # <s, y_f> of the models that start from H_g is at least this part of <s, y_g>.
 _FLATTEST = 1.0 / 64.0
-# A squared error below this part of its terms has lost digits, and is computed from vectors.
-_CANCELLED = 1e-6
+# A squared error below this part of the terms in it is rounding, and is computed from vectors.
+_CANCELLED = 1e-12
 
 
 @dataclass(frozen=True)
@@ -91,49 +92,102 @@ class Models:
             lam = self.share[1] or lam
         elif name == PLAIN:
             lam = self.scale
-        k = len(self.memory)
-        if not k:
+        memory, t = self.memory, self.tuning
+        if not len(memory):
             return LowRank(lam, geometry=self.geometry)
-        basis = self.memory.basis
-        s, y_h, y_g = basis.X[:k], basis.X[k : 2 * k], basis.X[2 * k :]
+        (S_S, S_h, S_g), (_, h_h, h_g), (_, g_h, g_g) = memory.gram
         if name == KEEP and self.convex:
-            r = 2 * k  # the first coordinates: y_g has no part in it
-            s, y_h = s[:, :r], y_h[:, :r]
-            T = updated(s, y_h, lam * s, lam, s, 0.0, self.tuning)
-        elif name == PLAIN:
-            y = y_h + y_g
-            lam = _newest(s, y, lam)
-            T = updated(s, y, lam * s, lam, s, 0.0, self.tuning)
-        else:
-            T = updated(s, y_h + y_g, a * y_g + lam * s, lam, y_g, _FLATTEST, self.tuning)
-        return LowRank(lam, basis, T, self.geometry)
+            update = Update(np.hstack([S_S, S_h]), lam, t)
+            return Updated(update, memory.basis(2), self.geometry)
+        if name == PLAIN:
+            S_Y, Y_Y = S_h + S_g, h_h + h_g + g_h + g_g
+            update = Update(np.hstack([S_S, S_Y]), _newest(S_Y, Y_Y, lam), t)
+            return Updated(update, memory.basis(3), self.geometry, Y_Y)
+        update = Update(np.hstack([S_S, S_h + S_g, S_g]), lam, t, a, _FLATTEST)
+        return Updated(update, memory.basis(3), self.geometry)
 
     def error(self, B: LowRank, part: float, step: Step, products: Vector) -> float:
         """|y - B s|, y the change of the gradient of f without this part of g."""
         (ss, sh, sg), (_, hh, hg), (_, _, gg) = step.own.tolist()
         rest = 1.0 - part
         yy, ys = hh + 2.0 * rest * hg + rest * rest * gg, sh + rest * sg
-        terms = [yy, -2.0 * B.lam * ys, B.lam * (B.lam * ss)]
+        square, size = yy - 2.0 * B.lam * ys + B.lam * (B.lam * ss), yy + B.lam * (B.lam * ss)
         if B.basis is not None:
-            z = B.basis.coordinates(products)[: len(B.T)]
             with np.errstate(over="ignore", invalid="ignore"):  # the vectors tell it then
-                u = B.T @ z[:, 0]
-                terms += [
-                    -2.0 * float((z[:, 1] + rest * z[:, 2]) @ u),
-                    2.0 * B.lam * float(z[:, 0] @ u),
-                    float(u @ u),
-                ]
-        square = sum(terms)
-        if square > _CANCELLED * sum(map(abs, terms)) and math.isfinite(square):
+                c = B.weights(products[:, 0])
+                by_kind = c.reshape(-1, 3).T  # weights of s, y_h, y_g
+                gram = self.memory.gram
+                u = np.einsum("ijkl,jl->ik", gram, by_kind)
+                square += float(c @ (2.0 * (B.lam * products[:, 0] - products[:, 1] - rest * products[:, 2])))
+                square += float((by_kind * u).sum())
+                size += float((np.abs(by_kind) * np.sqrt(np.einsum("iikk->ik", gram))).sum()) ** 2
+        if square > _CANCELLED * size and math.isfinite(square):
             return math.sqrt(square)
         y = step.y_h + rest * step.y_g if rest > 0.0 else step.y_h
         return self.geometry.norm(y - B(step.s))
 
 
-def _newest(s: Vector, y: Vector, lam: float) -> float:
+class Updated(LowRank):
+    """The matrix of a model: what the updates make of lam I, by the weights of the rows.
+
+    Parameters
+    ----------
+    update : Update
+        Of the rows s, y, where y is y_h or, with three kinds of rows in the basis, y_h + y_g; and
+        of y_g where there is a floor.
+    basis : Basis
+    geometry : Geometry
+    Y_Y : matrix, optional
+        Inner products of the rows y, where the inverse is asked for.
+    """
+
+    def __init__(
+        self, update: Update, basis: Basis, geometry: Geometry, Y_Y: Vector | None = None
+    ) -> None:
+        super().__init__(update.lam, basis, None, geometry)
+        self.update, self.Y_Y = update, Y_Y
+
+    @cached_property
+    def factors(self) -> tuple[Vector, Vector]:
+        """P and N, which weigh the rows in the order of the basis."""
+        P, N = self.update.factors
+        k, r = len(self.update.products), len(self.basis.gram)
+        if r == 2 * k:
+            return P, N
+        return tuple(
+            np.hstack([A[:, : 2 * k], A[:, k : 2 * k] + (A[:, 2 * k :] if A.shape[1] > 2 * k else 0.0)]) for A in (P, N)
+        )
+
+    @cached_property
+    def T(self) -> Vector:
+        """In the coordinates of the basis."""
+        P, N = (A @ self.basis.X for A in self.factors)
+        return P.T @ P - N.T @ N
+
+    def weights(self, products: Vector) -> Vector:
+        """c with W'TW v = V'c, from V v."""
+        (P, N), which = self.factors, self.basis.order[: len(self.basis.gram)]
+        z, c = products[which], np.zeros(len(products))
+        c[which] = (P @ z) @ P - (N @ z) @ N
+        return c
+
+    def inverse(self, mu: float) -> Inverse:
+        """Of the matrix, its negative eigenvalues set to 0, plus mu I."""
+        direct = self.update.inverse(self.Y_Y) if mu == 0.0 and self.Y_Y is not None else None
+        if direct is None:
+            return super().inverse(mu)
+
+        def weights(products: Vector) -> Vector:
+            s, y_h, y_g = products.reshape(-1, 3).T
+            of_s, of_y = direct(s, y_h + y_g)
+            return np.stack([of_s, of_y, of_y], axis=1).ravel()
+
+        return Inverse(self.lam, self.basis.rows, weights, self.geometry)
+
+
+def _newest(S_Y: Vector, Y_Y: Vector, lam: float) -> float:
     """|y|^2/<s, y> of the newest pair along which f bends."""
-    for u, v in zip(s[::-1], y[::-1], strict=True):
-        along, square = float(u @ v), float(v @ v)
-        if along > CURVED * math.sqrt(square):
-            return square / along
+    for along, square in zip(S_Y.diagonal()[::-1], Y_Y.diagonal()[::-1], strict=True):
+        if along > CURVED * math.sqrt(max(square, 0.0)):
+            return float(square / along)
     return lam
