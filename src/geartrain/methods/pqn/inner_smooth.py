@@ -3,16 +3,21 @@ r"""The inner run without psi: L-BFGS from the matrix of the model.
 =========  ==============  ==================================================================
 symbol     name            meaning
 =========  ==============  ==================================================================
-y          ``Y``           a y_g + (B + mu I) s: the change of grad phi
+b          ``b``           lam + mu: B + mu I = b I + V'MV with the rows V of the memory
+s, y_g     ``D``           the pairs of g, as rows s_1, y_g1, s_2, y_g2, ...: oldest first
+z          ``Z``           inner products of V with these rows
+e          ``E``           M V s
+z_B        ``Z_B``         V (B + mu I) s = b V s + V V' e
+y          --              a y_g + (B + mu I) s = b s + a y_g + V'e: the change of grad phi
 tau        ``tau``         curvature of a g along the last step
-H_0        --              (B + (mu + tau) I)^{-1}
-R          --              upper triangle of S Y', the pairs in the order of their age
-T          ``T``           its inverse
+H_0        ``base``        (B + (mu + tau) I)^{-1} = I/alpha + V'KV
+R          --              upper triangle of S Y'
 =========  ==============  ==================================================================
 
-The direction is -q - S'T'(diag(<s, y>) a - Y q) with a = T S grad phi and q = H_0 (grad phi - Y'a),
-which is what the two loops over the pairs compute [1]_. Slopes decide about steps, so that values
-of g are not needed.
+The direction is -q - S'R'^{-1}(diag(<s, y>) t - Y q) with R t = S grad phi, q = H_0 (grad phi - Y't),
+which is what the two loops over the pairs compute [1]_. All of it is done with inner products: only
+those of grad phi with V and D, and the linear combinations of V and D that d and B d are, take time
+that grows with n. Slopes decide about steps, so that values of g are not needed.
 
 References
 ----------
@@ -24,15 +29,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from geartrain.methods.pqn.evaluation import CURVED
 from geartrain.methods.pqn.inner import Leave, Pairs, Phi, Run
 from geartrain.methods.pqn.low_rank import Inverse
-from geartrain.methods.pqn.rows import add_to, dots
+from geartrain.methods.pqn.rows import add_to, dots, table
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.spectrum import lapack
 from geartrain.problem import EPS
 
 # A step along d is taken where the slope has risen into [-STEEP, FLAT] times |slope at 0|.
@@ -43,6 +50,19 @@ _BENT = 1.0 + 1e-6
 _POINTS = 30
 # H_0 is made again where tau has changed by more than this factor.
 _NEAR = 2.0
+# Pairs for which there is room besides the memory, before the rows move up.
+_SPARE = 3
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A direction, with its products."""
+
+    d: Vector
+    Bd: Vector  # (B + mu I) d
+    z: Vector  # V d
+    z_B: Vector  # V (B + mu I) d
+    e: Vector  # M V d
 
 
 class Curvature:
@@ -59,16 +79,25 @@ class Curvature:
     """
 
     def __init__(self, phi: Phi, pairs: Pairs, memory: int) -> None:
-        n = phi.p.v.size
-        self.phi, self.memory = phi, memory
-        self.S, self.Y = np.empty((2, 2 * memory + 1, n))
-        self.start = self.end = 0  # of the window of pairs in use
-        self.T = np.zeros((0, 0))
-        self.sy = np.zeros(0)
-        self.kept: list[tuple[Vector, Vector]] = []
+        self.phi, self.memory, self.basis = phi, memory, phi.B.basis
+        self.b = phi.B.lam + phi.mu
+        self.gram = np.zeros((0, 0)) if self.basis is None else self.basis.gram
+        room, r, pairs = memory + _SPARE, len(self.gram), pairs[-memory:]
+        self.D, self.D_D = np.empty((2 * room, phi.p.v.size)), np.empty((2 * room, 2 * room))
+        self.Z, self.E, self.Z_B = np.empty((2 * room, r)), np.empty((room, r)), np.empty((room, r))
+        self.start, self.end = 0, len(pairs)  # of the window of pairs in use
         self.tau, self._made = 0.0, -1.0
-        for s, y_g in pairs[-memory:]:
-            self.add(s, y_g, phi.B(s, phi.mu))
+        for i, pair in enumerate(pairs):
+            self.D[2 * i], self.D[2 * i + 1] = pair
+        if pairs:
+            D, geometry = self.D[: 2 * len(pairs)], phi.terms.geometry
+            self.D_D[: len(D), : len(D)] = table(D, D, geometry)
+            if self.basis is not None:
+                self.Z[: len(D)] = table(D, self.basis.rows, geometry, self.basis.which)
+            Z = self.Z[: len(D) : 2]
+            self.E[: self.end] = self._weights(Z)
+            self.Z_B[: self.end] = self.b * Z + self.E[: self.end] @ self.gram
+        self._learn()
 
     def __len__(self) -> int:
         return self.end - self.start
@@ -76,51 +105,105 @@ class Curvature:
     def clear(self) -> None:
         """Forget the pairs."""
         self.start = self.end = 0
-        self.T, self.sy, self.kept = np.zeros((0, 0)), np.zeros(0), []
-
-    def add(self, s: Vector, y_g: Vector, Bs: Vector) -> None:
-        """Learn from a step, with (B + mu I) s, if phi bends up along it."""
-        geometry, a = self.phi.terms.geometry, self.phi.part
-        y = Bs + (y_g if a == 1.0 else a * y_g)
-        along, ss = float(geometry.dot(s, y)), float(geometry.dot(s, s))
-        if not along > CURVED * math.sqrt(ss) * geometry.norm(y):
-            return
-        if len(self) == self.memory:
-            self.start += 1
-            self.T, self.sy = self.T[1:, 1:], self.sy[1:]
-            del self.kept[0]
-        if self.end == len(self.S):
-            k = len(self)
-            self.S[:k], self.Y[:k] = self.S[self.start : self.end], self.Y[self.start : self.end]
-            self.start, self.end = 0, k
-        k = len(self)
-        column = -self.T @ dots(self.S[self.start : self.end], y, geometry) / along
-        T = np.zeros((k + 1, k + 1))
-        T[:k, :k], T[:k, k], T[k, k] = self.T, column, 1.0 / along
-        self.S[self.end], self.Y[self.end] = s, y
-        self.end += 1
-        self.T, self.sy = T, np.append(self.sy, along)
-        self.kept.append((s, y_g))
-        self.tau = max(a * float(geometry.dot(s, y_g)), 0.0) / ss
+        self._learn()
 
     @property
-    def _base(self) -> Inverse:
+    def kept(self) -> Pairs:
+        """The pairs (s, y_g)."""
+        return tuple((self.D[2 * i], self.D[2 * i + 1]) for i in range(self.start, self.end))
+
+    def products(self, v: Vector) -> Vector:
+        """V v."""
+        if self.basis is None:
+            return np.zeros(0)
+        return self.basis.products(v, self.phi.terms.geometry)
+
+    def _weights(self, z: Vector) -> Vector:
+        """M z."""
+        return z if self.basis is None else self.phi.B.weights(z)
+
+    def add(self, s: Vector, y_g: Vector, z: Vector, z_g: Vector, z_B: Vector, e: Vector) -> None:
+        """Learn from a step with V s, V y_g, V (B + mu I) s and M V s."""
+        geometry = self.phi.terms.geometry
+        if len(self) == self.memory:
+            self.start += 1
+        if self.end == len(self.E):
+            self._select(np.arange(self.start, self.end))
+        i, j, first = self.end, 2 * self.end, 2 * self.start
+        self.D[j], self.D[j + 1], self.Z[j], self.Z[j + 1] = s, y_g, z, z_g
+        self.E[i], self.Z_B[i] = e, z_B
+        for row, v in ((j, s), (j + 1, y_g)):
+            to_v = dots(self.D[first : j + 2], v, geometry)
+            self.D_D[row, first : j + 2] = self.D_D[first : j + 2, row] = to_v
+        self.end = i + 1
+        self._learn()
+
+    def _select(self, which: Any) -> None:
+        """Keep these pairs, at the beginning of the arrays."""
+        k, both = len(which), np.stack([2 * which, 2 * which + 1], axis=1).ravel()
+        for A in (self.E, self.Z_B):
+            A[:k] = A[which]
+        for A in (self.D, self.Z):
+            for i, j in enumerate(both):
+                A[i] = A[j]
+        self.D_D[: 2 * k, : 2 * k] = self.D_D[both][:, both]
+        self.start, self.end = 0, k
+
+    def _learn(self) -> None:
+        """The inner products of the changes y; pairs along which phi does not bend up are left out."""
+        a, b = self.phi.part, self.b
+        pairs, rows = slice(self.start, self.end), slice(2 * self.start, 2 * self.end)
+        D_D, Z, E = self.D_D[rows, rows], self.Z[rows], self.E[pairs]
+        self.Z_Y = self.Z_B[pairs] + a * Z[1::2]
+        D_Y = b * D_D[:, ::2] + a * D_D[:, 1::2] + Z @ E.T
+        self.S_Y, g_Y = D_Y[::2], D_Y[1::2]
+        self.Y_Y = b * self.S_Y + a * g_Y + E @ self.Z_Y.T
+        along, ss = self.S_Y.diagonal(), D_D.diagonal()[::2]
+        bent = along > CURVED * np.sqrt(np.maximum(ss * self.Y_Y.diagonal(), 0.0))
+        if not bent.all():
+            self._select(self.start + np.flatnonzero(bent))
+            self._learn()
+        elif len(self):
+            self.tau = max(a * float(D_D[-2, -1]), 0.0) / float(ss[-1])
+
+    @property
+    def base(self) -> Inverse:
         """H_0."""
         if not self._made / _NEAR <= self.tau <= _NEAR * self._made:
             self._made = self.tau
             self._inverse = self.phi.B.inverse(self.phi.mu + self.tau)
         return self._inverse
 
-    def direction(self, grad: Vector) -> Vector:
-        """-H grad with the inverse Hessian of BFGS."""
-        if not len(self):
-            return -self._base(grad)
-        geometry = self.phi.terms.geometry
-        S, Y = self.S[self.start : self.end], self.Y[self.start : self.end]
-        a = self.T @ dots(S, grad, geometry)
-        q = self._base(add_to(grad.copy(), Y, -a))
-        c = self.T.T @ (self.sy * a - dots(Y, q, geometry))
-        return -add_to(q, S, c)
+    def direction(self, grad: Vector, z: Vector) -> Direction:
+        """-H grad with the inverse Hessian of BFGS, where V grad = z."""
+        base, basis, b, a = self.base, self.basis, self.b, self.phi.part
+        pairs = slice(self.start, self.end)
+        D, Z = self.D[2 * self.start : 2 * self.end], self.Z[2 * self.start : 2 * self.end]
+        E, Z_Y = self.E[pairs], self.Z_Y
+        of_D, t = np.zeros(len(D)), np.zeros(0)
+        if len(E):
+            to_S, to_g = dots(D, grad, self.phi.terms.geometry).reshape(-1, 2).T
+            R = self.S_Y
+            t = lapack().dtrtrs(R, to_S)[0]
+        weights = base.weights(z - t @ Z_Y)
+        if len(E):
+            Y_u = b * to_S + a * to_g + E @ z - self.Y_Y @ t  # u = grad - Y't
+            Y_q = Y_u / base.a + Z_Y @ weights
+            c = lapack().dtrtrs(R, R.diagonal() * t - Y_q, trans=1)[0]
+            of_D[::2], of_D[1::2] = (b / base.a) * t - c, (a / base.a) * t
+        # d = -grad/alpha + D'of_D + V'of_V
+        of_V = (t @ E) / base.a - weights
+        d = grad * (-1.0 / base.a)
+        if len(E):
+            add_to(d, D, of_D)
+        z_d = of_D @ Z - z / base.a + self.gram @ of_V
+        e = self._weights(z_d)
+        if basis is not None:
+            basis.add_to(d, of_V)
+        Bd = b * d
+        if basis is not None:
+            basis.add_to(Bd, e)
+        return Direction(d, Bd, z_d, b * z_d + self.gram @ e, e)
 
 
 @dataclass(slots=True)
@@ -142,30 +225,33 @@ def descend(phi: Phi, enough: float, pairs: Pairs, leave: Leave, most: int, memo
     grad = linear + a * grad_g
     residual, calls, bent = norm(grad), 0, False
     learned = Curvature(phi, pairs, memory)
+    z = learned.products(grad)
     while calls < most and residual > enough:
-        d = learned.direction(grad)
+        to = learned.direction(grad, z)
+        d, Bd = to.d, to.Bd
         slope = float(dot(grad, d))
         if not slope < 0.0:  # rounding
             if not len(learned):
                 break
             learned.clear()
             continue
-        Bd = phi.B(d, phi.mu)
         ends = slope, float(dot(linear, d)), float(dot(d, Bd))
         found, asked, bent = _line_search(phi, v, d, ends, most - calls)
         calls += asked
         if found is None or bent:
             break
-        s, Bs = (d, Bd) if found.t == 1.0 else (found.t * d, found.t * Bd)
+        t = found.t
+        s, Bs = (d, Bd) if t == 1.0 else (t * d, t * Bd)
         y_g = found.grad_g - grad_g
         stuck = norm(s) <= EPS * norm(v)
         v, g, grad_g, linear = found.v, found.g, found.grad_g, linear + Bs
         grad = linear + (grad_g if a == 1.0 else a * grad_g)
         residual = norm(grad)
-        learned.add(s, y_g, Bs)
+        before, z = z, learned.products(grad)
+        learned.add(s, y_g, t * to.z, (z - before - t * to.z_B) / a, t * to.z_B, t * to.e)
         if stuck or leave(v, grad_g, residual):
             break
-    return Run(v, (g, grad_g), residual, tuple(learned.kept), grad_g, bent=bent)
+    return Run(v, (g, grad_g), residual, learned.kept, grad_g, bent=bent)
 
 
 def _line_search(

@@ -7,7 +7,8 @@ V          ``rows``        a few rows of length n, with inner products V V'
 C          ``C``           lower triangle with orthonormal rows W = C V
 X          ``X``           coordinates of the rows: V = X W
 T          ``T``           symmetric
-c          ``weights``     of the rows: W'TW v = V'c, from the inner products V v
+z          ``z``           inner products of the first rows, in the order of the basis, with a vector
+c          ``weights``     of these rows: W'TW v = V'c
 =========  ==============  ==================================================================
 
 W itself is never formed.
@@ -31,7 +32,7 @@ from geartrain.oracles.spectrum import eigh, lapack
 _TINY = 1e-300
 # Added to the inner products of the rows, scaled to length one: what is new in a row beyond the
 # others counts as rounding below the root of it.
-_SPAN = 1e-12
+SPAN = 1e-12
 # Eigenvalues of a matrix that is inverted are at least these parts of the largest: outside of the
 # span of the rows, and on it.
 _FLAT_OFF, _FLAT = 1e-8, 1e-10
@@ -55,7 +56,7 @@ class Basis:
         """Coordinates of the rows, in that order: a lower triangle, by Cholesky's method."""
         size = np.sqrt(np.maximum(self.gram.diagonal(), _TINY))
         scaled = self.gram / (size[:, None] * size)
-        scaled.flat[:: len(scaled) + 1] += _SPAN
+        scaled.flat[:: len(scaled) + 1] += SPAN
         L, info = lapack().dpotrf(scaled, lower=1, clean=1)
         if info:  # not finite, or far from symmetric
             raise np.linalg.LinAlgError("the inner products of the pairs are not finite")
@@ -69,12 +70,25 @@ class Basis:
         C[:, :r] = lapack().dtrtri(self.X, lower=1)[0]
         return C
 
+    @cached_property
+    def which(self) -> Any:
+        """The rows that the basis is made of."""
+        return self.order[: len(self.gram)]
+
+    def products(self, v: Vector, geometry: Geometry) -> Vector:
+        """z."""
+        return dots(self.rows, v, geometry, self.which)
+
+    def add_to(self, v: Vector, c: Vector) -> Vector:
+        """v with V'c added to it, in place."""
+        return add_to(v, self.rows, c, self.which)
+
     def coordinates(self, products: Vector) -> Vector:
-        """W v from V v, or from several columns of them."""
-        return lapack().dtrtrs(self.X, products[self.order[: len(self.gram)]], lower=1)[0]
+        """W v from the inner products of all rows with v, or from several columns of them."""
+        return lapack().dtrtrs(self.X, products[self.which], lower=1)[0]
 
     def coefficients(self, z: Vector) -> Vector:
-        """c with V'c = W'z, where z holds the first coordinates."""
+        """c with V'c = W'z for all rows, where z holds the first coordinates."""
         r, c = len(z), np.zeros(len(self.order))
         c[self.order[:r]] = lapack().dtrtrs(self.X[:r, :r], z, lower=1, trans=1)[0]
         return c
@@ -108,19 +122,17 @@ class LowRank:
         """The matrix T."""
         raise NotImplementedError
 
-    def weights(self, products: Vector) -> Vector:
-        """c with W'TW v = V'c, from V v."""
+    def weights(self, z: Vector) -> Vector:
+        """c with W'TW v = V'c, from z; a row for each, where there are several."""
         assert self.basis is not None
-        return self.basis.coefficients(self.T @ self.basis.coordinates(products)[: len(self.T)])
+        return _through(self.basis.X, z, lambda q: self.T @ q)
 
     def __call__(self, v: Vector, mu: float = 0.0) -> Vector:
         """The matrix plus mu I, times v."""
         out = (self.lam + mu) * v
         if self.basis is None:
             return out
-        return add_to(
-            out, self.basis.rows, self.weights(dots(self.basis.rows, v, self.geometry))
-        )
+        return self.basis.add_to(out, self.weights(self.basis.products(v, self.geometry)))
 
     @cached_property
     def spectrum(self) -> tuple[Vector, Vector]:
@@ -159,10 +171,7 @@ class LowRank:
             def solve(z: Vector) -> Vector:
                 return E @ (parts * (z @ E))
 
-        def weights(products: Vector) -> Vector:
-            return basis.coefficients(solve(basis.coordinates(products)[:r]))
-
-        return Inverse(a, basis.rows, weights, self.geometry)
+        return Inverse(a, basis, lambda z: _through(basis.X, z, solve), self.geometry)
 
     def at_least(self, least: float) -> LowRank:
         """With the eigenvalues of W'TW raised to `least`."""
@@ -172,10 +181,11 @@ class LowRank:
         return LowRank(self.lam, self.basis, (E * np.maximum(w, least)) @ E.T, self.geometry)
 
     def bend(self, products: Vector, length: float) -> float:
-        """<s, B s> of a step of this length, with V s as `products`."""
+        """<s, B s> of a step of this length; `products` are those of all rows with s."""
         bend = self.lam * length * length
         if self.basis is not None:
-            bend += float(self.weights(products) @ products)
+            z = products[self.basis.which]
+            bend += float(self.weights(z) @ z)
         return bend
 
 
@@ -184,13 +194,19 @@ class Inverse:
     """The inverse of a low-rank matrix: q -> q/a + V'c."""
 
     a: float
-    rows: Vector | None = None
-    weights: Callable[[Vector], Vector] | None = None  # c from V q
+    basis: Basis | None = None
+    weights: Callable[[Vector], Vector] = np.copy  # c, from z of q
     geometry: Geometry = EUCLIDEAN
 
     def __call__(self, q: Vector) -> Vector:
         """The inverse times q."""
         out = q / self.a
-        if self.rows is None or self.weights is None:
+        if self.basis is None:
             return out
-        return add_to(out, self.rows, self.weights(dots(self.rows, q, self.geometry)))
+        return self.basis.add_to(out, self.weights(self.basis.products(q, self.geometry)))
+
+
+def _through(X: Vector, z: Vector, act: Callable[[Vector], Vector]) -> Vector:
+    """c with V'c = W'act(W v), from z; a row for each, where there are several."""
+    q = act(lapack().dtrtrs(X, z.T, lower=1)[0])
+    return lapack().dtrtrs(X, q, lower=1, trans=1)[0].T

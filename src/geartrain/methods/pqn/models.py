@@ -21,7 +21,7 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.pqn.evaluation import CURVED, Step
-from geartrain.methods.pqn.low_rank import Basis, Inverse, LowRank
+from geartrain.methods.pqn.low_rank import SPAN, Basis, Inverse, LowRank
 from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.secants import Update
 from geartrain.methods.pqn.tuning import Tuning
@@ -96,6 +96,7 @@ class Models:
         if not len(memory):
             return LowRank(lam, geometry=self.geometry)
         (S_S, S_h, S_g), (_, h_h, h_g), (_, g_h, g_g) = memory.gram
+        S_S = S_S + SPAN * np.eye(len(memory))  # as in the basis
         if name == KEEP and self.convex:
             update = Update(np.hstack([S_S, S_h]), lam, t)
             return Updated(update, memory.basis(2), self.geometry)
@@ -114,13 +115,10 @@ class Models:
         square, size = yy - 2.0 * B.lam * ys + B.lam * (B.lam * ss), yy + B.lam * (B.lam * ss)
         if B.basis is not None:
             with np.errstate(over="ignore", invalid="ignore"):  # the vectors tell it then
-                c = B.weights(products[:, 0])
-                by_kind = c.reshape(-1, 3).T  # weights of s, y_h, y_g
-                gram = self.memory.gram
-                u = np.einsum("ijkl,jl->ik", gram, by_kind)
-                square += float(c @ (2.0 * (B.lam * products[:, 0] - products[:, 1] - rest * products[:, 2])))
-                square += float((by_kind * u).sum())
-                size += float((np.abs(by_kind) * np.sqrt(np.einsum("iikk->ik", gram))).sum()) ** 2
+                z, gram = products[B.basis.which], B.basis.gram
+                c = B.weights(z[:, 0])
+                square += float(c @ (2.0 * (B.lam * z[:, 0] - z[:, 1] - rest * z[:, 2]) + gram @ c))
+                size += float(np.abs(c) @ np.sqrt(gram.diagonal())) ** 2
         if square > _CANCELLED * size and math.isfinite(square):
             return math.sqrt(square)
         y = step.y_h + rest * step.y_g if rest > 0.0 else step.y_h
@@ -164,12 +162,10 @@ class Updated(LowRank):
         P, N = (A @ self.basis.X for A in self.factors)
         return P.T @ P - N.T @ N
 
-    def weights(self, products: Vector) -> Vector:
-        """c with W'TW v = V'c, from V v."""
-        (P, N), which = self.factors, self.basis.order[: len(self.basis.gram)]
-        z, c = products[which], np.zeros(len(products))
-        c[which] = (P @ z) @ P - (N @ z) @ N
-        return c
+    def weights(self, z: Vector) -> Vector:
+        """c with W'TW v = V'c, from z; a row for each, where there are several."""
+        P, N = self.factors
+        return (z @ P.T) @ P - (z @ N.T) @ N
 
     def inverse(self, mu: float) -> Inverse:
         """Of the matrix, its negative eigenvalues set to 0, plus mu I."""
@@ -177,12 +173,12 @@ class Updated(LowRank):
         if direct is None:
             return super().inverse(mu)
 
-        def weights(products: Vector) -> Vector:
-            s, y_h, y_g = products.reshape(-1, 3).T
+        def weights(z: Vector) -> Vector:
+            s, y_h, y_g = z.reshape(3, -1)
             of_s, of_y = direct(s, y_h + y_g)
-            return np.stack([of_s, of_y, of_y], axis=1).ravel()
+            return np.concatenate([of_s, of_y, of_y])
 
-        return Inverse(self.lam, self.basis.rows, weights, self.geometry)
+        return Inverse(self.lam, self.basis, weights, self.geometry)
 
 
 def _newest(S_Y: Vector, Y_Y: Vector, lam: float) -> float:
