@@ -50,8 +50,6 @@ _BENT = 1.0 + 1e-6
 _POINTS = 30
 # H_0 is made again where tau has changed by more than this factor.
 _NEAR = 2.0
-# Pairs for which there is room besides the memory, before the rows move up.
-_SPARE = 3
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class Curvature:
         self.phi, self.memory, self.basis = phi, memory, phi.B.basis
         self.b = phi.B.lam + phi.mu
         self.gram = np.zeros((0, 0)) if self.basis is None else self.basis.gram
-        room, r, pairs = memory + _SPARE, len(self.gram), pairs[-memory:]
+        room, r, pairs = memory + memory // 2 + 1, len(self.gram), pairs[-memory:]
         self.D, self.D_D = np.empty((2 * room, phi.p.v.size)), np.empty((2 * room, 2 * room))
         self.Z, self.E, self.Z_B = np.empty((2 * room, r)), np.empty((room, r)), np.empty((room, r))
         self.start, self.end = 0, len(pairs)  # of the window of pairs in use

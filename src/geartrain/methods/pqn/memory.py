@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -112,7 +114,12 @@ class Memory:
 
     def basis(self, kinds: int) -> Basis:
         """Orthonormal combinations of the rows s, y_h, y_g, or of the first kinds of them."""
-        k = len(self)
-        order = np.arange(3 * k).reshape(k, 3).T.ravel()
-        gram = self.gram[:kinds, :kinds].transpose(0, 2, 1, 3).reshape(kinds * k, kinds * k)
-        return Basis(self.rows, order, gram)
+        r = kinds * len(self)
+        gram = self.gram[:kinds, :kinds].transpose(0, 2, 1, 3).reshape(r, r)
+        return Basis(self.rows, _by_kind(len(self)), gram)
+
+
+@lru_cache(maxsize=64)
+def _by_kind(k: int) -> Any:
+    """The order of the rows in which all s come first, then all y_h."""
+    return np.arange(3 * k).reshape(k, 3).T.ravel()

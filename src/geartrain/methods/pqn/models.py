@@ -96,15 +96,16 @@ class Models:
         if not len(memory):
             return LowRank(lam, geometry=self.geometry)
         (S_S, S_h, S_g), (_, h_h, h_g), (_, g_h, g_g) = memory.gram
-        S_S = S_S + SPAN * np.eye(len(memory))  # as in the basis
+        S_S = S_S.copy()
+        S_S.flat[:: len(memory) + 1] += SPAN  # as in the basis
         if name == KEEP and self.convex:
-            update = Update(np.hstack([S_S, S_h]), lam, t)
+            update = Update(np.concatenate([S_S, S_h], axis=1), lam, t)
             return Updated(update, memory.basis(2), self.geometry)
         if name == PLAIN:
             S_Y, Y_Y = S_h + S_g, h_h + h_g + g_h + g_g
-            update = Update(np.hstack([S_S, S_Y]), _newest(S_Y, Y_Y, lam), t)
+            update = Update(np.concatenate([S_S, S_Y], axis=1), _newest(S_Y, Y_Y, lam), t)
             return Updated(update, memory.basis(3), self.geometry, Y_Y)
-        update = Update(np.hstack([S_S, S_h + S_g, S_g]), lam, t, a, _FLATTEST)
+        update = Update(np.concatenate([S_S, S_h + S_g, S_g], axis=1), lam, t, a, _FLATTEST)
         return Updated(update, memory.basis(3), self.geometry)
 
     def error(self, B: LowRank, part: float, step: Step, products: Vector) -> float:
@@ -149,12 +150,8 @@ class Updated(LowRank):
     def factors(self) -> tuple[Vector, Vector]:
         """P and N, which weigh the rows in the order of the basis."""
         P, N = self.update.factors
-        k, r = len(self.update.products), len(self.basis.gram)
-        if r == 2 * k:
-            return P, N
-        return tuple(
-            np.hstack([A[:, : 2 * k], A[:, k : 2 * k] + (A[:, 2 * k :] if A.shape[1] > 2 * k else 0.0)]) for A in (P, N)
-        )
+        k = len(self.update.products)
+        return (P, N) if len(self.basis.which) == 2 * k else (_of_three(P, k), _of_three(N, k))
 
     @cached_property
     def T(self) -> Vector:
@@ -179,6 +176,12 @@ class Updated(LowRank):
             return np.concatenate([of_s, of_y, of_y])
 
         return Inverse(self.lam, self.basis, weights, self.geometry)
+
+
+def _of_three(A: Vector, k: int) -> Vector:
+    """Weights of s, y_h, y_g from those of s, y_h + y_g and, where there is a floor, y_g."""
+    of_y = A[:, k : 2 * k]
+    return np.concatenate([A[:, : 2 * k], of_y + A[:, 2 * k :] if A.shape[1] > 2 * k else of_y], axis=1)
 
 
 def _newest(S_Y: Vector, Y_Y: Vector, lam: float) -> float:

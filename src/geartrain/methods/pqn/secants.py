@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -187,10 +187,15 @@ def agreeing(cross: Vector, least: Vector, agree: float) -> tuple[int, float]:
     k, along = len(cross), cross.diagonal()
     size = np.sqrt(np.where(along > 0.0, along, 1.0))
     apart = np.abs(cross - cross.T) / (size[:, None] * size)
-    ends = ~((along > 0.0) & (along >= least))
-    ends[np.minimum(*(apart > agree).nonzero())] = True
+    ends = ((apart > agree) & _upper(k)).any(axis=1) | (along <= 0.0) | (along < least)
     newest = int(ends[::-1].argmax()) if ends.any() else k
     return newest, float(apart[k - newest :, k - newest :].max(initial=0.0))
+
+
+@lru_cache(maxsize=64)
+def _upper(k: int) -> Any:
+    """Where the column is larger than the row."""
+    return np.triu(np.ones((k, k), dtype=bool), 1)
 
 
 def compact(S: Vector, Y: Vector, cross: Vector, base: Vector) -> Vector:
