@@ -14,10 +14,10 @@ H_0        ``base``        (B + (mu + tau) I)^{-1} = I/alpha + V'KV
 R          --              upper triangle of S Y'
 =========  ==============  ==================================================================
 
-The direction is -q - S'R'^{-1}(diag(<s, y>) t - Y q) with R t = S grad phi, q = H_0 (grad phi - Y't),
-which is what the two loops over the pairs compute [1]_. All of it is done with inner products: only
-those of grad phi with V and D, and the linear combinations of V and D that d and B d are, take time
-that grows with n. Slopes decide about steps, so that values of g are not needed.
+The direction is d = -q - S'R'^{-1}(diag(<s, y>) t - Y q) with R t = S grad phi and
+q = H_0 (grad phi - Y't), which is what the two loops over the pairs compute [1]_. All of it is done
+with inner products: only those of grad phi with V and D, and d and B d as linear combinations of V
+and D, take time that grows with n. Slopes decide about steps, so that values of g are not needed.
 
 References
 ----------
@@ -148,7 +148,7 @@ class Curvature:
         self.start, self.end = 0, k
 
     def _learn(self) -> None:
-        """The inner products of the changes y; pairs along which phi does not bend up are left out."""
+        """The inner products of the y; pairs along which phi does not bend up are left out."""
         a, b = self.phi.part, self.b
         pairs, rows = slice(self.start, self.end), slice(2 * self.start, 2 * self.end)
         D_D, Z, E = self.D_D[rows, rows], self.Z[rows], self.E[pairs]

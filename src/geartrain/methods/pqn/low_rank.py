@@ -7,7 +7,7 @@ V          ``rows``        a few rows of length n, with inner products V V'
 C          ``C``           lower triangle with orthonormal rows W = C V
 X          ``X``           coordinates of the rows: V = X W
 T          ``T``           symmetric
-z          ``z``           inner products of the first rows, in the order of the basis, with a vector
+z          ``z``           inner products of a vector with the first rows, in their order
 c          ``weights``     of these rows: W'TW v = V'c
 =========  ==============  ==================================================================
 

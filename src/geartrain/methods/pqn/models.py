@@ -144,19 +144,19 @@ class Updated(LowRank):
         self, update: Update, basis: Basis, geometry: Geometry, Y_Y: Vector | None = None
     ) -> None:
         super().__init__(update.lam, basis, None, geometry)
-        self.update, self.Y_Y = update, Y_Y
+        self.update, self.span, self.Y_Y = update, basis, Y_Y
 
     @cached_property
     def factors(self) -> tuple[Vector, Vector]:
         """P and N, which weigh the rows in the order of the basis."""
         P, N = self.update.factors
         k = len(self.update.products)
-        return (P, N) if len(self.basis.which) == 2 * k else (_of_three(P, k), _of_three(N, k))
+        return (P, N) if len(self.span.which) == 2 * k else (_of_three(P, k), _of_three(N, k))
 
     @cached_property
     def T(self) -> Vector:
         """In the coordinates of the basis."""
-        P, N = (A @ self.basis.X for A in self.factors)
+        P, N = (A @ self.span.X for A in self.factors)
         return P.T @ P - N.T @ N
 
     def weights(self, z: Vector) -> Vector:
@@ -181,7 +181,9 @@ class Updated(LowRank):
 def _of_three(A: Vector, k: int) -> Vector:
     """Weights of s, y_h, y_g from those of s, y_h + y_g and, where there is a floor, y_g."""
     of_y = A[:, k : 2 * k]
-    return np.concatenate([A[:, : 2 * k], of_y + A[:, 2 * k :] if A.shape[1] > 2 * k else of_y], axis=1)
+    return np.concatenate(
+        [A[:, : 2 * k], of_y + A[:, 2 * k :] if A.shape[1] > 2 * k else of_y], axis=1
+    )
 
 
 def _newest(S_Y: Vector, Y_Y: Vector, lam: float) -> float:

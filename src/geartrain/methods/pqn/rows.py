@@ -55,11 +55,11 @@ def table(vectors: Vector, rows: Vector, geometry: Geometry, which: Any = None) 
         out = geometry.primal(vectors) @ geometry.dual(rows).T
         return out if which is None else out[:, which]
     last = len(vectors) - 1
-    threes = [
-        dots3(rows, *(vectors[min(i + j, last)] for j in range(3)), geometry, which).T
-        for i in range(0, len(vectors), 3)
-    ]
-    return np.concatenate(threes)[: len(vectors)]
+    out = np.empty((len(vectors) + 2, len(rows) if which is None else len(which)))
+    for i in range(0, len(vectors), 3):
+        x, y, z = vectors[i], vectors[min(i + 1, last)], vectors[min(i + 2, last)]
+        out[i : i + 3] = dots3(rows, x, y, z, geometry, which).T
+    return out[: len(vectors)]
 
 
 def add_to(v: Vector, rows: Vector, c: Vector, which: Any = None) -> Vector:

@@ -46,7 +46,7 @@ _TINY = 1e-300
 _BETTER, _ROUNDING = 10.0, 1e-3
 # An update is left out where <s, B s> is below this part of <s, y>.
 _ROUNDED = 1e-14
-# Eigenvalues of a small matrix are at least these parts of the largest: of S F', of S Y', of S B S'.
+# Eigenvalues of small matrices are at least these parts of the largest: of S F', S Y' and S B S'.
 _LEAST_F, _LEAST_Y, _LEAST_B = 1e-8, 1e-8, 1e-10
 
 
