@@ -7,6 +7,7 @@ what is divided by a part `new` >= 1e-3 of a step, squared, loses six digits mor
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -392,13 +393,13 @@ def test_changed_pairs() -> None:
 # The inner run ------------------------------------------------------------------------------------
 
 
-def _two_loops(S: list, Y: list, base: np.ndarray, grad: np.ndarray) -> np.ndarray:
+def _two_loops(S: list, Y: list, base: Any, grad: np.ndarray) -> np.ndarray:
     """-H grad, literally."""
     q, a = grad.copy(), []
     for s, y in zip(S[::-1], Y[::-1], strict=True):
         a.append((s @ q) / (s @ y))
         q = q - a[-1] * y
-    r = base @ q
+    r = base(q)
     for s, y, t in zip(S, Y, a[::-1], strict=True):
         r = r + (t - (y @ r) / (s @ y)) * s
     return -r
@@ -428,28 +429,30 @@ def test_inner_directions_are_those_of_the_two_loops(n: int, part: float, learne
         used = pairs[max(0, known - 4) : known]
         changes = [B(s, mu) + part * y_g for s, y_g in used]
         tau = part * float(used[-1][0] @ used[-1][1]) / float(used[-1][0] @ used[-1][0])
-        grad = rng.standard_normal(n)
-        shifted = np.array([B.inverse(mu + tau)(e) for e in np.eye(n)]) if n < 100 else None
-        to = run.direction(grad, run.products(grad))
-        if shifted is not None:
-            expected = _two_loops([s for s, _ in used], changes, shifted, grad)
-            # H_0 is made again only where tau has doubled or halved
-            if abs(run._made - tau) < 1e-12:
-                np.testing.assert_allclose(to.d, expected, rtol=1e-8, atol=1e-8)
-        np.testing.assert_allclose(to.Bd, B(to.d, mu), rtol=1e-8, atol=1e-8)
-        if learned:
-            assert B.basis is not None
-            np.testing.assert_allclose(to.z, run.products(to.d), rtol=1e-8, atol=1e-8)
-            np.testing.assert_allclose(to.z_B, run.products(to.Bd), rtol=1e-8, atol=1e-8)
+        u, eps = rng.standard_normal(n), rng.standard_normal(len(run.gram))
+        grad = u.copy() if B.basis is None else B.basis.add_to(u.copy(), eps)
+        to = run.direction(u, run.products(u), eps)
+        assert run._made == pytest.approx(tau, rel=1.0)
+        # H_0 is made again only where tau has doubled or halved
+        base = B.inverse(mu + run._made)
+        expected = _two_loops([s for s, _ in used], changes, base, grad)
+        size = np.abs(expected).max()
+        np.testing.assert_allclose(to.d, expected, rtol=0.0, atol=1e-9 * size)
+        np.testing.assert_allclose(to.z, run.products(to.d), rtol=0.0, atol=1e-8 * n * size)
+        Bd = B(to.d, mu)
+        np.testing.assert_allclose(to.z_B, run.products(Bd), rtol=0.0, atol=1e-8 * n * size)
+        if B.basis is not None:
+            by_weights = B.basis.add_to((B.lam + mu) * to.d, to.e)
+            np.testing.assert_allclose(by_weights, Bd, rtol=0.0, atol=1e-8 * size)
         if known < 7:
             s, y_g = pairs[known]
-            z, Bs = run.products(s), B(s, mu)
+            z = 2.0 * run.products(s)
             e = B.weights(z) if learned else z
-            run.add(s, y_g, z, run.products(y_g), run.products(Bs), e)
+            whole = inner_smooth.Direction(2.0 * s, z, run.products(B(2.0 * s, mu)), e)
+            run.add(whole, 0.5, s, y_g, run.products(y_g))
             assert len(run) == 4
     run.clear()
     assert not run.kept
-    grad = rng.standard_normal(n)
-    np.testing.assert_allclose(
-        run.direction(grad, run.products(grad)).d, -run.base(grad), atol=1e-9
-    )
+    u, eps = rng.standard_normal(n), np.zeros(len(run.gram))
+    to = run.direction(u, run.products(u), eps)
+    np.testing.assert_allclose(to.d, -run.base(u), atol=1e-9)

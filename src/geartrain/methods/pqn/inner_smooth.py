@@ -12,12 +12,13 @@ y          --              a y_g + (B + mu I) s = b s + a y_g + V'e: the change 
 tau        ``tau``         curvature of a g along the last step
 H_0        ``base``        (B + (mu + tau) I)^{-1} = I/alpha + V'KV
 R          --              upper triangle of S Y'
+u, eps     same            grad phi = u + V'eps, u = grad f(p) + b (v - p) + a (grad g(v) - grad g(p))
 =========  ==============  ==================================================================
 
 The direction is d = -q - S'R'^{-1}(diag(<s, y>) t - Y q) with R t = S grad phi and
 q = H_0 (grad phi - Y't), which is what the two loops over the pairs compute [1]_. All of it is done
-with inner products: only those of grad phi with V and D, and d and B d as linear combinations of V
-and D, take time that grows with n. Slopes decide about steps, so that values of g are not needed.
+with inner products: only V u and D u, and d as a linear combination of u, V and D, take time that
+grows with n. Slopes decide about steps, so that values of g are not needed.
 
 References
 ----------
@@ -57,7 +58,6 @@ class Direction:
     """A direction, with its products."""
 
     d: Vector
-    Bd: Vector  # (B + mu I) d
     z: Vector  # V d
     z_B: Vector  # V (B + mu I) d
     e: Vector  # M V d
@@ -80,7 +80,7 @@ class Curvature:
         self.phi, self.memory, self.basis = phi, memory, phi.B.basis
         self.b = phi.B.lam + phi.mu
         self.gram = np.zeros((0, 0)) if self.basis is None else self.basis.gram
-        room, r, pairs = memory + memory // 2 + 1, len(self.gram), pairs[-memory:]
+        room, r, pairs = memory + memory // 4 + 1, len(self.gram), pairs[-memory:]
         self.D, self.D_D = np.empty((2 * room, phi.p.v.size)), np.empty((2 * room, 2 * room))
         self.Z, self.E, self.Z_B = np.empty((2 * room, r)), np.empty((room, r)), np.empty((room, r))
         self.start, self.end = 0, len(pairs)  # of the window of pairs in use
@@ -120,16 +120,16 @@ class Curvature:
         """M z."""
         return z if self.basis is None else self.phi.B.weights(z)
 
-    def add(self, s: Vector, y_g: Vector, z: Vector, z_g: Vector, z_B: Vector, e: Vector) -> None:
-        """Learn from a step with V s, V y_g, V (B + mu I) s and M V s."""
+    def add(self, to: Direction, t: float, s: Vector, y_g: Vector, z_g: Vector) -> None:
+        """Learn from a step s = t d, where V y_g = z_g."""
         geometry = self.phi.terms.geometry
         if len(self) == self.memory:
             self.start += 1
         if self.end == len(self.E):
             self._select(np.arange(self.start, self.end))
         i, j, first = self.end, 2 * self.end, 2 * self.start
-        self.D[j], self.D[j + 1], self.Z[j], self.Z[j + 1] = s, y_g, z, z_g
-        self.E[i], self.Z_B[i] = e, z_B
+        self.D[j], self.D[j + 1], self.Z[j], self.Z[j + 1] = s, y_g, t * to.z, z_g
+        self.E[i], self.Z_B[i] = t * to.e, t * to.z_B
         for row, v in ((j, s), (j + 1, y_g)):
             to_v = dots(self.D[first : j + 2], v, geometry)
             self.D_D[row, first : j + 2] = self.D_D[first : j + 2, row] = to_v
@@ -172,36 +172,35 @@ class Curvature:
             self._inverse = self.phi.B.inverse(self.phi.mu + self.tau)
         return self._inverse
 
-    def direction(self, grad: Vector, z: Vector) -> Direction:
-        """-H grad with the inverse Hessian of BFGS, where V grad = z."""
-        base, basis, b, a = self.base, self.basis, self.b, self.phi.part
-        pairs = slice(self.start, self.end)
-        D, Z = self.D[2 * self.start : 2 * self.end], self.Z[2 * self.start : 2 * self.end]
-        E, Z_Y = self.E[pairs], self.Z_Y
-        of_D, t = np.zeros(len(D)), np.zeros(0)
-        if len(E):
-            to_S, to_g = dots(D, grad, self.phi.terms.geometry).reshape(-1, 2).T
-            R = self.S_Y
+    def direction(self, u: Vector, z_u: Vector, eps: Vector) -> Direction:
+        """-H (u + V'eps) with the inverse Hessian of BFGS, where V u = z_u."""
+        base, b, a = self.base, self.b, self.phi.part
+        z = z_u + self.gram @ eps
+        d, of_V = u * (-1.0 / base.a), eps * (-1.0 / base.a)
+        z_d = z * (-1.0 / base.a)
+        if len(self):
+            pairs, rows = slice(self.start, self.end), slice(2 * self.start, 2 * self.end)
+            D, Z, E, R, Z_Y = self.D[rows], self.Z[rows], self.E[pairs], self.S_Y, self.Z_Y
+            to_D = dots(D, u, self.phi.terms.geometry) + Z @ eps
+            to_S, to_g = to_D[::2], to_D[1::2]
             t = lapack().dtrtrs(R, to_S)[0]
-        weights = base.weights(z - t @ Z_Y)
-        if len(E):
-            Y_u = b * to_S + a * to_g + E @ z - self.Y_Y @ t  # u = grad - Y't
-            Y_q = Y_u / base.a + Z_Y @ weights
-            c = lapack().dtrtrs(R, R.diagonal() * t - Y_q, trans=1)[0]
-            of_D[::2], of_D[1::2] = (b / base.a) * t - c, (a / base.a) * t
-        # d = -grad/alpha + D'of_D + V'of_V
-        of_V = (t @ E) / base.a - weights
-        d = grad * (-1.0 / base.a)
-        if len(E):
+            weights = base.weights(z - t @ Z_Y)
+            Y_w = b * to_S + a * to_g + E @ z - self.Y_Y @ t  # w = u + V'eps - Y't
+            Y_q = Y_w / base.a + Z_Y @ weights
+            of_D = np.empty(len(D))
+            of_D[::2] = (b / base.a) * t
+            of_D[::2] -= lapack().dtrtrs(R, R.diagonal() * t - Y_q, trans=1)[0]
+            of_D[1::2] = (a / base.a) * t
             add_to(d, D, of_D)
-        z_d = of_D @ Z - z / base.a + self.gram @ of_V
+            z_d += of_D @ Z
+            more = (t @ E) / base.a - weights
+        else:
+            more = -base.weights(z)
+        if self.basis is not None:
+            self.basis.add_to(d, of_V + more)
+            z_d += self.gram @ more
         e = self._weights(z_d)
-        if basis is not None:
-            basis.add_to(d, of_V)
-        Bd = b * d
-        if basis is not None:
-            basis.add_to(Bd, e)
-        return Direction(d, Bd, z_d, b * z_d + self.gram @ e, e)
+        return Direction(d, z_d, b * z_d + self.gram @ e, e)
 
 
 @dataclass(slots=True)
@@ -218,35 +217,37 @@ def descend(phi: Phi, enough: float, pairs: Pairs, leave: Leave, most: int, memo
     """L-BFGS until |grad phi| <= `enough`, `leave`, or `most` gradients of g."""
     terms, p, a = phi.terms, phi.p, phi.part
     dot, norm = terms.dot, terms.norm
-    v, g, grad_g = p.v, p.g, p.grad_g
-    linear = p.grad_h if a == 1.0 else p.grad_h + (1.0 - a) * p.grad_g
-    grad = linear + a * grad_g
-    residual, calls, bent = norm(grad), 0, False
+    v, g, grad_g, u = p.v, p.g, p.grad_g, p.grad
+    residual, calls, bent = norm(u), 0, False
     learned = Curvature(phi, pairs, memory)
-    z = learned.products(grad)
+    z_u, eps = learned.products(u), np.zeros(len(learned.gram))
     while calls < most and residual > enough:
-        to = learned.direction(grad, z)
-        d, Bd = to.d, to.Bd
-        slope = float(dot(grad, d))
+        to = learned.direction(u, z_u, eps)
+        d = to.d
+        slope = float(dot(u, d)) + float(eps @ to.z)
         if not slope < 0.0:  # rounding
             if not len(learned):
                 break
             learned.clear()
             continue
-        ends = slope, float(dot(linear, d)), float(dot(d, Bd))
-        found, asked, bent = _line_search(phi, v, d, ends, most - calls)
+        bend = learned.b * float(dot(d, d)) + float(to.e @ to.z)
+        found, asked, bent = _line_search(
+            phi, v, d, (slope, slope - a * float(dot(grad_g, d)), bend), most - calls
+        )
         calls += asked
         if found is None or bent:
             break
         t = found.t
-        s, Bs = (d, Bd) if t == 1.0 else (t * d, t * Bd)
-        y_g = found.grad_g - grad_g
+        s, y_g = d if t == 1.0 else t * d, found.grad_g - grad_g
         stuck = norm(s) <= EPS * norm(v)
-        v, g, grad_g, linear = found.v, found.g, found.grad_g, linear + Bs
-        grad = linear + (grad_g if a == 1.0 else a * grad_g)
-        residual = norm(grad)
-        before, z = z, learned.products(grad)
-        learned.add(s, y_g, t * to.z, (z - before - t * to.z_B) / a, t * to.z_B, t * to.e)
+        v, g, grad_g = found.v, found.g, found.grad_g
+        u = u + learned.b * s + (y_g if a == 1.0 else a * y_g)
+        before, z_u = z_u, learned.products(u)
+        learned.add(to, t, s, y_g, (z_u - before - (t * learned.b) * to.z) / a)
+        eps = eps + t * to.e
+        # a square of the size of rounding has no root
+        square = float(dot(u, u)) + float(eps @ (2.0 * z_u + learned.gram @ eps))
+        residual = math.sqrt(max(square, 0.0)) if len(eps) else norm(u)
         if stuck or leave(v, grad_g, residual):
             break
     return Run(v, (g, grad_g), residual, learned.kept, grad_g, bent=bent)

@@ -36,7 +36,7 @@ _CANCELLED = 1e-12
 
 @dataclass(frozen=True)
 class Share:
-    """a, b of least sum \\|y_f - a y_g - b s\\|^2 over the steps, older ones discounted."""
+    """a, b of least sum |y_f - a y_g - b s|^2 over the steps, older ones discounted."""
 
     A: tuple[float, float, float] = (0.0, 0.0, 0.0)  # <y_g, y_g>, <y_g, s>, <s, s>
     c: tuple[float, float] = (0.0, 0.0)  # <y_g, y_f>, <s, y_f>
