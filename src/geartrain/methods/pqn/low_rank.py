@@ -35,7 +35,7 @@ _TINY = 1e-300
 SPAN = 1e-12
 # Eigenvalues of a matrix that is inverted are at least these parts of the largest: outside of the
 # span of the rows, and on it.
-_FLAT_OFF, _FLAT = 1e-8, 1e-10
+FLAT_OFF, FLAT = 1e-8, 1e-10
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class LowRank:
         shifted.flat[:: r + 1] += a
         L, info = lapack().dpotrf(shifted, lower=1, clean=0, overwrite_a=1)
         pivots = L.diagonal() ** 2
-        if not info and a > _FLAT_OFF * size and pivots.min(initial=math.inf) > _FLAT * size:
+        if not info and a > FLAT_OFF * size and pivots.min(initial=math.inf) > FLAT * size:
 
             def solve(z: Vector) -> Vector:
                 return lapack().dpotrs(L, z, lower=1)[0] - z / a
@@ -165,8 +165,8 @@ class LowRank:
             w, E = self.spectrum
             w = np.maximum(w + self.lam, 0.0) + mu
             top = float(w.max(initial=0.0))
-            a = max(a, _FLAT_OFF * top)
-            parts = 1.0 / np.maximum(w, _FLAT * top + _TINY) - 1.0 / a
+            a = max(a, FLAT_OFF * top)
+            parts = 1.0 / np.maximum(w, FLAT * top + _TINY) - 1.0 / a
 
             def solve(z: Vector) -> Vector:
                 return E @ (parts * (z @ E))

@@ -562,7 +562,7 @@ class ProximalQuasiNewton:
         if trial.part == 0.0 and trial.w is None:  # (B + mu) s = -grad f(p)
             bend = -step.f.slope - state.shift * step.length**2
         elif trial.B.basis is not None and trial.B.basis.rows is not state.memory.rows:
-            bend = float(step.s @ trial.B(step.s))
+            bend = float(trial.B.geometry.dot(step.s, trial.B(step.s)))
         else:
             bend = trial.B.bend(products[:, 0], step.length)
         g = trial.part * step.g.change + (1.0 - trial.part) * step.g.slope

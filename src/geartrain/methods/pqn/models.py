@@ -14,18 +14,21 @@ plain      0               block BFGS of f from |y|^2/<s, y> of the newest pair:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.pqn.evaluation import CURVED, Step
-from geartrain.methods.pqn.low_rank import SPAN, Basis, Inverse, LowRank
+from geartrain.methods.pqn.low_rank import FLAT, FLAT_OFF, SPAN, Basis, Inverse, LowRank
 from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.secants import Update
 from geartrain.methods.pqn.tuning import Tuning
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.spectrum import lapack
 
 KEEP, SHRUNK, PLAIN = "keep", "shrunk", "plain"
 # <s, y_f> of the models that start from H_g is at least this part of <s, y_g>.
@@ -164,18 +167,57 @@ class Updated(LowRank):
         P, N = self.factors
         return (z @ P.T) @ P - (z @ N.T) @ N
 
+    @cached_property
+    def _products(self) -> tuple[Vector, Vector, Vector]:
+        """P V V' P', P V V' N', N V V' N'."""
+        P, N = self.factors
+        of_P, of_N = P @ self.span.gram, N @ self.span.gram
+        return of_P @ P.T, of_P @ N.T, of_N @ N.T
+
     def inverse(self, mu: float) -> Inverse:
-        """Of the matrix, its negative eigenvalues set to 0, plus mu I."""
-        direct = self.update.inverse(self.Y_Y) if mu == 0.0 and self.Y_Y is not None else None
-        if direct is None:
+        """Of the matrix, its negative eigenvalues set to 0, plus mu I.
+
+        By the formula of Woodbury for V'P'PV, then for -V'N'NV, where the matrix is definite.
+        """
+        if mu == 0.0 and self.Y_Y is not None:
+            direct = self.update.inverse(self.Y_Y)
+            if direct is not None:
+                return Inverse(self.lam, self.basis, _with_both(direct), self.geometry)
+        a = self.lam + mu
+        (P, N), (P_P, P_N, N_N) = self.factors, self._products
+        size = a + float(P_P.diagonal().max(initial=0.0))
+        L, failed = _root(a * np.eye(len(P)) + P_P)
+        if failed or not a > FLAT_OFF * size:
+            return super().inverse(mu)
+        solve = lapack().dpotrs
+        E_P_N = solve(L, P_N, lower=1)[0]
+        F, failed = _root(np.eye(len(N)) - (N_N - P_N.T @ E_P_N) / a)
+        if failed or not float(F.diagonal().min(initial=1.0)) ** 2 * a > FLAT * size:
             return super().inverse(mu)
 
         def weights(z: Vector) -> Vector:
-            s, y_h, y_g = z.reshape(3, -1)
-            of_s, of_y = direct(s, y_h + y_g)
-            return np.concatenate([of_s, of_y, of_y])
+            p = solve(L, P @ z, lower=1)[0]
+            n = solve(F, N @ z - p @ P_N, lower=1)[0] / a
+            return (n @ N - (p + E_P_N @ n) @ P) / a
 
-        return Inverse(self.lam, self.basis, weights, self.geometry)
+        return Inverse(a, self.basis, weights, self.geometry)
+
+
+def _with_both(direct: Callable[[Vector, Vector], tuple[Vector, Vector]]) -> Any:
+    """From the weights of s and y = y_h + y_g those of s, y_h and y_g."""
+
+    def weights(z: Vector) -> Vector:
+        s, y_h, y_g = z.reshape(3, -1)
+        of_s, of_y = direct(s, y_h + y_g)
+        return np.concatenate([of_s, of_y, of_y])
+
+    return weights
+
+
+def _root(A: Vector) -> tuple[Vector, int]:
+    """Cholesky's factor, and whether there is none."""
+    L, info = lapack().dpotrf(A, lower=1, clean=0)
+    return L, info
 
 
 def _of_three(A: Vector, k: int) -> Vector:

@@ -236,14 +236,15 @@ def independent(gram: Vector, new: float) -> Any:
     A step of which less than the part `new` is new is left out.
     """
     kept = np.arange(len(gram))[::-1]
-    while True:
+    while len(kept):
         L, info = lapack().dpotrf(_part(gram, kept), lower=1, clean=0)
         poor = L.diagonal() <= new
         if info:
-            poor[info - 1 :] = True
+            poor[info - 1] = True
         if not poor.any():
-            return kept[::-1]
+            break
         kept = np.delete(kept, int(poor.argmax()))
+    return kept[::-1]
 
 
 def root(A: Vector, M: Vector, least: float) -> Vector | None:
