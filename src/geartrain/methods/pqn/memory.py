@@ -6,14 +6,15 @@ symbol     name            meaning
 s          ``S``           steps, divided by their lengths
 y_h, y_g   --              changes of grad h and of grad g along them, divided alike
 V          ``rows``        s_1, y_h1, y_g1, s_2, y_h2, y_g2, ...: oldest first
-Gamma      ``gram``        V V'
+Gamma      ``gram``        V V', in blocks: [i, j] holds the products of rows i, j of the pairs
 =========  ==============  ==================================================================
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,9 @@ from geartrain.methods.pqn.low_rank import Basis
 from geartrain.methods.pqn.rows import dots3
 from geartrain.oracles.protocols import Vector
 
-# Pairs for which there is room in a new block besides those that are kept: as many as are kept, and
-# no more than this many.
-_SPARE = 8
+# Part of the pairs that are kept for which there is room besides in a new block: few vectors where
+# they are long, and few copies.
+_SPARE = 0.25
 
 
 class Block:
@@ -45,7 +46,7 @@ class Memory:
     """At most so many pairs, oldest first."""
 
     rows: Vector
-    gram: Vector = field(default_factory=lambda: np.zeros((0, 0)))
+    gram: Vector = field(default_factory=lambda: np.zeros((3, 3, 0, 0)))
     _block: Block | None = field(default=None, compare=False, metadata={"saved": False})
     _end: int = field(default=0, compare=False, metadata={"saved": False})  # of the window
 
@@ -66,10 +67,11 @@ class Memory:
     ) -> Memory:
         """With one more pair, of which the inner products with the rows and its own are known."""
         k, n = len(self), self.rows.shape[1]
-        drop = 3 * max(k + 1 - most, 0)
+        less = max(k + 1 - most, 0)
+        drop = 3 * less
         block, end = self._block, self._end
         if block is None or block.filled != end or end == len(block.rows):
-            block = Block(most + min(most, _SPARE), n)
+            block = Block(most + math.ceil(_SPARE * most), n)
             kept = self.rows[drop:]
             end = len(kept)
             block.rows[:end] = kept
@@ -77,10 +79,12 @@ class Memory:
         for i, row in enumerate(pair):
             block.rows[end + i] = row
         end = block.filled = end + 3
-        m = 3 * k - drop
-        gram = np.empty((m + 3, m + 3))
-        gram[:m, :m] = self.gram[drop:, drop:]
-        gram[:m, m:], gram[m:, :m], gram[m:, m:] = cross[drop:], cross[drop:].T, own
+        m = k - less
+        gram = np.empty((3, 3, m + 1, m + 1))
+        gram[:, :, :m, :m] = self.gram[:, :, less:, less:]
+        gram[:, :, :m, m] = cross.reshape(k, 3, 3)[less:].transpose(1, 2, 0)
+        gram[:, :, m, :m] = cross.reshape(k, 3, 3)[less:].transpose(2, 1, 0)
+        gram[:, :, m, m] = own
         return Memory(block.rows[start:end], gram, block, end)
 
     def with_changes(self, i: int, y_g: Vector, factor: float, geometry: Geometry) -> Memory:
@@ -89,10 +93,10 @@ class Memory:
         at = 3 * i
         rows[at + 1] *= factor
         rows[at + 2] = y_g
-        gram[at + 1] *= factor
-        gram[:, at + 1] *= factor
-        new = geometry.primal(rows) @ geometry.dual(y_g)
-        gram[at + 2], gram[:, at + 2] = new, new
+        gram[1, :, i] *= factor
+        gram[:, 1, :, i] *= factor
+        new = (geometry.primal(rows) @ geometry.dual(y_g)).reshape(-1, 3).T
+        gram[2, :, i], gram[:, 2, :, i] = new, new
         return Memory(rows, gram)
 
     def pair(self, i: int) -> tuple[Vector, Vector, Vector]:
@@ -106,11 +110,18 @@ class Memory:
             return self
         rows = self.rows.copy()
         rows[2::3] += np.array(shifts).reshape(len(self), -1)
-        return Memory(rows, geometry.primal(rows) @ geometry.dual(rows).T)
+        k = len(self)
+        gram = (geometry.primal(rows) @ geometry.dual(rows).T).reshape(k, 3, k, 3)
+        return Memory(rows, gram.transpose(1, 3, 0, 2).copy())
 
-    @cached_property
-    def basis(self) -> Basis:
-        """Orthonormal combinations of the rows: those of s and y_h first, then y_g."""
-        k: Any = len(self)
-        order = np.arange(3 * k).reshape(k, 3).T.ravel()
-        return Basis.of(self.rows, self.gram, order)
+    def basis(self, kinds: int) -> Basis:
+        """Orthonormal combinations of the rows s, y_h, y_g, or of the first kinds of them."""
+        r = kinds * len(self)
+        gram = self.gram[:kinds, :kinds].transpose(0, 2, 1, 3).reshape(r, r)
+        return Basis(self.rows, _by_kind(len(self)), gram)
+
+
+@lru_cache(maxsize=64)
+def _by_kind(k: int) -> Any:
+    """The order of the rows in which all s come first, then all y_h."""
+    return np.arange(3 * k).reshape(k, 3).T.ravel()

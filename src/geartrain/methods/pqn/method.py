@@ -19,12 +19,11 @@ rho        ``rho``         price of a call of h over that of a gradient of g
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.base import InnerMethod
 from geartrain.methods.pqn import inner_method, inner_prox, inner_quadratic, inner_smooth
 from geartrain.methods.pqn.certificate import CutCertificate
@@ -47,6 +46,8 @@ from geartrain.oracles.protocols import Vector
 from geartrain.oracles.together import gradients
 from geartrain.oracles.validation import as_whole
 from geartrain.problem import EPS, Sum
+
+Record = TypeVar("Record")
 
 _TINY = 1e-300
 # Answers that are not finite, one after the other, before the run ends with them.
@@ -309,7 +310,7 @@ class ProximalQuasiNewton:
         t, p, rho = self.tuning, state.at, state.rho
         exact = self._is_exact(terms)
         selection = state.selection
-        plain_first = PLAIN == selection.names[0] or t.starts_plain(
+        plain_first = selection.names[0] == PLAIN or t.starts_plain(
             rho, state.convex, exact, _unlike(terms, p)
         )
         name = selection.best(rho, plain_first, t)
@@ -560,11 +561,12 @@ class ProximalQuasiNewton:
 
     def _predicted(self, step: Step, trial: _Trial, products: Vector, state: PQNState) -> float:
         """The change of f that the model has promised, with g as it has changed."""
-        bend = (
-            float(step.s @ trial.B(step.s))
-            if trial.B.basis is not None and (trial.B.basis.rows is not state.memory.rows)
-            else trial.B.bend(products[:, 0], step.length)
-        )
+        if trial.part == 0.0 and trial.w is None:  # (B + mu) s = -grad f(p)
+            bend = -step.f.slope - state.shift * step.length**2
+        elif trial.B.basis is not None and trial.B.basis.rows is not state.memory.rows:
+            bend = float(trial.B.geometry.dot(step.s, trial.B(step.s)))
+        else:
+            bend = trial.B.bend(products[:, 0], step.length)
         g = trial.part * step.g.change + (1.0 - trial.part) * step.g.slope
         return step.h.slope + 0.5 * bend + g + step.rise_psi
 
@@ -624,6 +626,14 @@ class ProximalQuasiNewton:
             tries=0 if lower else state.tries,
             accepted=True,
         )
+
+
+def replace(record: Record, **changes: Any) -> Record:
+    """`dataclasses.replace` in a tenth of the time, for records without ``__post_init__``."""
+    new = object.__new__(type(record))
+    vars(new).update(vars(record))
+    vars(new).update(changes)
+    return new
 
 
 def _with_secant(terms: Terms, state: PQNState) -> PQNState:

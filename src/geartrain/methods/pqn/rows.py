@@ -21,30 +21,51 @@ def _kernels() -> Any:
     return long_rows
 
 
-def dots(rows: Vector, v: Vector, geometry: Geometry) -> Vector:
-    """Inner products of the rows with v."""
-    if geometry is not EUCLIDEAN:
-        return geometry.primal(rows) @ geometry.dual(v)
-    if rows.size <= _ALONE:
-        return rows @ v
-    out = np.empty(len(rows))
-    _kernels().dots(rows, v, out)
-    return out
+@lru_cache(maxsize=256)
+def _all(k: int) -> Any:
+    return np.arange(k)
 
 
-def dots3(rows: Vector, x: Vector, y: Vector, z: Vector, geometry: Geometry) -> Vector:
+def dots(rows: Vector, v: Vector, geometry: Geometry, which: Any = None) -> Vector:
+    """Inner products with v of the rows, or of those that are chosen, in that order."""
+    if geometry is EUCLIDEAN and rows.size > _ALONE:
+        which = _all(len(rows)) if which is None else which
+        out = np.empty(len(which))
+        _kernels().dots(rows, which, v, out)
+        return out
+    out = geometry.primal(rows) @ geometry.dual(v)
+    return out if which is None else out[which]
+
+
+def dots3(
+    rows: Vector, x: Vector, y: Vector, z: Vector, geometry: Geometry, which: Any = None
+) -> Vector:
     """Inner products of the rows with three vectors, a column for each."""
     if rows.size <= _ALONE or geometry is not EUCLIDEAN:
-        return np.stack([dots(rows, v, geometry) for v in (x, y, z)], axis=1)
-    out = np.empty((len(rows), 3))
-    _kernels().dots3(rows, x, y, z, out)
+        return np.stack([dots(rows, v, geometry, which) for v in (x, y, z)], axis=1)
+    which = _all(len(rows)) if which is None else which
+    out = np.empty((len(which), 3))
+    _kernels().dots3(rows, which, x, y, z, out)
     return out
 
 
-def add_to(v: Vector, rows: Vector, c: Vector) -> Vector:
-    """v with sum_i c_i rows_i added to it, in place."""
-    if rows.size <= _ALONE:
-        v += c @ rows
+def table(vectors: Vector, rows: Vector, geometry: Geometry, which: Any = None) -> Vector:
+    """Inner products of several vectors, a row for each, with the rows."""
+    if rows.size <= _ALONE or geometry is not EUCLIDEAN:
+        out = geometry.primal(vectors) @ geometry.dual(rows).T
+        return out if which is None else out[:, which]
+    last = len(vectors) - 1
+    out = np.empty((len(vectors) + 2, len(rows) if which is None else len(which)))
+    for i in range(0, len(vectors), 3):
+        x, y, z = vectors[i], vectors[min(i + 1, last)], vectors[min(i + 2, last)]
+        out[i : i + 3] = dots3(rows, x, y, z, geometry, which).T
+    return out[: len(vectors)]
+
+
+def add_to(v: Vector, rows: Vector, c: Vector, which: Any = None) -> Vector:
+    """v with sum_i c_i rows_i, of all rows or of those that are chosen, added to it, in place."""
+    if rows.size > _ALONE:
+        _kernels().add_to(v, rows, _all(len(rows)) if which is None else which, c)
     else:
-        _kernels().add_to(v, rows, c)
+        v += c @ (rows if which is None else rows[which])
     return v
