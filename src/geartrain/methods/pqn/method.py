@@ -332,7 +332,7 @@ class ProximalQuasiNewton:
             if not lost:
                 return state, models, trial
             name, B = PLAIN, models[PLAIN]
-        to = minimised(B, state.shift, p.grad, terms.psi, p.v, 0.01 * size)
+        to = minimised(B, state.shift, p.grad, p.r, terms.psi, p.v, 0.01 * size)
         return state, models, _Trial(to.w, name, B, 0.0, None, to.grad_psi)
 
     def _keeping(
