@@ -149,7 +149,7 @@ def descend(phi: Phi, enough: float, pairs: Pairs, leave: Leave, most: int, memo
         over = calls >= most or size <= enough or tries > _TRIES
         if over or (calls and tries == 0 and leave(v, grad_g, size)):
             break
-        C = learned.matrix(learned.tau(10.0 * size / (norm(v) or 1.0)))
+        C = learned.matrix(learned.tau(phi.B.lam + phi.mu))
         to = minimised(C, shift, d, r, psi, v, _ACCURACY * size, learned.moved)
         prox_steps += to.prox_steps
         s, value_w = to.w - v, terms.psi_at(to.w)
