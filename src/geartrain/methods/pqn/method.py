@@ -39,7 +39,7 @@ from geartrain.methods.pqn.noise_detection import Progress, look, shows_nonconve
 from geartrain.methods.pqn.prices import WARM, Stopwatch, Usage
 from geartrain.methods.pqn.prox_step import minimised
 from geartrain.methods.pqn.safeguard import Safeguard
-from geartrain.methods.pqn.scaling import diagonal_scale
+from geartrain.methods.pqn.scaling import diagonal_scale, gain, pays, rescaled
 from geartrain.methods.pqn.state import Learned, PQNState
 from geartrain.methods.pqn.tuning import DEFAULT, Tuning
 from geartrain.oracles.ledger import NonFiniteAnswer
@@ -209,6 +209,9 @@ class ProximalQuasiNewton:
     def step(self, problem: Sum, state: PQNState) -> PQNState:
         """One iteration: trial points until one is accepted, or one proven step."""
         terms = Terms(problem, state.scale)
+        if self.inner is None and not self._is_exact(terms) and pays(terms, state):
+            state = rescaled(state)
+            terms = Terms(problem, state.scale)
         rho = self.rho
         if rho is None:
             rho = Usage.of(problem, state.own).ratio(state.first)
@@ -287,6 +290,7 @@ class ProximalQuasiNewton:
             share=state.share.after(step),
             steepest=max(state.steepest, y_f / length),
             unit=state.unit or length,
+            gain=gain(state.gain, state.memory, step),
         )
         # 5.
         if lower:
