@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from geartrain.geometry import Geometry
 from geartrain.methods.pqn.line_models import ROUNDING, ExponentialFit, change
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector, answers, can

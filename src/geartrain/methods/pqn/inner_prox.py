@@ -154,7 +154,7 @@ def descend(phi: Phi, enough: float, pairs: Pairs, leave: Leave, most: int, memo
         prox_steps += to.prox_steps
         s, value_w = to.w - v, terms.psi_at(to.w)
         length, rise = norm(s), value_w - value
-        if np.isnan(rise):
+        if np.isnan(rise) and to.grad_psi is not None:
             rise = float(dot(to.grad_psi, s))
         slope = float(dot(d, s)) + rise
         if not slope < 0.0 or length <= EPS * norm(v):

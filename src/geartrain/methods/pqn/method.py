@@ -24,7 +24,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.base import InnerMethod
 from geartrain.methods.pqn import inner_method, inner_prox, inner_quadratic, inner_smooth
 from geartrain.methods.pqn.certificate import CutCertificate
@@ -39,7 +38,7 @@ from geartrain.methods.pqn.noise_detection import Progress, look, shows_nonconve
 from geartrain.methods.pqn.prices import WARM, Stopwatch, Usage
 from geartrain.methods.pqn.prox_step import minimised
 from geartrain.methods.pqn.safeguard import Safeguard
-from geartrain.methods.pqn.scaling import diagonal_scale, gain, pays, rescaled
+from geartrain.methods.pqn.scaling import diagonal_scale, gain, learns, pays, rescaled
 from geartrain.methods.pqn.state import Learned, PQNState
 from geartrain.methods.pqn.tuning import DEFAULT, Tuning
 from geartrain.oracles.ledger import NonFiniteAnswer
@@ -204,12 +203,16 @@ class ProximalQuasiNewton:
         usable = terms.smooth and self.inner is None and terms.scale is None
         return usable and inner_quadratic.is_solvable(terms.problem.g)
 
+    def _may_scale(self, terms: Terms) -> bool:
+        """Whether inner runs may work in variables of their own."""
+        return self.inner is None and not self._is_exact(terms)
+
     # One iteration ----------------------------------------------------------------------------
 
     def step(self, problem: Sum, state: PQNState) -> PQNState:
         """One iteration: trial points until one is accepted, or one proven step."""
         terms = Terms(problem, state.scale)
-        if self.inner is None and not self._is_exact(terms) and pays(terms, state):
+        if self._may_scale(terms) and pays(terms, state):
             state = rescaled(state)
             terms = Terms(problem, state.scale)
         rho = self.rho
@@ -290,8 +293,9 @@ class ProximalQuasiNewton:
             share=state.share.after(step),
             steepest=max(state.steepest, y_f / length),
             unit=state.unit or length,
-            gain=gain(state.gain, state.memory, step),
         )
+        if self._may_scale(terms) and learns(terms, state):
+            state = replace(state, gain=gain(state.gain, state.memory, step))
         # 5.
         if lower:
             state = self._accepted(terms, state, step, trial, products)
@@ -311,7 +315,7 @@ class ProximalQuasiNewton:
         t, p, rho = self.tuning, state.at, state.rho
         exact = self._is_exact(terms)
         selection = state.selection
-        plain_first = PLAIN == selection.names[0] or t.starts_plain(
+        plain_first = selection.names[0] == PLAIN or t.starts_plain(
             rho, state.convex, exact, _unlike(terms, p)
         )
         name = selection.best(rho, plain_first, t)
