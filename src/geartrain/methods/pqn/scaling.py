@@ -5,7 +5,7 @@ symbol     name            meaning
 =========  ==============  ==================================================================
 s, y       --              a step, and the change of the gradient of h + g along it
 D          ``D``           diagonal: D_i^2 = sum y_i^2/sum s_i^2 over the newest pairs, smoothed
-t          ``t``           sqrt(D), the largest 1: the new variables are t x
+t          ``t``           powers of 2 near sqrt(D), the largest 1: the new variables are t x
 =========  ==============  ==================================================================
 
 The variables of a problem often have very different scales: a rare word bends the loss far less
@@ -14,6 +14,8 @@ after the other; a diagonal has learned the scales of all n variables after a fe
 each pair has n entries. Whether D is better than I is seen on steps that were made after D: there
 t s and y/t form a smaller angle than s and y. The variables change after 4, 8, 16 and 32 pairs, if
 that is so.
+
+Products with powers of 2 are exact: a variable at its bound remains there.
 
 No entry of t exceeds 1, so that distances become smaller, and what the certificate says remains
 true with weights that are smaller. Secants of h are those of another function afterwards: the
@@ -55,7 +57,7 @@ _NEWEST, _LATEST = 12, 100
 
 
 def diagonal_scale(problem: Sum) -> Vector | None:
-    """sqrt(D), D the curvatures of h + g along coordinates, the largest 1; None where unknown."""
+    """t by the curvatures of h + g along coordinates; None where they are unknown, or alike."""
     if problem.geometry is not EUCLIDEAN or by_numbers(problem.psi, problem.n) is None:
         return None
     D = np.zeros(problem.n)
@@ -70,7 +72,12 @@ def diagonal_scale(problem: Sum) -> Vector | None:
     D = np.maximum(D / top, 1.0 / _SPREAD)
     if float(D.min()) * _DIFFERENT > 1.0:
         return None
-    return np.sqrt(D)
+    return _root(D)
+
+
+def _root(D: Vector) -> Vector:
+    """The powers of 2 nearest to the roots, which are at most 1."""
+    return np.asarray(np.exp2(np.round(0.5 * np.log2(D))))
 
 
 def learned_scale(memory: Memory) -> Vector | None:
@@ -85,7 +92,7 @@ def learned_scale(memory: Memory) -> Vector | None:
         typical = float(changes.sum() / steps.sum())
         D = np.sqrt((changes + prior * typical) / (steps + prior))
         D = np.maximum(D / D.max(), 1.0 / _SPREAD)
-    return np.sqrt(D) if np.isfinite(D).all() else None
+    return _root(D) if np.isfinite(D).all() else None
 
 
 def learns(terms: Terms, state: PQNState) -> bool:
