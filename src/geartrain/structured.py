@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.oracles.algebra import Algebra
+from geartrain.oracles.nonsmooth import Derivative
 from geartrain.oracles.validation import as_positive, as_whole
 from geartrain.oracles.vectors import Vector
 
@@ -60,6 +61,18 @@ class TotalVariation(Algebra):
         from geartrain.compiled.total_variation import denoised
 
         return denoised(np.ascontiguousarray(u, dtype=float), self.lam / alpha)
+
+    def derivative(self, u: Vector, alpha: float) -> Derivative:
+        """The means over the constant pieces after the step."""
+        w = self.prox(u, alpha)
+        starts = np.append(0, np.flatnonzero(np.diff(w)) + 1)
+        lengths = np.diff(starts, append=w.size)
+
+        def apply(X: Vector) -> Vector:
+            means = np.add.reduceat(X, starts, axis=0) / lengths[:, None]
+            return np.repeat(means, lengths, axis=0)
+
+        return apply
 
     def residual(self, v: Vector, d: Vector) -> Vector:
         """On every constant piece of v, d and the pull of its ends, denoised with lam."""
@@ -124,6 +137,32 @@ class NuclearNorm(Algebra):
         """Every singular value shrunk by lam/alpha."""
         U, s, V = self._svd(np.asarray(u, dtype=float))
         return np.ravel((U * np.maximum(s - self.lam / alpha, 0.0)) @ V)
+
+    def derivative(self, u: Vector, alpha: float) -> Derivative:
+        """In the singular vectors of u: divided differences of the shrunk singular values."""
+        U, s, V = self._svd(np.asarray(u, dtype=float))
+        shrunk = np.maximum(s - self.lam / alpha, 0.0)
+        size = s + s[:, None]
+        sums = (shrunk + shrunk[:, None]) / np.where(size > 0.0, size, 1.0)
+        apart = s - s[:, None]
+        alike = np.abs(apart) <= _EPS**0.5 * max(float(s[0]), 1e-300)
+        differences = np.where(
+            alike, shrunk > 0.0, (shrunk - shrunk[:, None]) / np.where(alike, 1.0, apart)
+        )
+        even, odd = 0.5 * (differences + sums), 0.5 * (differences - sums)
+        factor = sums.diagonal()
+
+        def apply(X: Vector) -> Vector:
+            H = np.moveaxis(np.reshape(X, (*self.shape, -1)), -1, 0)
+            UH, HV = U.T @ H, H @ V.T
+            UHV = UH @ V.T
+            inner = even * UHV + odd * np.swapaxes(UHV, 1, 2)
+            left = factor[:, None] * (UH - UHV @ V)  # beyond the rows of V
+            right = (HV - U @ UHV) * factor  # beyond the columns of U
+            out = U @ (inner @ V + left) + right @ V
+            return np.ascontiguousarray(np.moveaxis(out, 0, -1).reshape(X.shape))
+
+        return apply
 
     def polar(self, u: Vector) -> float:
         """The largest singular value over lam."""

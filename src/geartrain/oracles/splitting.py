@@ -86,8 +86,8 @@ class Psi:
     Parameters
     ----------
     term : object
-        With ``prox`` and, optionally, ``value``, ``residual``, ``gap``, ``polar`` and
-        ``separable``.
+        With ``prox`` and, optionally, ``value``, ``residual``, ``gap``, ``polar``, ``derivative``
+        and ``separable``.
     weight : float
         The factor w > 0 of the term.
     name : str
@@ -118,6 +118,11 @@ class Psi:
         return callable(getattr(self.term, "residual", None))
 
     @property
+    def has_derivative(self) -> bool:
+        """Whether the term tells the derivative of its proximal step."""
+        return callable(getattr(self.term, "derivative", None))
+
+    @property
     def separable(self) -> bool:
         """Whether the term is a sum of functions of single coordinates."""
         return bool(getattr(self.term, "separable", False))
@@ -128,6 +133,10 @@ class Psi:
         An l1 norm and a box take one alpha per coordinate, too.
         """
         return self._prox(u, alpha / self.weight)
+
+    def derivative(self, u: Vector, alpha: float | Vector) -> Any:
+        """Of the proximal step at u: a function of the columns of a matrix. It is not counted."""
+        return self.term.derivative(read_only(u), alpha / self.weight)
 
     def value(self, x: Vector) -> float:
         """psi(x), which may be infinite."""

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from geartrain.geometry import Geometry
 from geartrain.methods.pqn.line_models import ROUNDING, ExponentialFit, change
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector, answers, can
@@ -101,6 +100,7 @@ class ScaledPsi:
         self.psi, self.t, self.term = psi, t, psi.term
         self.separable, self.has_value = True, psi.has_value
         self.has_residual = psi.has_residual
+        self.has_derivative = psi.has_derivative
 
     def value(self, v: Vector) -> float:
         """psi(x)."""
@@ -109,6 +109,10 @@ class ScaledPsi:
     def prox(self, u: Vector, alpha: Any) -> Vector:
         """Its proximal step."""
         return self.t * self.psi.prox(u / self.t, alpha * self.t**2)
+
+    def derivative(self, u: Vector, alpha: Any) -> Any:
+        """Of its proximal step; it is diagonal."""
+        return self.psi.derivative(u / self.t, alpha * self.t**2)
 
     def residual(self, v: Vector, d: Vector, w: Vector | None = None) -> Vector:
         """The element of d + dpsi(v) of least norm, coordinate by coordinate."""

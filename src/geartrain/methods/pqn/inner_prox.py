@@ -20,10 +20,12 @@ import numpy as np
 from geartrain.methods.pqn.evaluation import CURVED
 from geartrain.methods.pqn.inner import Leave, Pairs, Phi, Run
 from geartrain.methods.pqn.low_rank import Basis, LowRank
-from geartrain.methods.pqn.prox_step import minimised
+from geartrain.methods.pqn.prox_step import Moved, minimised
+from geartrain.methods.pqn.rows import dots
 from geartrain.methods.pqn.secants import compact
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.spectrum import lapack
 from geartrain.problem import EPS
 
 # Part of the predicted change of phi that a step must bring; accuracy of a proximal quasi-Newton
@@ -48,70 +50,68 @@ class Curvature:
 
     def __init__(self, phi: Phi, pairs: Pairs, memory: int) -> None:
         self.phi, self.memory = phi, memory
-        B = phi.B.at_least(-phi.B.lam)
-        self.B, n = B, phi.p.v.size
+        self.B, n = _positive(phi.B), phi.p.v.size
+        basis = self.B.basis
         base = np.zeros((0, n))
-        if B.basis is not None:  # the rows that B acts on
-            base = B.basis.rows[B.basis.order[: len(B.T)]]
-        self.rows = np.empty((len(base) + 4 * memory, n))
-        self.rows[: len(base)] = base
-        self.first, self.end = len(base), len(base)  # of the rows of pairs
+        if basis is not None:  # the rows that B acts on
+            base = basis.rows[basis.order[: len(self.B.T)]]
+        self.first = len(base)
+        self.rows = np.empty((self.first + 2 * memory, n))
+        self.rows[: self.first] = base
         self.gram = np.zeros((len(self.rows),) * 2)
-        if B.basis is not None:
-            self.gram[: self.first, : self.first] = B.basis.gram[: self.first, : self.first]
+        if basis is not None:
+            self.gram[: self.first, : self.first] = basis.gram[: self.first, : self.first]
+        self.moved = Moved(phi.terms.psi, len(self.rows))
         self.pairs: list[tuple[Vector, Vector]] = []
+        self.count = 0  # pairs put into the rows, of which the newest are kept
         for s, y_g in pairs[-memory:]:
             self.add(s, y_g)
 
     def add(self, s: Vector, y_g: Vector) -> None:
-        """One more pair."""
-        size = self.phi.terms.norm(s)
+        """One more pair, in the place of the oldest one."""
+        size, geometry = self.phi.terms.norm(s), self.phi.terms.geometry
         if not size > 0.0:
             return
         self.pairs.append((s, y_g))
-        if self.end == len(self.rows):
-            self.pairs = self.pairs[-self.memory :]
-            self.end = self.first
-            for pair in self.pairs:
-                self._put(*pair)
-        else:
-            self._put(s, y_g)
+        at = self.first + 2 * (self.count % self.memory)
+        self.count += 1
+        for i, row in ((at, s / size), (at + 1, y_g / size)):
+            self.rows[i] = row
+            used = self.rows[: max(i + 1, self.end)]
+            self.gram[i, : len(used)] = self.gram[: len(used), i] = dots(used, row, geometry)
+            self.moved.add(used, i)
 
-    def _put(self, s: Vector, y_g: Vector) -> None:
-        size, geometry = self.phi.terms.norm(s), self.phi.terms.geometry
-        for row in (s / size, y_g / size):
-            self.rows[self.end] = row
-            self.end += 1
-            used = self.rows[: self.end]
-            new = geometry.primal(used) @ geometry.dual(row)
-            self.gram[self.end - 1, : self.end] = self.gram[: self.end, self.end - 1] = new
+    @property
+    def end(self) -> int:
+        """Of the rows in use."""
+        return self.first + 2 * min(self.count, self.memory)
 
     def clear(self) -> None:
         """Forget the pairs."""
-        self.pairs, self.end = [], self.first
+        self.pairs, self.count = [], 0
 
     def matrix(self, tau: float) -> LowRank:
         """C without the shift."""
-        phi, B = self.phi, self.B
-        lam, a = B.lam + phi.mu + tau, phi.part
-        start = max(self.first, self.end - 2 * self.memory)
-        used = np.r_[: self.first, start : self.end]
-        if not len(used):
+        phi, B, first = self.phi, self.B, self.first
+        lam, a, end = B.lam + phi.mu + tau, phi.part, self.end
+        if not end:
             return LowRank(lam, geometry=B.geometry)
-        gram = self.gram[np.ix_(used, used)]
-        rows = self.rows if start == self.first else self.rows[used]
-        basis = Basis.of(rows[: len(used)], gram, np.arange(len(used)))
-        r, k = len(used), len(B.T)
-        T = np.zeros((r, r))
-        T[:k, :k] = B.T
-        S, Y_g = basis.X[self.first :: 2], basis.X[self.first + 1 :: 2]
-        model = (B.lam + phi.mu) * S + S @ T
+        order = np.arange(end)
+        if self.count > self.memory:  # oldest first
+            order[first:] = np.roll(order[first:], -2 * (self.count % self.memory))
+        basis = Basis.of(self.rows[:end], self.gram, order)
+        k = len(B.T)
+        S, Y_g = basis.X[first::2], basis.X[first + 1 :: 2]
+        model = (B.lam + phi.mu) * S
+        model[:, :k] += S[:, :k] @ B.T
         Y = a * Y_g + model
         along = np.einsum("ij,ij->i", S, Y)
         good = along > CURVED * np.sqrt(np.einsum("ij,ij->i", Y, Y))
-        S, Y, base = S[good], Y[good], model[good] + tau * S[good]
-        if len(S):
-            T = T + compact(S, Y, S @ Y.T, base)
+        T = np.zeros((end, end))
+        if good.any():
+            S, Y, base = S[good], Y[good], model[good] + tau * S[good]
+            T = compact(S, Y, S @ Y.T, base)
+        T[:k, :k] += B.T
         return LowRank(lam, basis, 0.5 * (T + T.T), B.geometry)
 
     def tau(self, otherwise: float) -> float:
@@ -121,6 +121,15 @@ class Curvature:
         s, y_g = self.pairs[-1]
         dot = self.phi.terms.dot
         return max(self.phi.part * float(dot(s, y_g)), 0.0) / float(dot(s, s))
+
+
+def _positive(B: LowRank) -> LowRank:
+    """B with its negative eigenvalues set to 0."""
+    shifted = B.T.copy()
+    shifted.flat[:: len(B.T) + 1] += B.lam
+    if not len(B.T) or lapack().dpotrf(shifted, lower=1)[1] == 0:
+        return B
+    return B.at_least(-B.lam)
 
 
 def descend(phi: Phi, enough: float, pairs: Pairs, leave: Leave, most: int, memory: int) -> Run:
@@ -147,12 +156,12 @@ def descend(phi: Phi, enough: float, pairs: Pairs, leave: Leave, most: int, memo
         over = calls >= most or size <= enough or tries > _TRIES
         if over or (calls and tries == 0 and leave(v, grad_g, size)):
             break
-        C = learned.matrix(learned.tau(10.0 * size / (norm(v) or 1.0)))
-        to = minimised(C, shift, d, psi, v, _ACCURACY * size)
+        C = learned.matrix(learned.tau(phi.B.lam + phi.mu))
+        to = minimised(C, shift, d, r, psi, v, _ACCURACY * size, learned.moved)
         prox_steps += to.prox_steps
         s, value_w = to.w - v, terms.psi_at(to.w)
         length, rise = norm(s), value_w - value
-        if np.isnan(rise):
+        if np.isnan(rise) and to.grad_psi is not None:
             rise = float(dot(to.grad_psi, s))
         slope = float(dot(d, s)) + rise
         if not slope < 0.0 or length <= EPS * norm(v):

@@ -38,7 +38,7 @@ from geartrain.methods.pqn.noise_detection import Progress, look, shows_nonconve
 from geartrain.methods.pqn.prices import WARM, Stopwatch, Usage
 from geartrain.methods.pqn.prox_step import minimised
 from geartrain.methods.pqn.safeguard import Safeguard
-from geartrain.methods.pqn.scaling import diagonal_scale
+from geartrain.methods.pqn.scaling import diagonal_scale, gain, learns, pays, rescaled
 from geartrain.methods.pqn.state import Learned, PQNState
 from geartrain.methods.pqn.tuning import DEFAULT, Tuning
 from geartrain.oracles.ledger import NonFiniteAnswer
@@ -205,11 +205,18 @@ class ProximalQuasiNewton:
         usable = terms.smooth and self.inner is None and terms.scale is None
         return usable and inner_quadratic.is_solvable(terms.problem.g)
 
+    def _may_scale(self, terms: Terms) -> bool:
+        """Whether inner runs may work in variables of their own."""
+        return self.inner is None and not self._is_exact(terms)
+
     # One iteration ----------------------------------------------------------------------------
 
     def step(self, problem: Sum, state: PQNState) -> PQNState:
         """One iteration: trial points until one is accepted, or one proven step."""
         terms = Terms(problem, state.scale)
+        if self._may_scale(terms) and pays(terms, state):
+            state = rescaled(state)
+            terms = Terms(problem, state.scale)
         rho = self.rho
         if rho is None:
             rho = Usage.of(problem, state.own).ratio(state.first)
@@ -291,6 +298,8 @@ class ProximalQuasiNewton:
             steepest=max(state.steepest, y_f / length),
             unit=state.unit or length,
         )
+        if self._may_scale(terms) and learns(terms, state):
+            state = replace(state, gain=gain(state.gain, state.memory, step))
         # 5.
         if lower:
             state = self._accepted(terms, state, step, trial, products)
@@ -335,7 +344,7 @@ class ProximalQuasiNewton:
             if not lost:
                 return state, models, trial
             name, B = PLAIN, models[PLAIN]
-        to = minimised(B, state.shift, p.grad, terms.psi, p.v, 0.01 * size)
+        to = minimised(B, state.shift, p.grad, p.r, terms.psi, p.v, 0.01 * size)
         return state, models, _Trial(to.w, name, B, 0.0, None, to.grad_psi)
 
     def _keeping(

@@ -73,9 +73,9 @@ def look(terms: Terms, p: Point, size: float, steepest: float) -> Verdict:
     The point is a proximal step where there is a psi, so that it is in its domain.
     """
     e = max(_NEAR * size / max(steepest, _TINY), 8.0 * EPS * terms.norm(p.v))
-    v = p.v - (e / size) * p.r
-    if not terms.smooth:
-        v = terms.psi.prox(v, max(steepest, size / e))
+    v = p.v - (e / size) * p.grad
+    if not terms.smooth:  # |v - p| <= e, by the optimality of proximal steps
+        v = terms.psi.prox(v, size / e)
         e = terms.norm(v - p.v)
         if e == 0.0:
             return Verdict()
