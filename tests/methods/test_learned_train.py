@@ -189,12 +189,13 @@ def test_shifting_there_and_back():
     rng, n = np.random.default_rng(1), 7
     quadratics = [quadratic_bowl(rng, n), quadratic_bowl(rng, n)]
     rows = rng.standard_normal((9, n))
-    memory = Memory(rows, rows @ rows.T)
+    memory = Memory.of(rows, EUCLIDEAN)
     before = Learned(True, 1.0, 1.0, None, None, memory, ((rows[0], rows[2]),))
     there = learned_train._shifted(before, quadratics, 1.0, EUCLIDEAN)
     for i in range(3):
         np.testing.assert_allclose(there.memory.pair(i)[2], rows[3 * i + 2] + 4.0 * rows[3 * i])
-    np.testing.assert_allclose(there.memory.gram, there.memory.rows @ there.memory.rows.T)
+    gram = there.memory.gram.transpose(2, 0, 3, 1).reshape(9, 9)
+    np.testing.assert_allclose(gram, there.memory.rows @ there.memory.rows.T)
     back = learned_train._shifted(there, quadratics, -1.0, EUCLIDEAN)
     np.testing.assert_allclose(back.memory.gram, memory.gram, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(back.inner_pairs[0][1], rows[2], rtol=1e-12)

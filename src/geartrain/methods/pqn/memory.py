@@ -55,6 +55,13 @@ class Memory:
         """Without pairs."""
         return Memory(np.zeros((0, n)))
 
+    @staticmethod
+    def of(rows: Vector, geometry: Geometry) -> Memory:
+        """The pairs with these rows."""
+        k = len(rows) // 3
+        gram = (geometry.primal(rows) @ geometry.dual(rows).T).reshape(k, 3, k, 3)
+        return Memory(rows, gram.transpose(1, 3, 0, 2).copy())
+
     def __len__(self) -> int:
         return len(self.rows) // 3
 
@@ -110,9 +117,7 @@ class Memory:
             return self
         rows = self.rows.copy()
         rows[2::3] += np.array(shifts).reshape(len(self), -1)
-        k = len(self)
-        gram = (geometry.primal(rows) @ geometry.dual(rows).T).reshape(k, 3, k, 3)
-        return Memory(rows, gram.transpose(1, 3, 0, 2).copy())
+        return Memory.of(rows, geometry)
 
     def basis(self, kinds: int) -> Basis:
         """Orthonormal combinations of the rows s, y_h, y_g, or of the first kinds of them."""

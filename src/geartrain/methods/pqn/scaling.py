@@ -155,7 +155,7 @@ def rescaled(state: PQNState) -> PQNState:
         state,
         at=at,
         scale=t if state.scale is None else t * state.scale,
-        memory=Memory(rows, rows @ rows.T),
+        memory=Memory.of(rows, EUCLIDEAN),
         lam=factor * state.lam,
         flat=factor * state.flat,
         shift=factor * state.shift,
