@@ -18,10 +18,11 @@ from geartrain.problem import norm
 from problems import Known, logistic, quadratics
 
 
-def chain(n=120, stiff=0.0):
+def chain(n=120, stiff=0.0, scaled=False):
     """Nesterov's chain as h, for which gradients tell one further coordinate each.
 
-    g is small, or stiff in one coordinate with its minimiser far away.
+    g is small, or stiff in one coordinate with its minimiser far away; it may tell its curvatures
+    along coordinates, by which the method scales the variables.
     """
     T = 2.0 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
     b = np.zeros(n)
@@ -31,7 +32,12 @@ def chain(n=120, stiff=0.0):
         d[-1], c[-1] = stiff, 1e3 * stiff
     h = gt.Quadratic(T / 4.0, b=b / 4.0)
     g = gt.Term(
-        lambda x: (0.5 * float(d @ x**2) - float(c @ x), d * x - c), n=n, L=d.max(), convex=True
+        lambda x: (0.5 * float(d @ x**2) - float(c @ x), d * x - c),
+        coord=lambda x, i: d[i] * x[i] - c[i],
+        n=n,
+        L=d.max(),
+        L_coord=d if scaled else None,
+        convex=True,
     )
     return Known(h, g, np.linalg.solve(h.Q + np.diag(d), b / 4.0 + c), d.min())
 
@@ -52,6 +58,7 @@ CASES = {
     "chain": chain,
     "stiff 1e4": lambda: chain(stiff=1e4),
     "stiff 1e6": lambda: chain(stiff=1e6),
+    "scaled": lambda: chain(stiff=1e4, scaled=True),
     "quadratic": quadratics,
     "logistic": logistic,
     "non-convex": non_convex,

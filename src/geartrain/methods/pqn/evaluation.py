@@ -148,6 +148,22 @@ class Terms:
         """The point x that v stands for."""
         return v if self.scale is None else v / self.scale
 
+    def gradient_outside(self, grad: Vector) -> Vector:
+        """A gradient as one in x."""
+        return grad if self.scale is None else grad * self.scale
+
+    def cut(self, p: Point) -> tuple[Vector, Vector]:
+        """The point x that p stands for, and the subgradient there."""
+        return self.outside(p.v), self.gradient_outside(p.r)
+
+    def moved(self, p: Point, terms: Terms) -> Point:
+        """A point of other variables in these ones."""
+        if self.scale is terms.scale:
+            return p
+        one = 1.0
+        t = (one if self.scale is None else self.scale) / (one if terms.scale is None else terms.scale)
+        return Point(t * p.v, p.h, p.grad_h / t, p.g, p.grad_g / t, p.psi, p.r / t)
+
     def h(self, v: Vector) -> tuple[float, Vector]:
         """Value and gradient of h: one call. The value is nan where there is none."""
         x = self.outside(v)

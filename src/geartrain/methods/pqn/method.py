@@ -195,7 +195,7 @@ class ProximalQuasiNewton:
             selection=learned.selection,
             share=learned.share,
             inner_pairs=learned.inner_pairs,
-            certificate=CutCertificate(at.v, np.zeros_like(at.v)),
+            certificate=CutCertificate(terms.outside(at.v), np.zeros_like(at.v)),
             safeguard=Safeguard(learned.convex),
             progress=Progress(size, at.f, at.f),
         )
@@ -296,7 +296,7 @@ class ProximalQuasiNewton:
             state,
             share=state.share.after(step),
             steepest=max(state.steepest, y_f / length),
-            unit=state.unit or length,
+            unit=state.unit or norm(terms.outside(step.s)),
         )
         if self._may_scale(terms) and learns(terms, state):
             state = replace(state, gain=gain(state.gain, state.memory, step))
@@ -514,7 +514,7 @@ class ProximalQuasiNewton:
         if shift <= 1e-6 * terms.norm(step.p.r) / length:
             shift = 0.0
         certificate = state.certificate.lowered(step.fall(terms), terms.geometry)
-        certificate = certificate.with_cut(step.v.v, step.v.r, 0.0, terms.geometry)
+        certificate = certificate.with_cut(*terms.cut(step.v), 0.0, terms.geometry)
         return replace(
             state,
             at=step.v,
@@ -547,7 +547,7 @@ class ProximalQuasiNewton:
         if not state.convex or (curved and mean > 0.0):
             memory = self._with_pair(memory, step, products, c)
         above = fall(step.v, step.p, terms)
-        certificate = state.certificate.with_cut(step.v.v, step.v.r, above, terms.geometry)
+        certificate = state.certificate.with_cut(*terms.cut(step.v), above, terms.geometry)
         return replace(
             state,
             memory=memory,
@@ -595,39 +595,42 @@ class ProximalQuasiNewton:
             return replace(state, safeguard=safeguard, trials=state.trials + asked)
 
     def _proven(self, terms: Terms, state: PQNState) -> PQNState:
-        y, norm, geometry = state.at, terms.norm, terms.geometry
+        """In the variables x themselves, so that what is proven does not depend on scales."""
         if state.safeguard.L_seen <= 0.0:
             state = _with_secant(terms, state)
-        guard = state.safeguard
+        plain, guard, geometry = Terms(terms.problem), state.safeguard, terms.geometry
+        y, norm = plain.moved(state.at, terms), plain.norm
         L, a, x = guard.start(state.certificate, y.v)
-        at_x = terms.at(x)
+        at_x = plain.at(x)
         rounding = 10.0 * EPS * (norm(at_x.grad_h) + norm(at_x.grad_g))
 
         def is_enough(v: Vector, grad_g: Vector, residual: float) -> bool:
             return residual <= guard.accuracy * L * norm(v - x)
 
         B = LowRank(guard.weight * L, geometry=geometry)
-        phi = Phi(terms, at_x, B, 0.0, 1.0, inside=terms.smooth)
-        before, _ = _asked(terms)
+        phi = Phi(plain, at_x, B, 0.0, 1.0, inside=plain.smooth)
+        before, _ = _asked(plain)
         most = _LONGER * self.tuning.inner_limit
-        state, run = self._run(terms, state, phi, rounding, is_enough, most)
-        spent = _asked(terms)[0] - before
-        v = terms.both(run.v, run.known_g, run.w)
-        step = Step.between(at_x, v, terms)
-        guard = guard.ran(spent).called(2, _secant(step, terms))
+        own = state if terms.scale is None else replace(state, inner_pairs=(), factored=None)
+        after, run = self._run(plain, own, phi, rounding, is_enough, most)
+        state = after if terms.scale is None else state
+        spent = _asked(plain)[0] - before
+        v = plain.both(run.v, run.known_g, run.w)
+        step = Step.between(at_x, v, plain)
+        guard = guard.ran(spent).called(2, _secant(step, plain))
         # The subgradient for which the Monteiro-Svaiter test is easiest gives the cut.
         pull = L * (v.v - x)
         w = v.r - v.grad
-        u = v.r if terms.smooth else terms.psi.residual(v.v, v.grad + pull, w) - pull
-        drop, certificate = fall(y, v, terms), state.certificate
+        u = v.r if plain.smooth else plain.psi.residual(v.v, v.grad + pull, w) - pull
+        drop, certificate = fall(y, v, plain), state.certificate
         lower = v.f < y.f if not math.isnan(v.f - y.f) else drop > 0.0
         if lower:
             certificate = certificate.lowered(drop, geometry)
-        above = 0.0 if lower else fall(v, y, terms)
+        above = 0.0 if lower else fall(v, y, plain)
         certificate = certificate.with_cut(v.v, u, above, geometry)
         return replace(
             state,
-            at=v if lower else y,
+            at=terms.moved(v, plain) if lower else state.at,
             certificate=certificate,
             safeguard=guard.ended(L, state.A, a, certificate.A),
             shift=0.0,
@@ -638,7 +641,7 @@ class ProximalQuasiNewton:
 
 
 def replace(record: Record, **changes: Any) -> Record:
-    """`dataclasses.replace` in a tenth of the time, for records without ``__post_init__``."""
+    """`dataclasses.replace` in a tenth of the time, for records of nothing but their fields."""
     new = object.__new__(type(record))
     vars(new).update(vars(record))
     vars(new).update(changes)
@@ -647,29 +650,26 @@ def replace(record: Record, **changes: Any) -> Record:
 
 def _with_secant(terms: Terms, state: PQNState) -> PQNState:
     """With a secant of h, obtained by one call between the iterate and x_0, or near it."""
-    y, x0 = state.at, state.certificate.x0
-    s = x0 - y.v
-    if terms.norm(s) == 0.0:
-        s = -(terms.norm(y.v) or 1.0) / terms.norm(y.r) * y.r
-    _, grad_h = terms.h(y.v + 1e-3 * s)
-    e = 1e-3 * terms.norm(s)
-    size = terms.norm(y.grad_h)
-    change = terms.norm(grad_h - y.grad_h)
+    plain, norm = Terms(terms.problem), terms.norm
+    y = plain.moved(state.at, terms)
+    s = state.certificate.x0 - y.v
+    if norm(s) == 0.0:
+        s = -(norm(y.v) or 1.0) / norm(y.r) * y.r
+    _, grad_h = plain.h(y.v + 1e-3 * s)
     # a linear h, as far as rounding shows, has the curvature that rounding allows for
-    least = EPS * (size or terms.norm(y.r))
-    return replace(
-        state,
-        safeguard=state.safeguard.called(1, max(change, least) / e),
-        trials=state.trials + 1,
-    )
+    change = max(norm(grad_h - y.grad_h), EPS * (norm(y.grad_h) or norm(y.r)))
+    safeguard = state.safeguard.called(1, change / (1e-3 * norm(s)))
+    return replace(state, safeguard=safeguard, trials=state.trials + 1)
 
 
 def _secant(step: Step, terms: Terms) -> float:
-    """|change of grad h|/|step|, less what may be rounding; 0 for very short steps."""
-    if step.length <= 1e-7 * terms.norm(step.p.v):
+    """|change of grad h|/|step| in the variables x, less what may be rounding; 0 if very short."""
+    norm, inside, outside = terms.norm, terms.gradient_outside, terms.outside
+    length = norm(outside(step.s))
+    if length <= 1e-7 * norm(outside(step.p.v)):
         return 0.0
-    rounding = 10.0 * EPS * (terms.norm(step.p.grad_h) + terms.norm(step.v.grad_h))
-    return max(step.size(1) - rounding, 0.0) / step.length
+    rounding = 10.0 * EPS * (norm(inside(step.p.grad_h)) + norm(inside(step.v.grad_h)))
+    return max(norm(inside(step.y_h)) - rounding, 0.0) / length
 
 
 def _unlike(terms: Terms, p: Point) -> float:

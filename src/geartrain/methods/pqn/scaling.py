@@ -17,9 +17,7 @@ that is so.
 
 Products with powers of 2 are exact: a variable at its bound remains there.
 
-No entry of t exceeds 1, so that distances become smaller, and what the certificate says remains
-true with weights that are smaller. Secants of h are those of another function afterwards: the
-safeguard begins anew, which it does four times at most.
+Certificate and safeguard know the variables x alone, so that what they prove is independent of t.
 """
 
 from __future__ import annotations
@@ -31,7 +29,6 @@ from typing import Any
 import numpy as np
 
 from geartrain.geometry import EUCLIDEAN
-from geartrain.methods.pqn.certificate import CutCertificate
 from geartrain.methods.pqn.evaluation import Point, Step, Terms
 from geartrain.methods.pqn.inner_quadratic import is_solvable
 from geartrain.methods.pqn.memory import Memory
@@ -146,11 +143,6 @@ def rescaled(state: PQNState) -> PQNState:
     rows /= np.repeat(np.maximum(norm(rows[::3], axis=1), _TINY), 3)[:, None]
     old, new = (norm(m[1::3] + m[2::3], axis=1) for m in (state.memory.rows, rows))
     factor = float(new[-1] / old[-1]) if old[-1] > 0.0 else 1.0
-    c = state.certificate
-    G = c.G / t
-    square = float(G @ G)
-    shrunk = min(1.0, 2.0 * c.c / square) if square > 0.0 else 1.0
-    guard = state.safeguard
     return replace(
         state,
         at=at,
@@ -162,8 +154,6 @@ def rescaled(state: PQNState) -> PQNState:
         share=Share(),
         steepest=float(new.max(initial=0.0)),
         inner_pairs=tuple((t * s, y / t) for s, y in state.inner_pairs),
-        certificate=CutCertificate(t * c.x0, shrunk * G, shrunk * c.A, shrunk * c.c),
-        safeguard=replace(guard, L_seen=0.0, L=0.0, credit=guard.credit + guard.calls),
         progress=Progress(float(norm(at.r)), at.f, state.progress.first),
         gain=0.0,
         scaled_at=k,

@@ -90,7 +90,7 @@ class PQNState(State):
 
     @property
     def gap_weight(self) -> float:  # type: ignore[override]
-        """A: no entry of sqrt(D) exceeds 1, so that distances are at most those of x."""
+        """A, which is that of the variables x."""
         return self.certificate.A
 
     @property
