@@ -12,7 +12,7 @@ y          --              a y_g + (B + mu I) s = b s + a y_g + V'e: the change 
 tau        ``tau``         curvature of a g along the last step
 H_0        ``base``        (B + (mu + tau) I)^{-1} = I/alpha + V'KV
 R          --              upper triangle of S Y'
-u, eps     same            grad phi = u + V'eps, u = grad f(p) + b (v - p) + a (grad g(v) - grad g(p))
+u, eps     same            grad phi = u + V'eps, u = grad f(p) + b (v - p) + a (change of grad g)
 =========  ==============  ==================================================================
 
 The direction is d = -q - S'R'^{-1}(diag(<s, y>) t - Y q) with R t = S grad phi and
