@@ -89,7 +89,10 @@ class Curvature:
             self.D[2 * i], self.D[2 * i + 1] = pair
         if pairs:
             D, geometry = self.D[: 2 * len(pairs)], phi.terms.geometry
-            self.D_D[: len(D), : len(D)] = table(D, D, geometry)
+            for i in range(0, len(D), 3):  # three rows with those before and with themselves
+                new = slice(i, min(i + 3, len(D)))
+                self.D_D[new, : new.stop] = table(D[new], D[: new.stop], geometry)
+                self.D_D[: new.stop, new] = self.D_D[new, : new.stop].T
             if self.basis is not None:
                 self.Z[: len(D)] = table(D, self.basis.rows, geometry, self.basis.which)
             Z = self.Z[: len(D) : 2]
