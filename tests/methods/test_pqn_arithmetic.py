@@ -6,6 +6,8 @@ what is divided by a part `new` >= 1e-3 of a step, squared, loses six digits mor
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +20,13 @@ from geartrain.methods.pqn.evaluation import Point, Step
 from geartrain.methods.pqn.inner import Phi
 from geartrain.methods.pqn.low_rank import Basis, LowRank
 from geartrain.methods.pqn.memory import Memory
+from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK, Models
 from geartrain.methods.pqn.rows import add_to, dots, dots3, table
 from geartrain.methods.pqn.secants import agreeing, compact, independent
 from geartrain.methods.pqn.tuning import DEFAULT, Tuning
+from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain.problem import Constant, Sum
 
 
 class _Terms:
@@ -456,3 +461,48 @@ def test_inner_directions_are_those_of_the_two_loops(n: int, part: float, learne
     u, eps = rng.standard_normal(n), np.zeros(len(run.gram))
     to = run.direction(u, run.products(u), eps)
     np.testing.assert_allclose(to.d, -run.base(u), atol=1e-9)
+
+
+# Steps --------------------------------------------------------------------------------------------
+
+
+class _Rounded:
+    """sum_i c_i sqrt(1 + (A x - b)_i^2)."""
+
+    convex = True
+
+    def __init__(self, A: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+        self.A, self.b, self.c, self.n = A, b, c, A.shape[1]
+
+    def value_and_grad(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        u = self.A @ x - self.b
+        size = np.sqrt(1.0 + u * u)
+        return float(self.c @ size), self.A.T @ (self.c * u / size)
+
+    def grad(self, x: np.ndarray) -> np.ndarray:
+        return self.value_and_grad(x)[1]
+
+    def value(self, x: np.ndarray) -> float:
+        return self.value_and_grad(x)[0]
+
+
+@pytest.mark.parametrize("rho", [1.0, 10.0, math.inf])
+@pytest.mark.parametrize("n", [30, 500])
+def test_a_step_does_not_change_its_state(n: int, rho: float) -> None:
+    """Twice from one state, at once and when later states exist: the same bits."""
+    rng, ledger = _random(70), Ledger()
+    h = _Rounded(rng.standard_normal((n, n)), rng.standard_normal(n), np.geomspace(0.1, 10.0, n))
+    g = _Rounded(np.eye(n), rng.standard_normal(n), np.geomspace(1e-2, 1.0, n))
+    unknown = Constant(None, "unknown")
+    terms = Oracle(h, "h", ledger, n), Oracle(g, "g", ledger, n)
+    problem = Sum(*terms, unknown, unknown, Constant(0.0, "given"))
+    method = ProximalQuasiNewton(rho=rho, memory=8)
+    states = [method.init(problem, np.zeros(n))]
+    for _ in range(14):  # far from rounding: |grad f| has fallen by a few digits at most
+        states.append(method.step(problem, states[-1]))
+    for before, after in itertools.pairwise(states):
+        again = method.step(problem, before)
+        np.testing.assert_array_equal(again.at.v, after.at.v)
+        np.testing.assert_array_equal(again.memory.rows, after.memory.rows)
+        np.testing.assert_array_equal(again.memory.gram, after.memory.gram)
+        assert again.lam == after.lam and again.selection == after.selection

@@ -12,7 +12,7 @@ y          --              a y_g + (B + mu I) s = b s + a y_g + V'e: the change 
 tau        ``tau``         curvature of a g along the last step
 H_0        ``base``        (B + (mu + tau) I)^{-1} = I/alpha + V'KV
 R          --              upper triangle of S Y'
-u, eps     same            grad phi = u + V'eps, u = grad f(p) + b (v - p) + a (grad g(v) - grad g(p))
+u, eps     same            grad phi = u + V'eps, u = grad f(p) + b (v - p) + a (change of grad g)
 =========  ==============  ==================================================================
 
 The direction is d = -q - S'R'^{-1}(diag(<s, y>) t - Y q) with R t = S grad phi and
@@ -89,7 +89,10 @@ class Curvature:
             self.D[2 * i], self.D[2 * i + 1] = pair
         if pairs:
             D, geometry = self.D[: 2 * len(pairs)], phi.terms.geometry
-            self.D_D[: len(D), : len(D)] = table(D, D, geometry)
+            for i in range(0, len(D), 3):  # three rows with those before and with themselves
+                new = slice(i, min(i + 3, len(D)))
+                self.D_D[new, : new.stop] = table(D[new], D[: new.stop], geometry)
+                self.D_D[: new.stop, new] = self.D_D[new, : new.stop].T
             if self.basis is not None:
                 self.Z[: len(D)] = table(D, self.basis.rows, geometry, self.basis.which)
             Z = self.Z[: len(D) : 2]

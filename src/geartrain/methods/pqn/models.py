@@ -52,8 +52,8 @@ class Share:
             return self
         A, c = (gg, sg, ss), (hg + gg, sh + sg)
         return Share(
-            tuple(0.7 * old + new / ff for old, new in zip(self.A, A, strict=True)),  # type: ignore[arg-type]
-            tuple(0.7 * old + new / ff for old, new in zip(self.c, c, strict=True)),  # type: ignore[arg-type]
+            tuple(0.7 * old + new / ff for old, new in zip(self.A, A, strict=True)),
+            tuple(0.7 * old + new / ff for old, new in zip(self.c, c, strict=True)),
         )
 
     @property
