@@ -264,6 +264,10 @@ class ProximalQuasiNewton:
         state, models, trial = self._propose(terms, state, size)
         inside = watch.own()
         if norm(trial.v - p.v) <= 2.0 * EPS * norm(p.v):
+            if not terms.psi.has_residual:  # the subgradient is that of the last step
+                r = terms.psi.residual(p.v, p.grad)
+                if norm(r) < 0.9 * size:
+                    return replace(state, at=replace(p, r=r), accepted=True)
             return self._doubted(terms, state, size, True)
         # 3.
         state = replace(
