@@ -366,7 +366,8 @@ class ProximalQuasiNewton:
         budget = math.inf
         if math.isfinite(rho):
             spent = _asked(terms)[0] - before
-            budget = max(2.0, max(t.budget, rho) * 0.5**state.tries) - spent
+            free = t.budget if terms.smooth else t.budget_psi
+            budget = max(2.0, max(free, rho) * 0.5**state.tries) - spent
         run = Run(p.v, None, size, state.inner_pairs, p.grad_g)
         start, _ = _asked(terms)
         for _ in range(2):
