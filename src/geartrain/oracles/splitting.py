@@ -172,8 +172,9 @@ class Psi:
         while True:
             alpha = slope / step
             now = alpha * (v - self.prox(v - d / alpha, alpha))
-            agree = before is not None and norm(now - before) <= _ALIKE * norm(now)
-            if agree or step * _SHORTER <= max(_ROUNDED * size, _SHORTEST):
+            if before is not None and norm(now - before) <= _ALIKE * norm(now):
+                return before  # with less rounding
+            if step * _SHORTER <= max(_ROUNDED * size, _SHORTEST):
                 return now
             step, before = step * _SHORTER, now
 
