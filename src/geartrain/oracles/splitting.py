@@ -25,8 +25,9 @@ from geartrain.oracles.vectors import norm
 # The first step of the proximal operator that stands for a residual, over the size of x; the factor
 # of the next ones, and the last one; the relative change from which on they agree.
 _SHORT, _SHORTER, _SHORTEST, _ALIKE = 1e-6, 1e-3, 1e-60, 1e-4
-# Steps below this part of x are rounding errors.
-_ROUNDED = 1e-12
+# Steps below this part of x are rounding errors; proximal steps are right to so many units of x in
+# the last place.
+_ROUNDED, _ULPS, _EPS = 1e-12, 8.0, float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,8 @@ class Psi:
         while True:
             alpha = slope / step
             now = alpha * (v - self.prox(v - d / alpha, alpha))
-            if before is not None and norm(now - before) <= _ALIKE * norm(now):
+            rounding = _ULPS * _EPS * alpha * size
+            if before is not None and norm(now - before) <= _ALIKE * norm(now) + rounding:
                 return before  # with less rounding
             if step * _SHORTER <= max(_ROUNDED * size, _SHORTEST):
                 return now
