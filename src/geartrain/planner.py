@@ -17,6 +17,7 @@ import math
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.auto import Auto
 from geartrain.methods.base import AnyMethod, InnerMethod
+from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.choice import (
     ALIKE,
     Choice,
@@ -27,7 +28,6 @@ from geartrain.methods.choice import (
 )
 from geartrain.methods.pqn.inner_quadratic import is_solvable
 from geartrain.methods.pqn.method import ProximalQuasiNewton
-from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.registry import make_method
 from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.methods.working_set import WorkingSet, fits, is_large
@@ -95,9 +95,7 @@ def _in_geometry(problem: Sum, prices: Prices) -> Choice:
     if prices.given is not None:
         p_h, p_g = prices.of(problem.h.name, problem), prices.of(problem.g.name, problem)
         ratio, swap = max(p_h, p_g) / min(p_h, p_g), p_g > p_h
-    return Choice(
-        ProximalQuasiNewton(rho=ratio), "pqn", Reason.GEOMETRY, told, exchanged=swap
-    )
+    return Choice(ProximalQuasiNewton(rho=ratio), "pqn", Reason.GEOMETRY, told, exchanged=swap)
 
 
 def _by_prices(problem: Sum, prices: Prices) -> Choice:

@@ -254,9 +254,7 @@ def test_any_inner_method_for_psi_serves_the_last_level(inner):
 def test_auto_has_as_many_levels_as_without_psi():
     known = many("l1")
     res = gt.minimize(known.smooth.h, known.g, prices=PRICES | {"h1.grad": 1e4}, tol=1e-6)
-    assert res.success and res.plan == (
-        "h1 > h2 > g: pqn on every level, by prices and constants"
-    )
+    assert res.success and res.plan == ("h1 > h2 > g: pqn on every level, by prices and constants")
 
 
 def test_auto_measures(clock):

@@ -139,7 +139,12 @@ def test_terms_without_values():
     h, g = (gt.Term(grad=t.grad, n=10, convex=True) for t in (known.h, known.g))
     res = gt.minimize(h, g, np.ones(10), method="pqn", tol=1e-8)
     assert res.success and res.calls["h.value"] == 0
-    run = states(ProximalQuasiNewton(), Known(h, g, known.x_star, 0.0).sum(L_h=None, L_g=None), np.ones(10), 6)
+    run = states(
+        ProximalQuasiNewton(),
+        Known(h, g, known.x_star, 0.0).sum(L_h=None, L_g=None),
+        np.ones(10),
+        6,
+    )
     values = [known.f(state.point) for state in run]
     assert all(b <= a + 1e-12 for a, b in itertools.pairwise(values))
 
@@ -435,7 +440,9 @@ def test_what_is_spent_on_g_is_bounded_by_the_price(rho, convex):
         state = method.step(problem, state)
         asked, trials = calls["g.grad"] - before[0], calls["h.grad"] - before[1]
         if state.safeguard.steps == 0:
-            assert asked <= (max(10.0, rho) + 1.0) * trials + math.ceil(0.5 * math.sqrt(rho)) * trials
+            assert (
+                asked <= (max(10.0, rho) + 1.0) * trials + math.ceil(0.5 * math.sqrt(rho)) * trials
+            )
         if state.stalled:
             break
 

@@ -207,7 +207,9 @@ class _Leg:
             return None
         dear, cheap, calls = problem.h.name, problem.g.name, problem.ledger.calls
         if calls.get(f"{dear}.grad") == 1 and choice.current_name == "pqn":
-            at_h, at_g = (auto.prices.of_call(f"{name}.grad", problem.ledger) for name in (dear, cheap))
+            at_h, at_g = (
+                auto.prices.of_call(f"{name}.grad", problem.ledger) for name in (dear, cheap)
+            )
             if at_h + at_g < _CHEAP and choice.runner_up is not None:
                 told = Reason.CHEAP.value.format(evaluation=at_h + at_g)
                 return Change(Reason.CHEAP, told)

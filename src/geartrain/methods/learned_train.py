@@ -349,7 +349,9 @@ class LearnedTrain:
         levels: list[Level] = []
         for i in reversed(range(len(self.rho))):
             listed = list(zip(prices[i:], oracles[i:], strict=True))
-            level = Level(ProximalQuasiNewton(rho=self.rho[i]), _bill_of(listed), account=state.accounts[i])
+            level = Level(
+                ProximalQuasiNewton(rho=self.rho[i]), _bill_of(listed), account=state.accounts[i]
+            )
             if levels:
                 learned = state.learned_below[i]
                 level.below = LearnedGear(levels[0], i + 1, oracles[i + 1], learned)

@@ -22,8 +22,12 @@ from geartrain.oracles.ledger import Ledger, NonFiniteAnswer, Oracle
 from geartrain.oracles.protocols import AnyTerm, Asked, Vector, answers, is_nonsmooth, read_only
 from geartrain.oracles.vectors import norm
 
-# The step of the proximal operator that stands for a residual, over the size of x.
-_SHORT = 1e-6
+# The first step of the proximal operator that stands for a residual, over the size of x; the factor
+# of the next ones, and the last one; the relative change from which on they agree.
+_SHORT, _SHORTER, _SHORTEST, _ALIKE = 1e-6, 1e-3, 1e-60, 1e-4
+# Steps below this part of x are rounding errors; proximal steps are right to so many units of x in
+# the last place.
+_ROUNDED, _ULPS, _EPS = 1e-12, 8.0, float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,9 @@ class Psi:
         """The element of d + dpsi(v) of least norm, by the term; otherwise d + w with a known w.
 
         Where the term has no residual and no w in dpsi(v) is known, it is the limit of
-        alpha (v - prox(v - d/alpha, alpha)) for large alpha, whose norm is never too large.
+        alpha (v - prox(v - d/alpha, alpha)) for large alpha, whose norm grows with alpha and is
+        never too large: the steps become shorter until two of them agree, as they do once they are
+        short in the units of psi.
         """
         if self.has_residual:
             least = self.term.residual(read_only(v), read_only(d / self.weight))
@@ -162,11 +168,17 @@ class Psi:
             return least
         if w is not None:
             return d + w
-        slope = norm(d)
-        if slope == 0.0:
-            slope = 1.0
-        alpha = slope / (_SHORT * max(norm(v), 1.0))
-        return alpha * (v - self.prox(v - d / alpha, alpha))
+        slope, size = norm(d) or 1.0, norm(v)
+        step, before = _SHORT * max(size, 1.0), None
+        while True:
+            alpha = slope / step
+            now = alpha * (v - self.prox(v - d / alpha, alpha))
+            rounding = _ULPS * _EPS * alpha * size
+            if before is not None and norm(now - before) <= _ALIKE * norm(now) + rounding:
+                return before  # with less rounding
+            if step * _SHORTER <= max(_ROUNDED * size, _SHORTEST):
+                return now
+            step, before = step * _SHORTER, now
 
     def gap(self, v: Vector, u: Vector) -> float:
         """The largest <u, v - s> over all s with finite psi(s); infinite where it is not known."""

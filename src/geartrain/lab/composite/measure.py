@@ -67,8 +67,7 @@ def measured(problem: CompositeProblem) -> list[Row]:
         return run_whole(h, g + psi, x0, method=made[name], stop=goal, record="f")
 
     found = {
-        name: run_to(stop.Gradient(rel=1e-9), name)
-        for name in ("pqn", "pqn(1)", "proximal QN")
+        name: run_to(stop.Gradient(rel=1e-9), name) for name in ("pqn", "pqn(1)", "proximal QN")
     }
     best = min(res.fun for res in found.values())
     target = stop.Value(best + min(TARGETS) * (start - best))

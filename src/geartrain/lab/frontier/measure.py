@@ -50,7 +50,9 @@ def reference(problem: SuiteProblem, h: Any, g: Any) -> tuple[float, float]:
     if problem.f_star is not None:
         return problem.f_star(h, g), start
     rule = stop.any_of(stop.Gradient(rel=1e-10), stop.Seconds(2.0 * SECONDS))
-    ends = [run_whole(h, g, x0, method=m, stop=rule) for m in (ProximalQuasiNewton(), ScipyLBFGS(50))]
+    ends = [
+        run_whole(h, g, x0, method=m, stop=rule) for m in (ProximalQuasiNewton(), ScipyLBFGS(50))
+    ]
     return min(e.fun for e in ends), start
 
 

@@ -25,12 +25,12 @@ from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.methods.pqn.method import ProximalQuasiNewton
-from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.registry import INNER
 from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
+from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.oracles.ledger import in_gradients
 from geartrain.oracles.protocols import MissingOracle, can, require
 from geartrain.problem import Model

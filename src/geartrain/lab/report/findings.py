@@ -344,8 +344,7 @@ def density_counts(density: Any) -> Finding:
             "L = 25 L_h and a restart after every 300 coordinate steps; with them, f - f* has come "
             f"from {paper.gap.max():.2g} to {paper.gap.min():.2g} after "
             f"{paper.seconds.max():.2g} s.",
-            f"pqn needs no constants. It asks for {_plain(h)} gradients of h and {_plain(g)} "
-            "of g.",
+            f"pqn needs no constants. It asks for {_plain(h)} gradients of h and {_plain(g)} of g.",
         ],
     )
 

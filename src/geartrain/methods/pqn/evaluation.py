@@ -161,7 +161,9 @@ class Terms:
         if self.scale is terms.scale:
             return p
         one = 1.0
-        t = (one if self.scale is None else self.scale) / (one if terms.scale is None else terms.scale)
+        t = (one if self.scale is None else self.scale) / (
+            one if terms.scale is None else terms.scale
+        )
         return Point(t * p.v, p.h, p.grad_h / t, p.g, p.grad_g / t, p.psi, p.r / t)
 
     def h(self, v: Vector) -> tuple[float, Vector]:

@@ -155,12 +155,13 @@ class Curvature:
         a, b = self.phi.part, self.b
         pairs, rows = slice(self.start, self.end), slice(2 * self.start, 2 * self.end)
         D_D, Z, E = self.D_D[rows, rows], self.Z[rows], self.E[pairs]
-        self.Z_Y = self.Z_B[pairs] + a * Z[1::2]
-        D_Y = b * D_D[:, ::2] + a * D_D[:, 1::2] + Z @ E.T
-        self.S_Y, g_Y = D_Y[::2], D_Y[1::2]
-        self.Y_Y = b * self.S_Y + a * g_Y + E @ self.Z_Y.T
-        along, ss = self.S_Y.diagonal(), D_D.diagonal()[::2]
-        bent = along > CURVED * np.sqrt(np.maximum(ss * self.Y_Y.diagonal(), 0.0))
+        with np.errstate(over="ignore", invalid="ignore"):  # such pairs do not pass the test
+            self.Z_Y = self.Z_B[pairs] + a * Z[1::2]
+            D_Y = b * D_D[:, ::2] + a * D_D[:, 1::2] + Z @ E.T
+            self.S_Y, g_Y = D_Y[::2], D_Y[1::2]
+            self.Y_Y = b * self.S_Y + a * g_Y + E @ self.Z_Y.T
+            along, ss = self.S_Y.diagonal(), D_D.diagonal()[::2]
+            bent = along > CURVED * np.sqrt(np.maximum(ss * self.Y_Y.diagonal(), 0.0))
         if not bent.all():
             self._select(self.start + np.flatnonzero(bent))
             self._learn()

@@ -266,6 +266,10 @@ class ProximalQuasiNewton:
         state, models, trial = self._propose(terms, state, size)
         inside = watch.own()
         if norm(trial.v - p.v) <= 2.0 * EPS * norm(p.v):
+            if not terms.psi.has_residual:  # the subgradient is that of the last step
+                r = terms.psi.residual(p.v, p.grad)
+                if norm(r) < 0.9 * size:
+                    return replace(state, at=replace(p, r=r), accepted=True)
             if state.shift == 0.0 or state.tries >= t.trials:
                 return self._doubted(terms, state, size, True)
             return self._prove(terms, replace(state, tries=state.tries + 1))
@@ -366,7 +370,8 @@ class ProximalQuasiNewton:
         budget = math.inf
         if math.isfinite(rho):
             spent = _asked(terms)[0] - before
-            budget = max(2.0, max(t.budget, rho) * 0.5**state.tries) - spent
+            free = t.budget if terms.smooth else t.budget_psi
+            budget = max(2.0, max(free, rho) * 0.5**state.tries) - spent
         run = Run(p.v, None, size, state.inner_pairs, p.grad_g)
         start, _ = _asked(terms)
         for _ in range(2):

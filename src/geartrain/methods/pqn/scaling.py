@@ -12,8 +12,8 @@ The variables of a problem often have very different scales: a rare word bends t
 than a frequent one. A model that takes lam I where the pairs tell nothing learns one direction
 after the other; a diagonal has learned the scales of all n variables after a few pairs, because
 each pair has n entries. Whether D is better than I is seen on steps that were made after D: there
-t s and y/t form a smaller angle than s and y. The variables change after 4, 8, 16 and 32 pairs, if
-that is so.
+t s and y/t form a smaller angle than s and y. The variables change, if that is so, after a few
+iterations and after twice as many, since scales change along the way.
 
 Products with powers of 2 are exact: a variable at its bound remains there.
 
@@ -40,19 +40,19 @@ from geartrain.oracles.protocols import Vector
 from geartrain.oracles.together import leaves
 from geartrain.problem import Sum
 
+_TINY = 1e-300
 # Scales are used where curvatures along coordinates differ by more than this factor, and beyond
 # this one they count as alike.
 _DIFFERENT, _SPREAD = 1e2, 1e12
 # Weight of a pair over that of the next one; weight of what is known about all variables in the
 # entry of one, over the mean weight of an entry.
-_TINY = 1e-300
 _AGE, _PRIOR = 0.6, 0.05
-# Pairs after which the variables may change; mean logarithm of the ratio of the cosines from which
-# they do, and the weight of older ones. Text-like data in shards takes 0.70 times the calls of h,
-# smooth problems 0.99 times; from 0.15 on, Laplacians take 1.04 times.
-_WHEN, _USEFUL, _DISCOUNT = (4, 8, 16, 32), 0.25, 0.7
-# Newest pairs that are looked at, and the last iteration in which the variables may change.
-_NEWEST, _LATEST = 12, 100
+# Iterations after which the variables may change; mean logarithm of the ratio of the cosines from
+# which they do, and the weight of older ones. Text-like data in shards takes 0.71 times the calls
+# of h, smooth problems 0.99 times; from 0.15 on, Laplacians take 1.04 times.
+_WHEN, _USEFUL, _DISCOUNT = (4, 8, 16, 32, 64, 128), 0.25, 0.7
+# Newest pairs that are looked at.
+_NEWEST = 12
 
 
 def diagonal_scale(problem: Sum) -> Vector | None:
@@ -107,7 +107,7 @@ def learned_scale(memory: Memory) -> Vector | None:
 
 def learns(terms: Terms, state: PQNState) -> bool:
     """Whether the variables may still change: psi is separable, and the run has begun only."""
-    early = state.k <= _LATEST and state.scaled_at < len(state.memory) <= _WHEN[-1]
+    early = state.k <= _WHEN[-1]
     psi, n = terms.problem.psi, state.at.v.size
     return early and terms.geometry is EUCLIDEAN and by_numbers(psi, n) is not None
 
@@ -127,14 +127,14 @@ def gain(before: float, memory: Memory, step: Step) -> float:
 
 def pays(terms: Terms, state: PQNState) -> bool:
     """Whether the variables should change now."""
-    return state.gain > _USEFUL and len(state.memory) in _WHEN and learns(terms, state)
+    return state.gain > _USEFUL and state.k in _WHEN and learns(terms, state)
 
 
 def rescaled(state: PQNState) -> PQNState:
     """The same state in the variables t x."""
     t = learned_scale(state.memory)
     assert t is not None
-    p, k, norm = state.at, len(state.memory), np.linalg.norm
+    p, norm = state.at, np.linalg.norm
     at = Point(t * p.v, p.h, p.grad_h / t, p.g, p.grad_g / t, p.psi, p.r / t)
     rows = state.memory.rows.copy()
     rows[::3] *= t
@@ -156,5 +156,4 @@ def rescaled(state: PQNState) -> PQNState:
         inner_pairs=tuple((t * s, y / t) for s, y in state.inner_pairs),
         progress=Progress(float(norm(at.r)), at.f, state.progress.first),
         gain=0.0,
-        scaled_at=k,
     )

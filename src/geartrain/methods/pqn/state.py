@@ -49,7 +49,6 @@ class PQNState(State):
     steepest: float = 0.0  # largest secant of grad (h + g)
     length: float = 0.0  # of the last inner run's step
     gain: float = 0.0  # by scales of the variables that the pairs tell
-    scaled_at: int = 0  # pairs at the last change of the variables
     # Inner runs.
     inner_pairs: Pairs = ()
     factored: float | None = None  # shift with which a quadratic g was factorised

@@ -49,6 +49,7 @@ class Tuning:
     # per logarithm of their bill; ratio up to which there is the plain model alone; up to which a
     # model is judged by what its step achieved; |grad h|/|grad g| from which a run starts plain.
     budget: float = 10.0
+    budget_psi: float = 20.0  # with psi; 10 cost 10 percent at a ratio of 10 on real shards
     handicap: float = 0.5
     handicap_low: float = 4.5
     alone: float = 1.5

@@ -1,0 +1,376 @@
+"""The learned method with a non-smooth term: proximal steps, scales of the variables, the loop."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import geartrain as gt
+from composite import PSIS, Composite, N, bare, states
+from geartrain.methods.pqn import inner_prox, noise_detection, prox_step, scaling
+from geartrain.methods.pqn.evaluation import Step, Terms
+from geartrain.methods.pqn.inner import Phi
+from geartrain.methods.pqn.low_rank import Basis, LowRank
+from geartrain.methods.pqn.method import ProximalQuasiNewton
+from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain.oracles.splitting import Psi
+from geartrain.problem import Constant, Sum
+from runs import same
+
+EPS = float(np.finfo(float).eps)
+ALL = {
+    **PSIS,
+    "weights": gt.L1(np.linspace(0.0, 0.1, N)),
+    "positive": gt.NonNegative(),
+    "lists": gt.GroupL1([[0, 5], [7, 1, 2]], 0.1),
+    "variation": gt.TotalVariation(0.03),
+    "nuclear": gt.NuclearNorm((3, 4), 0.05),
+    "tall": gt.NuclearNorm((4, 3), 0.05),
+}
+
+
+@cache
+def case(kind, residuals=True):
+    return Composite(PSIS[kind], residuals)
+
+
+def counted(h, g, psi):
+    """A counted problem."""
+    ledger, unknown = Ledger(), Constant(None, "unknown")
+    terms = (Oracle(term, name, ledger, h.n) for term, name in ((h, "h"), (g, "g")))
+    return Sum(*terms, unknown, unknown, unknown, psi=Psi(psi, 1.0, "g", ledger, h.n))
+
+
+# The derivative of proximal steps ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("weight", [1.0, 3.0])
+def test_derivatives_are_those_of_the_proximal_step(kind, weight):
+    """By central differences: errors of e^2 times the curvature, and of rounding over e."""
+    psi, e = Psi(ALL[kind], weight, "g", Ledger(), N), 1e-6
+    u = np.random.default_rng(3).standard_normal(N)
+    J = psi.derivative(u, 1.3)(np.eye(N))
+    seen = [(psi.prox(u + e * d, 1.3) - psi.prox(u - e * d, 1.3)) / (2 * e) for d in np.eye(N)]
+    np.testing.assert_allclose(J, np.transpose(seen), atol=1e-7)
+    np.testing.assert_allclose(J, J.T, atol=1e-12)
+
+
+def test_derivatives_are_not_counted():
+    ledger = Ledger()
+    psi = Psi(gt.Simplex(), 1.0, "g", ledger, N)
+    psi.derivative(np.ones(N), 1.0)(np.eye(N))
+    assert not sum(ledger.calls.values())
+
+
+# The model of a step -----------------------------------------------------------------------------
+
+
+def low_rank(rng, n=N, rank=5):
+    """A matrix between 0.5 and about 20, and the dense one."""
+    V = rng.standard_normal((rank, n))
+    basis = Basis.of(V, V @ V.T, rng.permutation(rank))
+    E = np.linalg.qr(rng.standard_normal((rank, rank)))[0]
+    C = LowRank(0.5, basis, (E * np.geomspace(0.1, 20.0, rank)) @ E.T)
+    return C, np.column_stack([C(e) for e in np.eye(n)])
+
+
+def by_gradients(H, d, v, psi):
+    """The minimiser of the model by proximal gradient steps: each is a contraction."""
+    L, w = np.linalg.eigvalsh(H)[-1], v
+    for _ in range(4000):
+        w = psi.prox(w - (d + H @ (w - v)) / L, L)
+    return w
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("newton", [True, False])
+def test_the_model_is_minimised(kind, newton):
+    rng, mu, enough = np.random.default_rng(5), 0.3, 1e-7
+    term, ledger = ALL[kind], Ledger()
+    shown = term if newton else SimpleNamespace(prox=term.prox, residual=term.residual)
+    psi = Psi(shown, 1.0, "g", ledger, N)
+    C, dense = low_rank(rng)
+    H = dense + mu * np.eye(N)
+    for _ in range(5):
+        v, d = term.prox(rng.standard_normal(N), 1.0), rng.standard_normal(N)
+        before = ledger.calls["g.prox"]
+        to = prox_step.minimised(C, mu, d, term.residual(v, d), psi, v, enough, most=4000)
+        assert ledger.calls["g.prox"] - before == to.prox_steps
+        slope = d + H @ (to.w - v)
+        # a residual of `enough` is a distance of enough/0.8 from the minimiser
+        assert np.linalg.norm(to.w - by_gradients(H, d, v, term)) <= 2.0 * enough
+        assert np.linalg.norm(term.residual(to.w, slope)) <= 2.0 * enough
+        assert to.grad_psi is not None
+        assert np.linalg.norm(slope + to.grad_psi) <= 2.0 * enough
+        moved = term.prox(to.w + to.grad_psi, 1.0) - to.w  # 0 for subgradients
+        assert np.linalg.norm(moved) <= 1e-12 * (1.0 + np.linalg.norm(slope))
+
+
+def test_products_with_the_derivative_follow_its_changes():
+    """V J V' by what has changed, with rows that are new, is V J V'."""
+    rng, psi = np.random.default_rng(1), Psi(gt.Box(-0.5, 0.5), 1.0, "g", Ledger(), N)
+    V, moved = rng.standard_normal((6, N)), prox_step.Moved(psi, 6)
+    for rows in (4, 4, 5, 6, 6):
+        if rows > 4:
+            V[rows - 1] = rng.standard_normal(N)
+            moved.add(V[:rows], rows - 1)
+        J = psi.derivative(rng.standard_normal(N), 1.0)
+        np.testing.assert_allclose(moved(V[:rows], J), V[:rows] @ J(V[:rows].T), atol=1e-12)
+
+
+@pytest.mark.parametrize("pairs", [0, 2, 3, 8])
+def test_the_curvature_of_an_inner_run_satisfies_its_newest_pair(pairs):
+    """The oldest pair makes room for the newest, and C s = B s + mu s + y_g for that."""
+    p, rng = case("l1"), np.random.default_rng(2)
+    terms = Terms(p.sum())
+    B, dense = low_rank(rng)
+    learned = inner_prox.Curvature(Phi(terms, terms.both(p.x0), B, 0.2, 1.0), (), 3)
+    s = np.zeros(N)
+    for _ in range(pairs):
+        s = rng.standard_normal(N)
+        learned.add(s, p.g.grad(s) - p.g.grad(np.zeros(N)))
+    C = learned.matrix(0.7)
+    if pairs:
+        y = dense @ s + 0.2 * s + p.g.grad(s) - p.g.grad(np.zeros(N))
+        np.testing.assert_allclose(C(s), y, atol=1e-6 * np.linalg.norm(y))
+    else:
+        v = rng.standard_normal(N)
+        np.testing.assert_allclose(C(v), dense @ v + 0.9 * v, atol=1e-8)
+
+
+# Subgradients that are rounding errors -----------------------------------------------------------
+
+
+def test_a_subgradient_that_is_rounding_is_not_claimed():
+    """With an enormous curvature the step is lost in x, and so is what it proves."""
+    psi, v, d = Psi(bare(gt.L1(0.1)), 1.0, "g", Ledger(), 2), np.ones(2), np.array([3.0, -2.0])
+    assert prox_step.minimised(LowRank(1e25), 0.0, d, d, psi, v, 1e-3).grad_psi is None
+    told = prox_step.minimised(LowRank(10.0), 0.0, d, d, psi, v, 1e-3).grad_psi
+    np.testing.assert_allclose(told, [0.1, 0.1], atol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-15, 1e-9, 1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("start", [0.0, 0.5, -1.0])
+def test_the_residual_by_proximal_steps_follows_the_units(unit, start):
+    box = gt.Box(-unit, unit)
+    psi = Psi(gt.Term(prox=box.prox), 1.0, "g", Ledger(), 2)
+    v, d = np.array([start, 0.25 * start]) * unit, np.array([3.0, -2.0])
+    # steps end at 1e-12 of x at the earliest: rounding of 1e-4
+    np.testing.assert_allclose(psi.residual(v, d), box.residual(v, d), atol=1e-3)
+
+
+@pytest.mark.parametrize("rule", [gt.stop.Gap(1e-12), gt.stop.Gradient(abs=1e-2)])
+@pytest.mark.parametrize("x0", [0.0, 1e-10])
+def test_success_in_small_units_is_true(rule, x0):
+    h, box = gt.Quadratic(1e9 * np.eye(2), [3.0, -2.0]), gt.Box(-1e-9, 1e-9)
+    psi = gt.Term(prox=box.prox)
+    res = gt.minimize(h, psi, np.full(2, x0), method=ProximalQuasiNewton(), stop=rule)
+    assert np.linalg.norm(box.residual(res.x, h.grad(res.x))) <= res.grad_norm + 1e-6
+    gap = h.value(res.x) - h.value(np.array([1e-9, -1e-9]))
+    if res.success:
+        assert gap <= 1e-12 or np.linalg.norm(box.residual(res.x, h.grad(res.x))) <= 1e-2
+
+
+def test_a_second_look_stays_near():
+    """|v - p| <= e: a smooth problem whose psi pulls strongly shows no noise."""
+    p = case("l1")
+    problem = counted(p.h, p.g, gt.TotalVariation(5.0))
+    terms = Terms(problem)
+    at = terms.both(gt.TotalVariation(5.0).prox(p.x0, 1.0))
+    size, steepest = float(np.linalg.norm(at.r)), p.h.L + p.g.L
+    assert not noise_detection.look(terms, at, size, steepest).noise
+    # the largest secant seen may be below the largest curvature
+    assert not noise_detection.look(terms, at, size, steepest / 20.0).noise
+
+
+# Scales of the variables -------------------------------------------------------------------------
+
+
+def scaled_terms(p, t, psi):
+    """The problem in the variables t x, made explicitly."""
+    h = gt.LinearModel(p.A / t, p.y)
+    return counted(h, gt.Quadratic(p.Q / np.outer(t, t), p.b / t), psi)
+
+
+@cache
+def plain_case():
+    rng = np.random.default_rng(4)
+    A, Q = rng.standard_normal((40, N)), np.diag(np.geomspace(0.1, 3.0, N))
+    y = np.where(A @ rng.standard_normal(N) > 0, 1.0, -1.0)
+    return SimpleNamespace(A=A, y=y, Q=Q + 0.05, b=0.1 * rng.standard_normal(N))
+
+
+@pytest.mark.parametrize("kind", ["l1", "box"])
+@pytest.mark.parametrize("rho", [np.inf, 3.0])
+def test_a_scale_is_a_change_of_variables(kind, rho):
+    """Powers of 2 multiply exactly: the runs agree up to the order of sums."""
+    p, method = plain_case(), ProximalQuasiNewton(rho=rho)
+    t = 2.0 ** -np.random.default_rng(6).integers(0, 5, N)
+    t[0] = 1.0
+    if kind == "l1":
+        psi, changed = gt.L1(0.05), gt.L1(0.05 / t)
+    else:
+        psi, changed = gt.Box(-0.05, 0.1), gt.Box(-0.05 * t, 0.1 * t)
+    one = counted(gt.LinearModel(p.A, p.y), gt.Quadratic(p.Q, p.b), psi)
+    other = scaled_terms(p, t, changed)
+    x0 = psi.prox(np.full(N, 0.07), 1.0)
+    terms, explicit = Terms(one, t), Terms(other)
+    a, b = method.start(terms, terms.both(t * x0)), method.start(explicit, explicit.both(t * x0))
+    for _ in range(3):  # before scales are learned
+        a, b = method.step(one, a), method.step(other, b)
+        np.testing.assert_allclose(a.at.v, b.at.v, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(a.at.r, b.at.r, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(a.point, a.at.v / t)
+        assert pytest.approx(b.A, rel=1e-6) == a.A
+    assert dict(one.ledger.calls) == dict(other.ledger.calls)
+
+
+def changed_states(rho=np.inf, kind="l1"):
+    """States before and after a change of the variables, and the minimiser."""
+    p = case(kind)
+    problem, method = p.sum(), ProximalQuasiNewton(rho=rho)
+    for state in states(method, problem, p.x0, 6)[3:]:
+        yield p, problem, state, scaling.rescaled(state)
+
+
+@pytest.mark.parametrize("kind", ["l1", "box"])
+def test_a_change_of_variables_keeps_what_is_known(kind):
+    for p, problem, old, new in changed_states(kind=kind):
+        t = new.scale
+        assert t.max() == 1.0 and (np.exp2(np.round(np.log2(t))) == t).all()
+        np.testing.assert_array_equal(new.point, old.point)
+        np.testing.assert_array_equal(new.grad, old.grad)
+        np.testing.assert_array_equal(new.grad_psi, old.grad_psi)
+        np.testing.assert_array_equal(
+            new.at.r, Terms(problem, t).psi.residual(new.at.v, new.at.grad)
+        )
+        s = new.memory.rows[::3]
+        np.testing.assert_allclose(np.linalg.norm(s, axis=1), 1.0, rtol=1e-12)
+        np.testing.assert_allclose(new.memory.gram, new.memory.rows @ new.memory.rows.T)
+        for old_row, new_row in zip(old.memory.rows[1::3], new.memory.rows[1::3], strict=True):
+            back = new_row * t  # y/t, over the new length of s
+            parallel = abs(back @ old_row) / np.linalg.norm(back) / np.linalg.norm(old_row)
+            assert parallel == pytest.approx(1.0, abs=1e-12)
+        # the certificate: E >= 0, and the bound holds in the new metric and hence in the old one
+        c = new.certificate
+        assert c.c - 0.5 * c.G @ c.G >= -1e-12 * abs(c.c)
+        assert 0.0 < c.A <= old.certificate.A
+        far = float(np.sum((t * (p.x0 - p.x_star)) ** 2))
+        assert p.f(new.point) - p.f_star <= far / (2.0 * c.A) * (1.0 + 1e-9)
+        # cuts remain cuts: -c + <G, x0 - x*> bounds A (f - f*)
+        bound = -c.c + c.G @ (t * (p.x0 - p.x_star))
+        assert c.A * (p.f(new.point) - p.f_star) <= bound + 1e-9 * abs(c.c)
+        assert new.safeguard.L_seen == 0.0 and new.safeguard.credit > old.safeguard.credit
+
+
+def test_scales_are_learned_where_they_help(monkeypatch):
+    """Every change happens; bounds are kept exactly, and the run ends at the minimiser."""
+    monkeypatch.setattr(scaling, "_USEFUL", -np.inf)
+    for kind in ("l1", "box"):
+        p = case(kind)
+        run = states(ProximalQuasiNewton(), p.sum(), p.x0, 20)
+        assert any(s.scale is not None for s in run)
+        least = min(p.f(s.point) for s in run)
+        assert least - p.f_star <= 1e-6 * (p.f(p.x0) - p.f_star)
+        for state in run:
+            assert np.isfinite(p.psi.value(state.point))
+            if kind == "box":
+                assert (state.point >= p.psi.lower).all() and (state.point <= p.psi.upper).all()
+
+
+def test_psi_that_is_not_separable_has_no_scales(monkeypatch):
+    monkeypatch.setattr(scaling, "_USEFUL", -np.inf)
+    for kind in ("simplex", "groups", "ball"):
+        p = case(kind)
+        run = states(ProximalQuasiNewton(), p.sum(), p.x0, 6)
+        assert all(s.scale is None for s in run)
+
+
+# The loop ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", PSIS)
+@pytest.mark.parametrize("residuals", [True, False])
+@pytest.mark.parametrize("rho", [np.inf, 10.0, 1.0])
+def test_accepted_points_are_lower_and_every_trial_point_is_one_call(kind, residuals, rho):
+    p = case(kind, residuals)
+    problem, method = p.sum(), ProximalQuasiNewton(rho=rho)
+    run = states(method, problem, p.x0, 10)
+    assert problem.ledger.calls["h.grad"] == 1 + sum(s.trials for s in run[1:])
+    scale = abs(p.f(p.x0)) + abs(p.f_star)
+    for a, b in itertools.pairwise(run):
+        assert p.f(b.point) <= p.f(a.point) + 100.0 * EPS * scale
+        assert b.value == pytest.approx(p.f(b.point), abs=100.0 * EPS * scale)
+    for s in run:
+        w = s.grad - p.grad(s.point)
+        assert p.in_dpsi(w, s.point) <= 1e-8 * (1.0 + np.linalg.norm(p.grad(s.point)))
+        R2 = float(np.sum((p.x0 - p.x_star) ** 2))
+        assert 2.0 * s.A * (p.f(s.point) - p.f_star) <= R2 * (1.0 + 1e-6) + 1e-9
+
+
+def steep():
+    """f falls slowly, and rises like an exponential behind its minimum: a first step is too far."""
+
+    def value_and_grad(x):
+        e = np.exp(np.minimum(3.0 * x, 500.0))
+        return float(np.sum(e / 3.0 - x)), e - 1.0
+
+    return gt.Term(value_and_grad=value_and_grad, n=2, convex=True)
+
+
+def rejections(monkeypatch):
+    """The states before and after every rejected trial point of a run."""
+    seen, reject = [], ProximalQuasiNewton._rejected
+
+    def rejected(self, terms, state, *rest):
+        seen.append((state, reject(self, terms, state, *rest)))
+        return seen[-1][1]
+
+    monkeypatch.setattr(ProximalQuasiNewton, "_rejected", rejected)
+    problem = counted(steep(), gt.Quadratic(1e-3 * np.eye(2)), gt.L1(1e-3))
+    states(ProximalQuasiNewton(), problem, np.array([-6.0, -2.5]), 8)
+    assert seen
+    return seen
+
+
+def test_a_rejected_step_is_learned(monkeypatch):
+    for before, after in rejections(monkeypatch):
+        assert after.at is before.at and after.tries == before.tries + 1
+        assert len(after.memory) == len(before.memory) + 1
+        s, y_h, _ = after.memory.pair(len(after.memory) - 1)
+        assert np.linalg.norm(s) == pytest.approx(1.0)
+        assert s @ y_h > 0.0 and after.lam >= before.lam
+
+
+def test_a_rejected_step_that_is_not_learned_is_noticed(monkeypatch):
+    monkeypatch.setattr(ProximalQuasiNewton, "_with_pair", lambda self, memory, *rest: memory)
+    before, after = rejections(monkeypatch)[0]
+    assert len(after.memory) == len(before.memory)  # the test above fails
+
+
+def test_steps_are_between_points_in_the_domain():
+    """The slope of a step counts the change of psi."""
+    p = case("l1")
+    terms = Terms(p.sum())
+    a, b = terms.both(p.x0), terms.both(p.x_star)
+    step = Step.between(a, b, terms)
+    assert step.change == pytest.approx(p.f(p.x_star) - p.f(p.x0), rel=1e-9)
+    assert step.slope <= step.change  # by convexity
+
+
+@pytest.mark.parametrize("kind", ["l1", "simplex", "groups"])
+def test_a_run_resumed_from_any_state_is_the_uninterrupted_one(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(scaling, "_USEFUL", -np.inf)
+    p = case(kind)
+    f, method = p.g + p.psi, ProximalQuasiNewton(rho=100.0)
+    rule = gt.stop.Gradient(rel=1e-7)
+    whole = gt.minimize(p.h, f, p.x0, method=method, stop=rule)
+    for k in range(1, min(whole.nit, 7)):
+        path = tmp_path / f"{k}.gtck"
+        gt.minimize(p.h, f, p.x0, method=method, stop=rule, max_iter=k, checkpoint=path)
+        same(gt.resume(path, p.h, f, max_iter=10**5), whole)
