@@ -15,10 +15,10 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from geartrain.methods.quasi_newton.tuning import DEFAULT, LearnedTuning
 
 import geartrain as gt
 from geartrain.lab.profile.families import problems
-from geartrain.methods.quasi_newton.tuning import DEFAULT, LearnedTuning
 
 
 def without(kind: str) -> LearnedTuning:

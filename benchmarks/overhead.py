@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
+from geartrain.methods.quasi_newton import trial
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 import geartrain as gt
-from geartrain.methods.quasi_newton import trial
 from geartrain.oracles import ledger
 
 OUTER = {

@@ -134,7 +134,8 @@ methods: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 far = gt.stop.any_of(gt.stop.Gradient(rel=1e-6), gt.stop.Calls({"h.grad": 3000}))
 reference = [
-    gt.minimize(h, g, b, method=m, stop=far) for m in (gt.ScipyLBFGS(20), gt.methods.ProximalQuasiNewton())
+    gt.minimize(h, g, b, method=m, stop=far)
+    for m in (gt.ScipyLBFGS(20), gt.methods.ProximalQuasiNewton())
 ]
 f_star = min(res.fun for res in reference)
 f_0 = fit(b)[0] + variation(b)[0]

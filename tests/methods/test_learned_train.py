@@ -202,7 +202,7 @@ def test_shifting_there_and_back():
 
 
 def test_differences_of_tiers():
-    """Terms that are not convex by themselves: three tiers of one data set."""
+    """TermEvaluator that are not convex by themselves: three tiers of one data set."""
     rng = np.random.default_rng(1)
     A = rng.standard_normal((400, 10)) * np.geomspace(1.0, 0.1, 10)
     y = np.where(A @ np.ones(10) + rng.standard_normal(400) > 0, 1.0, -1.0)
@@ -222,7 +222,7 @@ def test_numbers_of_levels_and_prices_that_do_not_fit():
 
 
 def test_two_levels_are_the_learned_method_itself(known):
-    """Terms that tell no curvature along coordinates, by which the method would scale them."""
+    """TermEvaluator that tell no curvature along coordinates, by which the method would scale them."""
     (*h, g), _ = asked_at(known.terms)
     names = [oracle.name for oracle in known.sum().oracles]
     levels = ((names[0],), tuple(names[1:]))

@@ -10,12 +10,12 @@ import pytest
 import geartrain as gt
 from geartrain.core.status import Status
 from geartrain.lab.problems import log_density
-from geartrain.methods.pqn.evaluation import Step, Terms
+from geartrain.methods.pqn.evaluation import Step, TermEvaluator
 from geartrain.methods.pqn.line_models import ExponentialFit, change, lowest
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.pqn.model_selection import Selection
 from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK, Share
-from geartrain.methods.pqn.noise_detection import Progress, shows_nonconvexity
+from geartrain.methods.pqn.noise_detection import ProgressMonitor, shows_nonconvexity
 from geartrain.methods.pqn.tuning import DEFAULT
 from geartrain.problem import norm
 from problems import PROBLEMS, Known, logistic, quadratics, states
@@ -281,19 +281,19 @@ def test_gradients_that_disprove_convexity_are_noticed(values):
 def test_what_shows_that_h_is_not_convex():
     h = gt.Term(lambda x: (-0.5 * float(x @ x), -x), n=2, L=1.0)
     g = gt.Quadratic(2.0 * np.eye(2))
-    terms = Terms(Known(h, g, np.zeros(2), 1.0).sum())
+    terms = TermEvaluator(Known(h, g, np.zeros(2), 1.0).sum())
     p, v = terms.both(np.array([1.0, 2.0])), terms.both(np.array([0.0, 1.0]))
     assert shows_nonconvexity(Step.between(p, v, terms), terms)
     wrong = replace(v, h=v.h + 1.0)  # values that do not agree with the slopes: noise
     assert not shows_nonconvexity(Step.between(p, wrong, terms), terms)
-    convex = Terms(Known(g, g, np.zeros(2), 1.0).sum())
+    convex = TermEvaluator(Known(g, g, np.zeros(2), 1.0).sum())
     p, v = convex.both(np.array([1.0, 2.0])), convex.both(np.array([0.0, 1.0]))
     assert not shows_nonconvexity(Step.between(p, v, convex), convex)
 
 
 def test_progress_by_hand():
-    p = Terms(logistic().sum()).both(np.ones(10))
-    progress = Progress(1.0, p.f, p.f + 1.0)
+    p = TermEvaluator(logistic().sum()).both(np.ones(10))
+    progress = ProgressMonitor(1.0, p.f, p.f + 1.0)
     assert progress.at(p, 0.95) is progress  # neither smaller nor lower
     assert progress.at(p, 0.8).smallest == 0.8
     lower = replace(p, h=p.h - 0.1)

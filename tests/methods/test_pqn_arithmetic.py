@@ -18,7 +18,7 @@ from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.pqn import inner_smooth
 from geartrain.methods.pqn.evaluation import Point, Step
 from geartrain.methods.pqn.inner import Phi
-from geartrain.methods.pqn.low_rank import Basis, LowRank
+from geartrain.methods.pqn.low_rank import LowRank, RowBasis
 from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK, Models
@@ -91,7 +91,7 @@ def test_basis_is_orthonormal() -> None:
     """W = C V, V = X W in the given order, and both directions of the coordinates."""
     rng = _random(0)
     V, order = rng.standard_normal((9, 30)), rng.permutation(9)
-    basis = Basis.of(V, V @ V.T, order)
+    basis = RowBasis.of(V, V @ V.T, order)
     W = basis.C @ V[order]
     np.testing.assert_allclose(W @ W.T, np.eye(9), atol=1e-10)  # 1e-12 is added to the Gram matrix
     np.testing.assert_allclose(basis.X @ W, V[order], atol=1e-13)
@@ -105,7 +105,7 @@ def test_basis_of_nearly_dependent_rows() -> None:
     rng = _random(1)
     V = rng.standard_normal((6, 20))
     V = np.vstack([V, V[2] + 1e-15 * V[3], 1e8 * V[0], np.zeros(20)])
-    basis = Basis.of(V, V @ V.T, np.arange(9))
+    basis = RowBasis.of(V, V @ V.T, np.arange(9))
     W = basis.C @ V
     assert np.linalg.norm(W, 2) <= 1.0 + 1e-3  # no direction counts twice
     np.testing.assert_allclose(W[:6] @ W[:6].T, np.eye(6), atol=1e-10)
@@ -117,7 +117,7 @@ def test_low_rank_matrix_is_the_dense_one(mu: float) -> None:
     """Products, inverse, largest eigenvalue, raised eigenvalues and bends."""
     rng = _random(2)
     n, V = 25, rng.standard_normal((8, 25))
-    basis = Basis.of(V, V @ V.T, rng.permutation(8))
+    basis = RowBasis.of(V, V @ V.T, rng.permutation(8))
     T = _spd(rng, 8) - 0.3 * np.eye(8)
     B = LowRank(0.5, basis, T)
     W = basis.C @ V[basis.order]
@@ -137,7 +137,7 @@ def test_inverse_of_an_indefinite_matrix() -> None:
     """Negative eigenvalues count as 0, plus mu."""
     rng = _random(3)
     V = rng.standard_normal((4, 10))
-    basis = Basis.of(V, V @ V.T, np.arange(4))
+    basis = RowBasis.of(V, V @ V.T, np.arange(4))
     T = _spd(rng, 4, 1.0, 3.0) - 2.5 * np.eye(4)
     W = basis.C @ V
     w, E = np.linalg.eigh(np.eye(10) + W.T @ T @ W)
@@ -428,7 +428,7 @@ def test_inner_directions_are_those_of_the_two_loops(n: int, part: float, learne
     steps = list(rng.standard_normal((7, n)))
     pairs = [(s, curvature * s) for s in steps]
     flat = (steps[1], -100.0 * steps[1])  # phi bends down along it: it is left out
-    run = inner_smooth.Curvature(phi, (pairs[0], flat, pairs[1], pairs[2]), 4)
+    run = inner_smooth.InnerCurvature(phi, (pairs[0], flat, pairs[1], pairs[2]), 4)
     assert [s[0] for s, _ in run.kept] == [steps[i][0] for i in (0, 1, 2)]
     for known in range(3, 8):
         used = pairs[max(0, known - 4) : known]

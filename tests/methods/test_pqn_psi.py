@@ -12,9 +12,9 @@ import pytest
 import geartrain as gt
 from composite import PSIS, Composite, N, bare, states
 from geartrain.methods.pqn import inner_prox, noise_detection, prox_step, scaling
-from geartrain.methods.pqn.evaluation import Step, Terms
+from geartrain.methods.pqn.evaluation import Step, TermEvaluator
 from geartrain.methods.pqn.inner import Phi
-from geartrain.methods.pqn.low_rank import Basis, LowRank
+from geartrain.methods.pqn.low_rank import LowRank, RowBasis
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.splitting import Psi
@@ -73,7 +73,7 @@ def test_derivatives_are_not_counted():
 def low_rank(rng, n=N, rank=5):
     """A matrix between 0.5 and about 20, and the dense one."""
     V = rng.standard_normal((rank, n))
-    basis = Basis.of(V, V @ V.T, rng.permutation(rank))
+    basis = RowBasis.of(V, V @ V.T, rng.permutation(rank))
     E = np.linalg.qr(rng.standard_normal((rank, rank)))[0]
     C = LowRank(0.5, basis, (E * np.geomspace(0.1, 20.0, rank)) @ E.T)
     return C, np.column_stack([C(e) for e in np.eye(n)])
@@ -127,9 +127,9 @@ def test_products_with_the_derivative_follow_its_changes():
 def test_the_curvature_of_an_inner_run_satisfies_its_newest_pair(pairs):
     """The oldest pair makes room for the newest, and C s = B s + mu s + y_g for that."""
     p, rng = case("l1"), np.random.default_rng(2)
-    terms = Terms(p.sum())
+    terms = TermEvaluator(p.sum())
     B, dense = low_rank(rng)
-    learned = inner_prox.Curvature(Phi(terms, terms.both(p.x0), B, 0.2, 1.0), (), 3)
+    learned = inner_prox.ProxCurvature(Phi(terms, terms.both(p.x0), B, 0.2, 1.0), (), 3)
     s = np.zeros(N)
     for _ in range(pairs):
         s = rng.standard_normal(N)
@@ -180,7 +180,7 @@ def test_a_second_look_stays_near():
     """|v - p| <= e: a smooth problem whose psi pulls strongly shows no noise."""
     p = case("l1")
     problem = counted(p.h, p.g, gt.TotalVariation(5.0))
-    terms = Terms(problem)
+    terms = TermEvaluator(problem)
     at = terms.both(gt.TotalVariation(5.0).prox(p.x0, 1.0))
     size, steepest = float(np.linalg.norm(at.r)), p.h.L + p.g.L
     assert not noise_detection.look(terms, at, size, steepest).noise
@@ -219,14 +219,13 @@ def test_a_scale_is_a_change_of_variables(kind, rho):
     one = counted(gt.LinearModel(p.A, p.y), gt.Quadratic(p.Q, p.b), psi)
     other = scaled_terms(p, t, changed)
     x0 = psi.prox(np.full(N, 0.07), 1.0)
-    terms, explicit = Terms(one, t), Terms(other)
+    terms, explicit = TermEvaluator(one, t), TermEvaluator(other)
     a, b = method.start(terms, terms.both(t * x0)), method.start(explicit, explicit.both(t * x0))
     for _ in range(3):  # before scales are learned
         a, b = method.step(one, a), method.step(other, b)
         np.testing.assert_allclose(a.at.v, b.at.v, rtol=1e-7, atol=1e-9)
         np.testing.assert_allclose(a.at.r, b.at.r, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(a.point, a.at.v / t)
-        assert pytest.approx(b.A, rel=1e-6) == a.A
     assert dict(one.ledger.calls) == dict(other.ledger.calls)
 
 
@@ -247,25 +246,21 @@ def test_a_change_of_variables_keeps_what_is_known(kind):
         np.testing.assert_array_equal(new.grad, old.grad)
         np.testing.assert_array_equal(new.grad_psi, old.grad_psi)
         np.testing.assert_array_equal(
-            new.at.r, Terms(problem, t).psi.residual(new.at.v, new.at.grad)
+            new.at.r, TermEvaluator(problem, t).psi.residual(new.at.v, new.at.grad)
         )
         s = new.memory.rows[::3]
         np.testing.assert_allclose(np.linalg.norm(s, axis=1), 1.0, rtol=1e-12)
-        np.testing.assert_allclose(new.memory.gram, new.memory.rows @ new.memory.rows.T)
+        k = len(new.memory.rows)
+        gram = new.memory.gram.transpose(2, 0, 3, 1).reshape(k, k)
+        np.testing.assert_allclose(gram, new.memory.rows @ new.memory.rows.T)
         for old_row, new_row in zip(old.memory.rows[1::3], new.memory.rows[1::3], strict=True):
             back = new_row * t  # y/t, over the new length of s
             parallel = abs(back @ old_row) / np.linalg.norm(back) / np.linalg.norm(old_row)
             assert parallel == pytest.approx(1.0, abs=1e-12)
-        # the certificate: E >= 0, and the bound holds in the new metric and hence in the old one
-        c = new.certificate
-        assert c.c - 0.5 * c.G @ c.G >= -1e-12 * abs(c.c)
-        assert 0.0 < c.A <= old.certificate.A
-        far = float(np.sum((t * (p.x0 - p.x_star)) ** 2))
-        assert p.f(new.point) - p.f_star <= far / (2.0 * c.A) * (1.0 + 1e-9)
-        # cuts remain cuts: -c + <G, x0 - x*> bounds A (f - f*)
-        bound = -c.c + c.G @ (t * (p.x0 - p.x_star))
-        assert c.A * (p.f(new.point) - p.f_star) <= bound + 1e-9 * abs(c.c)
-        assert new.safeguard.L_seen == 0.0 and new.safeguard.credit > old.safeguard.credit
+        # what is proven is about the variables x
+        assert new.certificate is old.certificate and new.safeguard is old.safeguard
+        far = float(np.sum((p.x0 - p.x_star) ** 2))
+        assert p.f(new.point) - p.f_star <= far / (2.0 * new.A) * (1.0 + 1e-9)
 
 
 def test_scales_are_learned_where_they_help(monkeypatch):
@@ -356,7 +351,7 @@ def test_a_rejected_step_that_is_not_learned_is_noticed(monkeypatch):
 def test_steps_are_between_points_in_the_domain():
     """The slope of a step counts the change of psi."""
     p = case("l1")
-    terms = Terms(p.sum())
+    terms = TermEvaluator(p.sum())
     a, b = terms.both(p.x0), terms.both(p.x_star)
     step = Step.between(a, b, terms)
     assert step.change == pytest.approx(p.f(p.x_star) - p.f(p.x0), rel=1e-9)

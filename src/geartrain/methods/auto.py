@@ -17,7 +17,7 @@ from geartrain.core import clock
 from geartrain.methods.base import Method, Report, State, drive
 from geartrain.methods.choice import Bill, Change, Choice, Prices, Reason, alternatives
 from geartrain.methods.delegated import Delegated
-from geartrain.methods.pqn.evaluation import Terms
+from geartrain.methods.pqn.evaluation import TermEvaluator
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.pqn.state import PQNState
 from geartrain.oracles.ledger import NonFiniteAnswer
@@ -265,7 +265,7 @@ def _stalled(choice: Choice) -> Change:
 def _with_exchanged_roles(problem: Sum, choice: Choice, state: State | None) -> State:
     """The start of the learned method on the exchanged problem: all terms are known already."""
     assert isinstance(choice.method, ProximalQuasiNewton) and isinstance(state, PQNState)
-    at, terms = state.at, Terms(problem, state.scale)
+    at, terms = state.at, TermEvaluator(problem, state.scale)
     swapped = replace(at, h=at.g, grad_h=at.grad_g, g=at.h, grad_g=at.grad_h)
     return choice.method.start(terms, swapped)
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.levels import Levels, Rest, arranged, told
-from geartrain.methods.pqn.evaluation import Terms
+from geartrain.methods.pqn.evaluation import TermEvaluator
 from geartrain.methods.pqn.inner_method import QuadraticModel, ShiftedOracle
 from geartrain.methods.pqn.low_rank import LowRank
 from geartrain.methods.pqn.method import ProximalQuasiNewton
@@ -176,7 +176,7 @@ class LearnedGear:
         split, quadratics = _parts(phi)
         for oracle in _oracles(split):
             oracle.keep_start(self.number, v0)
-        terms, method, learned = Terms(_lowered(phi)), self.level.method, self.learned
+        terms, method, learned = TermEvaluator(_lowered(phi)), self.level.method, self.learned
         if learned is None:
             return self._after(phi, method.start(terms, terms.both(v0)))
         learned = _shifted(learned, quadratics, 1.0, phi.geometry)
@@ -306,7 +306,7 @@ class LearnedTrain:
     def init(self, problem: Sum, x0: Vector) -> LearnedTrainState:
         """All terms at x0."""
         f = self._split(problem)
-        terms, steps = Terms(f), len(self.rho)
+        terms, steps = TermEvaluator(f), len(self.rho)
         state = ProximalQuasiNewton(rho=self.rho[0]).start(terms, terms.both(x0))
         return LearnedTrainState(
             **_fields(state),

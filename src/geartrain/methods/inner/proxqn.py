@@ -18,7 +18,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from geartrain.methods.pqn.low_rank import Basis, LowRank
+from geartrain.methods.pqn.low_rank import LowRank, RowBasis
 from geartrain.methods.pqn.prox_step import ProxStep, minimised
 from geartrain.methods.pqn.secants import compact
 from geartrain.oracles.protocols import Vector
@@ -173,7 +173,7 @@ def _curvature(S: Vector, Y: Vector, lam: float) -> LowRank:
     V = np.concatenate([S[curved], Y[curved]]) / np.tile(sizes[curved], 2)[:, None]
     G = V @ V.T
     lam = float(G[-1, -1] / G[k - 1, -1])
-    basis = Basis.of(V, G, np.arange(2 * k))
+    basis = RowBasis.of(V, G, np.arange(2 * k))
     s, y = basis.X[:k], basis.X[k:]
     return LowRank(lam, basis, compact(s, y, s @ y.T, lam * s))
 

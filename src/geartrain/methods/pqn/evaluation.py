@@ -120,7 +120,7 @@ class ScaledPsi:
         return self.psi.residual(v / self.t, d * self.t, known) / self.t
 
 
-class Terms:
+class TermEvaluator:
     """Gradients of both terms, with values where they come with the gradients of h.
 
     Parameters
@@ -156,7 +156,7 @@ class Terms:
         """The point x that p stands for, and the subgradient there."""
         return self.outside(p.v), self.gradient_outside(p.r)
 
-    def moved(self, p: Point, terms: Terms) -> Point:
+    def moved(self, p: Point, terms: TermEvaluator) -> Point:
         """A point of other variables in these ones."""
         if self.scale is terms.scale:
             return p
@@ -257,7 +257,7 @@ class Step:
     rise_psi: float  # psi(v) - psi(p), at most
 
     @staticmethod
-    def between(p: Point, v: Point, terms: Terms) -> Step:
+    def between(p: Point, v: Point, terms: TermEvaluator) -> Step:
         """From p to v."""
         dot, s = terms.dot, v.v - p.v
         y_h, y_g = v.grad_h - p.grad_h, v.grad_g - p.grad_g
@@ -316,19 +316,19 @@ class Step:
         close = abs(drop) <= ROUNDING * (abs(p.h) + abs(p.g))
         return close and (slope_v <= (2.0 * _ARMIJO - 1.0) * slope or size_v < 0.9 * size)
 
-    def fall(self, terms: Terms) -> float:
+    def fall(self, terms: TermEvaluator) -> float:
         """A lower bound of f(p) - f(v), by values less their rounding and by convexity."""
         return fall(self.p, self.v, terms)
 
 
-def fall(p: Point, v: Point, terms: Terms) -> float:
+def fall(p: Point, v: Point, terms: TermEvaluator) -> float:
     """A lower bound of f(p) - f(v), by values less their rounding and by convexity."""
     by_slope = float(terms.dot(v.r, p.v - v.v))
     by_values = p.f - v.f - p.rounding - v.rounding
     return by_slope if math.isnan(by_values) else max(by_slope, by_values)
 
 
-def _rise(p: Point, v: Point, bound: float, terms: Terms) -> float:
+def _rise(p: Point, v: Point, bound: float, terms: TermEvaluator) -> float:
     """psi(v) - psi(p), or its upper bound <u, v - p>, u in dpsi(v), where that is rounding."""
     told = v.psi - p.psi
     if math.isnan(told):

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from geartrain.methods.pqn.evaluation import Point, Terms
+from geartrain.methods.pqn.evaluation import Point, TermEvaluator
 from geartrain.methods.pqn.low_rank import LowRank
 from geartrain.oracles.protocols import Vector
 
@@ -33,7 +33,7 @@ Leave = Callable[[Vector, Vector, float], bool]
 class Phi:
     """The model."""
 
-    terms: Terms
+    terms: TermEvaluator
     p: Point
     B: LowRank
     mu: float
@@ -42,7 +42,7 @@ class Phi:
 
 
 @dataclass(frozen=True)
-class Run:
+class InnerOutcome:
     """Outcome of an inner run."""
 
     v: Vector

@@ -10,7 +10,7 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.base import InnerMethod, solve_model
-from geartrain.methods.pqn.inner import Leave, Phi, Run
+from geartrain.methods.pqn.inner import InnerOutcome, Leave, Phi
 from geartrain.methods.pqn.low_rank import LowRank
 from geartrain.oracles.protocols import Vector, answers
 from geartrain.oracles.splitting import Psi
@@ -76,7 +76,7 @@ class ShiftedOracle:
         return self.oracle.value(v) + self.quadratic.value(v)
 
 
-def solve(inner: InnerMethod, phi: Phi, enough: float, leave: Leave) -> Run:
+def solve(inner: InnerMethod, phi: Phi, enough: float, leave: Leave) -> InnerOutcome:
     """Until |grad phi| <= `enough` or `leave`; the model is divided by the part of g in it."""
     terms, p, B, a = phi.terms, phi.p, phi.B, phi.part
     problem, geometry = terms.problem, terms.geometry
@@ -113,4 +113,4 @@ def solve(inner: InnerMethod, phi: Phi, enough: float, leave: Leave) -> Run:
     else:
         grad_g = own(run.v, run.grad_g)
     w = None if run.grad_psi is None else a * run.grad_psi
-    return Run(run.v, (math.nan, grad_g), a * run.residual, (), grad_g, w)
+    return InnerOutcome(run.v, (math.nan, grad_g), a * run.residual, (), grad_g, w)

@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from geartrain.methods.pqn.evaluation import CURVED
-from geartrain.methods.pqn.inner import Leave, Pairs, Phi, Run
-from geartrain.methods.pqn.low_rank import Basis, LowRank
+from geartrain.methods.pqn.inner import InnerOutcome, Leave, Pairs, Phi
+from geartrain.methods.pqn.low_rank import LowRank, RowBasis
 from geartrain.methods.pqn.prox_step import Moved, minimised
 from geartrain.methods.pqn.rows import dots
 from geartrain.methods.pqn.secants import compact
@@ -35,7 +35,7 @@ _ARMIJO, _ACCURACY = 1e-4, 0.1
 _TRIES = 30
 
 
-class Curvature:
+class ProxCurvature:
     """C, made from the matrix of the model and the pairs.
 
     Parameters
@@ -99,7 +99,7 @@ class Curvature:
         order = np.arange(end)
         if self.count > self.memory:  # oldest first
             order[first:] = np.roll(order[first:], -2 * (self.count % self.memory))
-        basis = Basis.of(self.rows[:end], self.gram, order)
+        basis = RowBasis.of(self.rows[:end], self.gram, order)
         k = len(B.T)
         S, Y_g = basis.X[first::2], basis.X[first + 1 :: 2]
         model = (B.lam + phi.mu) * S
@@ -115,7 +115,7 @@ class Curvature:
         return LowRank(lam, basis, 0.5 * (T + T.T), B.geometry)
 
     def tau(self, otherwise: float) -> float:
-        """Curvature of a g along the newest step."""
+        """ProxCurvature of a g along the newest step."""
         if not self.pairs:
             return otherwise
         s, y_g = self.pairs[-1]
@@ -132,14 +132,16 @@ def _positive(B: LowRank) -> LowRank:
     return B.at_least(-B.lam)
 
 
-def descend(phi: Phi, enough: float, pairs: Pairs, leave: Leave, most: int, memory: int) -> Run:
+def descend(
+    phi: Phi, enough: float, pairs: Pairs, leave: Leave, most: int, memory: int
+) -> InnerOutcome:
     """Until the shortest known subgradient is at most `enough`, `leave`, or `most` calls of g."""
     terms, p, a = phi.terms, phi.p, phi.part
     norm, dot, psi = terms.norm, terms.dot, terms.psi
     v, g, grad_g, value = p.v, p.g, p.grad_g, p.psi
     w: Vector | None = None if psi.has_residual else p.r - p.grad
     linear = p.grad_h if a == 1.0 else p.grad_h + (1.0 - a) * p.grad_g
-    learned = Curvature(phi, pairs, memory)
+    learned = ProxCurvature(phi, pairs, memory)
     calls = tries = prox_steps = 0
     if not phi.inside:
         d, alpha = linear + a * grad_g, phi.B.lam + phi.mu
@@ -188,4 +190,4 @@ def descend(phi: Phi, enough: float, pairs: Pairs, leave: Leave, most: int, memo
             shift, tries = max(4.0 * shift, missed, 0.1 * C.lam), tries + 1
     known = None if v is p.v else (g, grad_g)
     kept = tuple(learned.pairs[-memory:])
-    return Run(v, known, size, kept, grad_g, w, prox_steps=prox_steps)
+    return InnerOutcome(v, known, size, kept, grad_g, w, prox_steps=prox_steps)

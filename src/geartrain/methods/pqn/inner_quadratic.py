@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from geartrain.methods.pqn.inner import Leave, Pairs, Phi, Run
+from geartrain.methods.pqn.inner import InnerOutcome, Leave, Pairs, Phi
 from geartrain.oracles.protocols import Vector, answers
 
 # g is factorised again where the wanted shift differs from alpha by more than this factor.
@@ -47,7 +47,7 @@ def is_solvable(g: Any) -> bool:
 
 def solve(
     phi: Phi, enough: float, pairs: Pairs, leave: Leave, most: int, alpha: float | None
-) -> tuple[Run, float]:
+) -> tuple[InnerOutcome, float]:
     """Until |grad phi| <= `enough`, `leave`, or `most` proximal steps; and the shift in use."""
     terms, p, a, B = phi.terms, phi.p, phi.part, phi.B
     dot, norm, g = terms.dot, terms.norm, terms.problem.g
@@ -73,7 +73,7 @@ def solve(
         residual = norm(r)
         over = bent or residual <= enough or calls >= most or rz == 0.0
         if over or leave(p.v + s, grad_g, residual):
-            return Run(p.v + s, None, residual, pairs, grad_g, bent=bent), alpha
+            return InnerOutcome(p.v + s, None, residual, pairs, grad_g, bent=bent), alpha
         z = K(r)
         calls += 1
         rz, before = float(dot(r, z)), rz

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.methods.pqn.evaluation import CURVED
-from geartrain.methods.pqn.inner import Leave, Pairs, Phi, Run
+from geartrain.methods.pqn.inner import InnerOutcome, Leave, Pairs, Phi
 from geartrain.methods.pqn.low_rank import Inverse
 from geartrain.methods.pqn.rows import add_to, dots, table
 from geartrain.oracles.ledger import NonFiniteAnswer
@@ -63,7 +63,7 @@ class Direction:
     e: Vector  # M V d
 
 
-class Curvature:
+class InnerCurvature:
     """The pairs of one run, and H_0.
 
     Parameters
@@ -217,13 +217,15 @@ class _OnRay:
     grad_g: Vector
 
 
-def descend(phi: Phi, enough: float, pairs: Pairs, leave: Leave, most: int, memory: int) -> Run:
+def descend(
+    phi: Phi, enough: float, pairs: Pairs, leave: Leave, most: int, memory: int
+) -> InnerOutcome:
     """L-BFGS until |grad phi| <= `enough`, `leave`, or `most` gradients of g."""
     terms, p, a = phi.terms, phi.p, phi.part
     dot, norm = terms.dot, terms.norm
     v, g, grad_g, u = p.v, p.g, p.grad_g, p.grad
     residual, calls, bent = norm(u), 0, False
-    learned = Curvature(phi, pairs, memory)
+    learned = InnerCurvature(phi, pairs, memory)
     z_u, eps = learned.products(u), np.zeros(len(learned.gram))
     while calls < most and residual > enough:
         to = learned.direction(u, z_u, eps)
@@ -254,7 +256,7 @@ def descend(phi: Phi, enough: float, pairs: Pairs, leave: Leave, most: int, memo
         residual = math.sqrt(max(square, 0.0)) if len(eps) else norm(u)
         if stuck or leave(v, grad_g, residual):
             break
-    return Run(v, (g, grad_g), residual, learned.kept, grad_g, bent=bent)
+    return InnerOutcome(v, (g, grad_g), residual, learned.kept, grad_g, bent=bent)
 
 
 def _line_search(

@@ -40,7 +40,7 @@ FLAT_OFF, FLAT = 1e-8, 1e-10
 
 
 @dataclass(frozen=True)
-class Basis:
+class RowBasis:
     """Orthonormal combinations of rows, taken in some order: of the first ones of that order."""
 
     rows: Vector
@@ -48,9 +48,9 @@ class Basis:
     gram: Vector  # of the first rows in that order, which the basis is made of
 
     @staticmethod
-    def of(rows: Vector, gram: Vector, order: Any) -> Basis:
+    def of(rows: Vector, gram: Vector, order: Any) -> RowBasis:
         """Of all rows."""
-        return Basis(rows, order, gram[order[:, None], order])
+        return RowBasis(rows, order, gram[order[:, None], order])
 
     @cached_property
     def X(self) -> Vector:
@@ -104,7 +104,7 @@ class LowRank:
     Parameters
     ----------
     lam : float
-    basis : Basis, optional
+    basis : RowBasis, optional
     T : matrix, optional
         It acts on the first coordinates.
     geometry : Geometry
@@ -113,7 +113,7 @@ class LowRank:
     def __init__(
         self,
         lam: float,
-        basis: Basis | None = None,
+        basis: RowBasis | None = None,
         T: Vector | None = None,
         geometry: Geometry = EUCLIDEAN,
     ) -> None:
@@ -198,7 +198,7 @@ class Inverse:
     """The inverse of a low-rank matrix: q -> q/a + V'c."""
 
     a: float
-    basis: Basis | None = None
+    basis: RowBasis | None = None
     weights: Callable[[Vector], Vector] = np.copy  # c, from z of q
     geometry: Geometry = EUCLIDEAN
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.geometry import Geometry
-from geartrain.methods.pqn.low_rank import Basis
+from geartrain.methods.pqn.low_rank import RowBasis
 from geartrain.methods.pqn.rows import dots3
 from geartrain.oracles.protocols import Vector
 
@@ -29,7 +29,7 @@ from geartrain.oracles.protocols import Vector
 _SPARE = 0.25
 
 
-class Block:
+class RowBlock:
     """Rows that are written once, so that the memories of all states can share them.
 
     A memory is a window of them. The next one has one pair more at its end, and one less at its
@@ -47,7 +47,7 @@ class Memory:
 
     rows: Vector
     gram: Vector = field(default_factory=lambda: np.zeros((3, 3, 0, 0)))
-    _block: Block | None = field(default=None, compare=False, metadata={"saved": False})
+    _block: RowBlock | None = field(default=None, compare=False, metadata={"saved": False})
     _end: int = field(default=0, compare=False, metadata={"saved": False})  # of the window
 
     @staticmethod
@@ -78,7 +78,7 @@ class Memory:
         drop = 3 * less
         block, end = self._block, self._end
         if block is None or block.filled != end or end == len(block.rows):
-            block = Block(most + math.ceil(_SPARE * most), n)
+            block = RowBlock(most + math.ceil(_SPARE * most), n)
             kept = self.rows[drop:]
             end = len(kept)
             block.rows[:end] = kept
@@ -119,11 +119,11 @@ class Memory:
         rows[2::3] += np.array(shifts).reshape(len(self), -1)
         return Memory.of(rows, geometry)
 
-    def basis(self, kinds: int) -> Basis:
+    def basis(self, kinds: int) -> RowBasis:
         """Orthonormal combinations of the rows s, y_h, y_g, or of the first kinds of them."""
         r = kinds * len(self)
         gram = self.gram[:kinds, :kinds].transpose(0, 2, 1, 3).reshape(r, r)
-        return Basis(self.rows, _by_kind(len(self)), gram)
+        return RowBasis(self.rows, _by_kind(len(self)), gram)
 
 
 @lru_cache(maxsize=64)

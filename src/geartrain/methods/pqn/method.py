@@ -27,14 +27,14 @@ import numpy as np
 from geartrain.methods.base import InnerMethod
 from geartrain.methods.pqn import inner_method, inner_prox, inner_quadratic, inner_smooth
 from geartrain.methods.pqn.certificate import CutCertificate
-from geartrain.methods.pqn.evaluation import Point, Step, Terms, fall
-from geartrain.methods.pqn.inner import Leave, Phi, Run
+from geartrain.methods.pqn.evaluation import Point, Step, TermEvaluator, fall
+from geartrain.methods.pqn.inner import InnerOutcome, Leave, Phi
 from geartrain.methods.pqn.line_models import lowest
 from geartrain.methods.pqn.low_rank import LowRank
 from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.model_selection import Selection
 from geartrain.methods.pqn.models import KEEP, PLAIN, Models, Share
-from geartrain.methods.pqn.noise_detection import Progress, look, shows_nonconvexity
+from geartrain.methods.pqn.noise_detection import ProgressMonitor, look, shows_nonconvexity
 from geartrain.methods.pqn.prices import WARM, Stopwatch, Usage
 from geartrain.methods.pqn.prox_step import minimised
 from geartrain.methods.pqn.safeguard import Safeguard
@@ -157,10 +157,10 @@ class ProximalQuasiNewton:
     def init(self, problem: Sum, x0: Vector) -> PQNState:
         """All terms at x0, and one more gradient of g for a first guess of lam."""
         scale = diagonal_scale(problem) if self.inner is None else None
-        terms = Terms(problem, scale)
+        terms = TermEvaluator(problem, scale)
         return self.start(terms, terms.both(x0 if scale is None else scale * x0))
 
-    def start(self, terms: Terms, at: Point) -> PQNState:
+    def start(self, terms: TermEvaluator, at: Point) -> PQNState:
         """The same where all terms are known at x0."""
         t, problem, norm = self.tuning, terms.problem, terms.norm
         convex, exact = problem.h_is_convex, self._is_exact(terms)
@@ -180,7 +180,7 @@ class ProximalQuasiNewton:
         memory = Memory.empty(at.v.size)
         return self.begin(terms, at, Learned(convex, lam, flat, selection, Share(), memory))
 
-    def begin(self, terms: Terms, at: Point, learned: Learned) -> PQNState:
+    def begin(self, terms: TermEvaluator, at: Point, learned: Learned) -> PQNState:
         """The start of a run that knows all terms at a point, and something about them."""
         size = terms.norm(at.r)
         return PQNState(
@@ -197,15 +197,15 @@ class ProximalQuasiNewton:
             inner_pairs=learned.inner_pairs,
             certificate=CutCertificate(terms.outside(at.v), np.zeros_like(at.v)),
             safeguard=Safeguard(learned.convex),
-            progress=Progress(size, at.f, at.f),
+            progress=ProgressMonitor(size, at.f, at.f),
         )
 
-    def _is_exact(self, terms: Terms) -> bool:
+    def _is_exact(self, terms: TermEvaluator) -> bool:
         """Whether models with g are minimised by its own proximal step."""
         usable = terms.smooth and self.inner is None and terms.scale is None
         return usable and inner_quadratic.is_solvable(terms.problem.g)
 
-    def _may_scale(self, terms: Terms) -> bool:
+    def _may_scale(self, terms: TermEvaluator) -> bool:
         """Whether inner runs may work in variables of their own."""
         return self.inner is None and not self._is_exact(terms)
 
@@ -213,10 +213,10 @@ class ProximalQuasiNewton:
 
     def step(self, problem: Sum, state: PQNState) -> PQNState:
         """One iteration: trial points until one is accepted, or one proven step."""
-        terms = Terms(problem, state.scale)
+        terms = TermEvaluator(problem, state.scale)
         if self._may_scale(terms) and pays(terms, state):
             state = rescaled(state)
-            terms = Terms(problem, state.scale)
+            terms = TermEvaluator(problem, state.scale)
         rho = self.rho
         if rho is None:
             rho = Usage.of(problem, state.own).ratio(state.first)
@@ -232,7 +232,7 @@ class ProximalQuasiNewton:
         first = Usage.of(problem, state.own) if state.k + 1 == WARM else state.first
         return replace(state, k=state.k + 1, first=first)
 
-    def _looked(self, terms: Terms, state: PQNState) -> PQNState:
+    def _looked(self, terms: TermEvaluator, state: PQNState) -> PQNState:
         """Whether the run can go on from p: neither rounding, nor noise, nor f unbounded below."""
         p, norm = state.at, terms.norm
         if p.is_level(norm):
@@ -247,7 +247,7 @@ class ProximalQuasiNewton:
             return self._doubted(terms, replace(state, progress=progress.looked()), size, False)
         return replace(state, progress=progress)
 
-    def _doubted(self, terms: Terms, state: PQNState, size: float, end: bool) -> PQNState:
+    def _doubted(self, terms: TermEvaluator, state: PQNState, size: float, end: bool) -> PQNState:
         """A second look at the answers; the run ends if they are wrong, or by `end`."""
         state = replace(state, safeguard=state.safeguard.called(1), trials=state.trials + 1)
         try:
@@ -257,7 +257,7 @@ class ProximalQuasiNewton:
         stalled = end or seen.noise or seen.rounding
         return replace(state, stalled=stalled, rounding=seen.rounding, noisy=seen.noise)
 
-    def _attempt(self, terms: Terms, state: PQNState) -> PQNState:
+    def _attempt(self, terms: TermEvaluator, state: PQNState) -> PQNState:
         """Lines 1 to 5 for one trial point."""
         t, norm, p = self.tuning, terms.norm, state.at
         size = norm(p.r)
@@ -317,7 +317,7 @@ class ProximalQuasiNewton:
     # Lines 1 and 2 ----------------------------------------------------------------------------
 
     def _propose(
-        self, terms: Terms, state: PQNState, size: float
+        self, terms: TermEvaluator, state: PQNState, size: float
     ) -> tuple[PQNState, Models, _Trial]:
         """The models, with pairs refreshed where it pays, and a trial point."""
         t, p, rho = self.tuning, state.at, state.rho
@@ -353,7 +353,7 @@ class ProximalQuasiNewton:
 
     def _keeping(
         self,
-        terms: Terms,
+        terms: TermEvaluator,
         state: PQNState,
         name: str,
         B: LowRank,
@@ -372,7 +372,7 @@ class ProximalQuasiNewton:
             spent = _asked(terms)[0] - before
             free = t.budget if terms.smooth else t.budget_psi
             budget = max(2.0, max(free, rho) * 0.5**state.tries) - spent
-        run = Run(p.v, None, size, state.inner_pairs, p.grad_g)
+        run = InnerOutcome(p.v, None, size, state.inner_pairs, p.grad_g)
         start, _ = _asked(terms)
         for _ in range(2):
             most = int(min(t.inner_limit, budget - (_asked(terms)[0] - start)))
@@ -398,8 +398,14 @@ class ProximalQuasiNewton:
         return state, _Trial(run.v, name, B, part, run.known_g, run.w, run.residual)
 
     def _run(
-        self, terms: Terms, state: PQNState, phi: Phi, enough: float, leave: Leave, most: int
-    ) -> tuple[PQNState, Run]:
+        self,
+        terms: TermEvaluator,
+        state: PQNState,
+        phi: Phi,
+        enough: float,
+        leave: Leave,
+        most: int,
+    ) -> tuple[PQNState, InnerOutcome]:
         """An inner run."""
         if self.inner is not None:
             return state, inner_method.solve(self.inner, phi, enough, leave)
@@ -413,7 +419,7 @@ class ProximalQuasiNewton:
         run = descend(phi, enough, state.inner_pairs, leave, most, memory)
         return replace(state, inner_pairs=run.pairs), run
 
-    def _refreshed(self, terms: Terms, state: PQNState) -> Memory:
+    def _refreshed(self, terms: TermEvaluator, state: PQNState) -> Memory:
         """The pairs as they would be at p: y_g measured there, y_h scaled as y_g along s.
 
         Newest first. The curvature of h is taken to have changed as that of g has, which is so for
@@ -444,7 +450,7 @@ class ProximalQuasiNewton:
 
     def _judged(
         self,
-        terms: Terms,
+        terms: TermEvaluator,
         state: PQNState,
         step: Step,
         models: Models,
@@ -484,7 +490,7 @@ class ProximalQuasiNewton:
                 lam = t.lam_error * step.size(1) / step.length
         return replace(state, selection=selection, lam=min(max(lam, _TINY), 1e150))
 
-    def _without_convexity(self, terms: Terms, state: PQNState) -> PQNState:
+    def _without_convexity(self, terms: TermEvaluator, state: PQNState) -> PQNState:
         """The same state with the models for an h that is not convex."""
         selection = Selection.of(state.rho, False, self._is_exact(terms), self.tuning)
         return replace(
@@ -496,7 +502,7 @@ class ProximalQuasiNewton:
         )
 
     def _accepted(
-        self, terms: Terms, state: PQNState, step: Step, trial: _Trial, products: Vector
+        self, terms: TermEvaluator, state: PQNState, step: Step, trial: _Trial, products: Vector
     ) -> PQNState:
         """p_+ = v, with the pair learned."""
         t, length, lam = self.tuning, step.length, state.lam
@@ -534,7 +540,7 @@ class ProximalQuasiNewton:
         )
 
     def _rejected(
-        self, terms: Terms, state: PQNState, step: Step, trial: _Trial, products: Vector
+        self, terms: TermEvaluator, state: PQNState, step: Step, trial: _Trial, products: Vector
     ) -> PQNState:
         """A pair with the mean curvature up to the minimum along s; mu grows from the second on."""
         t, length, lam, shift = self.tuning, step.length, state.lam, state.shift
@@ -586,7 +592,7 @@ class ProximalQuasiNewton:
 
     # The proven step --------------------------------------------------------------------------
 
-    def _prove(self, terms: Terms, state: PQNState) -> PQNState:
+    def _prove(self, terms: TermEvaluator, state: PQNState) -> PQNState:
         """One step of SAE with unknown L: two calls of h, at x and at v.
 
         Where it leaves the domain of a term, nothing is proven, and the next one waits.
@@ -599,11 +605,11 @@ class ProximalQuasiNewton:
             safeguard = state.safeguard.called(asked).lost()
             return replace(state, safeguard=safeguard, trials=state.trials + asked)
 
-    def _proven(self, terms: Terms, state: PQNState) -> PQNState:
+    def _proven(self, terms: TermEvaluator, state: PQNState) -> PQNState:
         """In the variables x themselves, so that what is proven does not depend on scales."""
         if state.safeguard.L_seen <= 0.0:
             state = _with_secant(terms, state)
-        plain, guard, geometry = Terms(terms.problem), state.safeguard, terms.geometry
+        plain, guard, geometry = TermEvaluator(terms.problem), state.safeguard, terms.geometry
         y, norm = plain.moved(state.at, terms), plain.norm
         L, a, x = guard.start(state.certificate, y.v)
         at_x = plain.at(x)
@@ -653,9 +659,9 @@ def replace(record: Record, **changes: Any) -> Record:
     return new
 
 
-def _with_secant(terms: Terms, state: PQNState) -> PQNState:
+def _with_secant(terms: TermEvaluator, state: PQNState) -> PQNState:
     """With a secant of h, obtained by one call between the iterate and x_0, or near it."""
-    plain, norm = Terms(terms.problem), terms.norm
+    plain, norm = TermEvaluator(terms.problem), terms.norm
     y = plain.moved(state.at, terms)
     s = state.certificate.x0 - y.v
     if norm(s) == 0.0:
@@ -667,7 +673,7 @@ def _with_secant(terms: Terms, state: PQNState) -> PQNState:
     return replace(state, safeguard=safeguard, trials=state.trials + 1)
 
 
-def _secant(step: Step, terms: Terms) -> float:
+def _secant(step: Step, terms: TermEvaluator) -> float:
     """|change of grad h|/|step| in the variables x, less what may be rounding; 0 if very short."""
     norm, inside, outside = terms.norm, terms.gradient_outside, terms.outside
     length = norm(outside(step.s))
@@ -677,13 +683,13 @@ def _secant(step: Step, terms: Terms) -> float:
     return max(norm(inside(step.y_h)) - rounding, 0.0) / length
 
 
-def _unlike(terms: Terms, p: Point) -> float:
+def _unlike(terms: TermEvaluator, p: Point) -> float:
     """|grad h|/|grad g|, at most 1: how little g is like f, where h = f - g."""
     size_h, size_g = terms.norm(p.grad_h), terms.norm(p.grad_g)
     return size_h / size_g if size_h < size_g else 1.0
 
 
-def _asked(terms: Terms) -> tuple[int, float]:
+def _asked(terms: TermEvaluator) -> tuple[int, float]:
     """Gradients of g, and proximal steps of a quadratic one, so far."""
     g: Any = terms.problem.g
     calls, seconds = gradients(g)
@@ -692,7 +698,7 @@ def _asked(terms: Terms) -> tuple[int, float]:
     return calls, seconds
 
 
-def _curvature_of_g(terms: Terms, at: Point, size: float) -> float:
+def _curvature_of_g(terms: TermEvaluator, at: Point, size: float) -> float:
     """|change of grad g|/|step| along the subgradient; where g is flat, one over a length."""
     if size == 0.0:
         return 1.0

@@ -23,7 +23,7 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.pqn.evaluation import CURVED, Step
-from geartrain.methods.pqn.low_rank import FLAT, FLAT_OFF, SPAN, Basis, Inverse, LowRank
+from geartrain.methods.pqn.low_rank import FLAT, FLAT_OFF, SPAN, Inverse, LowRank, RowBasis
 from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.secants import Update
 from geartrain.methods.pqn.tuning import Tuning
@@ -137,14 +137,14 @@ class Updated(LowRank):
     update : Update
         Of the rows s, y, where y is y_h or, with three kinds of rows in the basis, y_h + y_g; and
         of y_g where there is a floor.
-    basis : Basis
+    basis : RowBasis
     geometry : Geometry
     Y_Y : matrix, optional
         Inner products of the rows y, where the inverse is asked for.
     """
 
     def __init__(
-        self, update: Update, basis: Basis, geometry: Geometry, Y_Y: Vector | None = None
+        self, update: Update, basis: RowBasis, geometry: Geometry, Y_Y: Vector | None = None
     ) -> None:
         super().__init__(update.lam, basis, None, geometry)
         self.update, self.span, self.Y_Y = update, basis, Y_Y

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from geartrain.methods.pqn.evaluation import Point, Step, Terms
+from geartrain.methods.pqn.evaluation import Point, Step, TermEvaluator
 from geartrain.problem import EPS
 
 _TINY = 1e-300
@@ -28,7 +28,7 @@ _FALLS, _SURE, _AGREE = 1e-3, 1e-8, 0.25
 
 
 @dataclass(frozen=True)
-class Progress:
+class ProgressMonitor:
     """Of |r| and of f."""
 
     smallest: float  # |r|
@@ -37,15 +37,15 @@ class Progress:
     idle: int = 0  # trial points since the last progress
     patience: int = _PATIENCE
 
-    def at(self, p: Point, size: float) -> Progress:
+    def at(self, p: Point, size: float) -> ProgressMonitor:
         """After a look at p, where |r| = `size`."""
         fallen = self.lowest - p.f > _LOWER * (self.first - p.f)
         if not (size < _SMALLER * self.smallest or fallen):
             return self
         lowest = min(p.f, self.lowest)
-        return Progress(min(size, self.smallest), lowest, self.first)
+        return ProgressMonitor(min(size, self.smallest), lowest, self.first)
 
-    def after_trial(self) -> Progress:
+    def after_trial(self) -> ProgressMonitor:
         """After one more trial point."""
         return replace(self, idle=self.idle + 1)
 
@@ -54,7 +54,7 @@ class Progress:
         """Whether the answers should be looked at."""
         return self.idle >= self.patience
 
-    def looked(self) -> Progress:
+    def looked(self) -> ProgressMonitor:
         """After they were."""
         return replace(self, patience=2 * self.idle)
 
@@ -67,7 +67,7 @@ class Verdict:
     rounding: bool = False
 
 
-def look(terms: Terms, p: Point, size: float, steepest: float) -> Verdict:
+def look(terms: TermEvaluator, p: Point, size: float, steepest: float) -> Verdict:
     """One call of h and of g near p; `steepest` is the largest secant of grad (h + g).
 
     The point is a proximal step where there is a psi, so that it is in its domain.
@@ -87,7 +87,7 @@ def look(terms: Terms, p: Point, size: float, steepest: float) -> Verdict:
     return Verdict(noise=True)
 
 
-def shows_nonconvexity(step: Step, terms: Terms) -> bool:
+def shows_nonconvexity(step: Step, terms: TermEvaluator) -> bool:
     """Whether the slopes of h fall along the step, and its values agree."""
     h, norm = step.h, terms.norm
     sure = _SURE * (norm(step.p.grad_h) + norm(step.v.grad_h))

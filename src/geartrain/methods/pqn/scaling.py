@@ -29,11 +29,11 @@ from typing import Any
 import numpy as np
 
 from geartrain.geometry import EUCLIDEAN
-from geartrain.methods.pqn.evaluation import Point, Step, Terms
+from geartrain.methods.pqn.evaluation import Point, Step, TermEvaluator
 from geartrain.methods.pqn.inner_quadratic import is_solvable
 from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.models import Share
-from geartrain.methods.pqn.noise_detection import Progress
+from geartrain.methods.pqn.noise_detection import ProgressMonitor
 from geartrain.methods.pqn.state import PQNState
 from geartrain.methods.separable import by_numbers
 from geartrain.oracles.protocols import Vector
@@ -105,7 +105,7 @@ def learned_scale(memory: Memory) -> Vector | None:
     return _root(D) if np.isfinite(D).all() else None
 
 
-def learns(terms: Terms, state: PQNState) -> bool:
+def learns(terms: TermEvaluator, state: PQNState) -> bool:
     """Whether the variables may still change: psi is separable, and the run has begun only."""
     early = state.k <= _WHEN[-1]
     psi, n = terms.problem.psi, state.at.v.size
@@ -125,7 +125,7 @@ def gain(before: float, memory: Memory, step: Step) -> float:
     return float(_DISCOUNT * before + (1.0 - _DISCOUNT) * math.log(plain / scaled))
 
 
-def pays(terms: Terms, state: PQNState) -> bool:
+def pays(terms: TermEvaluator, state: PQNState) -> bool:
     """Whether the variables should change now."""
     return state.gain > _USEFUL and state.k in _WHEN and learns(terms, state)
 
@@ -154,6 +154,6 @@ def rescaled(state: PQNState) -> PQNState:
         share=Share(),
         steepest=float(new.max(initial=0.0)),
         inner_pairs=tuple((t * s, y / t) for s, y in state.inner_pairs),
-        progress=Progress(float(norm(at.r)), at.f, state.progress.first),
+        progress=ProgressMonitor(float(norm(at.r)), at.f, state.progress.first),
         gain=0.0,
     )

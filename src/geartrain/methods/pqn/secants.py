@@ -20,7 +20,7 @@ before. Close to a solution, where the curvature no longer changes, the block gr
 
 References
 ----------
-.. [1] W. Gao, D. Goldfarb, Block BFGS methods, SIAM J. Optim. 28 (2018).
+.. [1] W. Gao, D. Goldfarb, RowBlock BFGS methods, SIAM J. Optim. 28 (2018).
 .. [2] R. Byrd, J. Nocedal, R. Schnabel, Representations of quasi-Newton matrices and their use in
    limited memory methods, Math. Program. 63 (1994).
 """

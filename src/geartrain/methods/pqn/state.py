@@ -11,7 +11,7 @@ from geartrain.methods.pqn.inner import Pairs
 from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.model_selection import Selection
 from geartrain.methods.pqn.models import Share
-from geartrain.methods.pqn.noise_detection import Progress
+from geartrain.methods.pqn.noise_detection import ProgressMonitor
 from geartrain.methods.pqn.prices import Usage
 from geartrain.methods.pqn.safeguard import Safeguard
 from geartrain.oracles.protocols import Vector
@@ -56,7 +56,7 @@ class PQNState(State):
     certificate: CutCertificate
     safeguard: Safeguard
     unit: float = 0.0  # length of the first step
-    progress: Progress
+    progress: ProgressMonitor
     # The last iteration.
     tries: int = 0  # rejected trial points since the last accepted one
     trials: int = 0  # trial points
