@@ -14,8 +14,8 @@ no more than g: look at the calls, not at the seconds.
 Four methods start from the blurred picture:
 
 *pqn*
-    `geartrain.methods.ProximalQuasiNewton`, which ``method="auto"`` chooses when h is said to cost 100 times as
-    much.
+    `geartrain.methods.ProximalQuasiNewton`, which ``method="auto"`` chooses when h is said to cost
+    100 times as much.
 *L-BFGS*
     SciPy's, on the sum.
 *FISTA, prox*

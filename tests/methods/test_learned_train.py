@@ -222,7 +222,7 @@ def test_numbers_of_levels_and_prices_that_do_not_fit():
 
 
 def test_two_levels_are_the_learned_method_itself(known):
-    """TermEvaluator that tell no curvature along coordinates, by which the method would scale them."""
+    """The terms tell no curvature along coordinates, by which the method would scale them."""
     (*h, g), _ = asked_at(known.terms)
     names = [oracle.name for oracle in known.sum().oracles]
     levels = ((names[0],), tuple(names[1:]))

@@ -3,8 +3,8 @@ r"""The learned method on any number of levels.
 =========  ==================  ============================================================
 symbol     name                meaning
 =========  ==================  ============================================================
-h_i        ``problem.h``       the terms of level i: modelled by `ProximalQuasiNewton`, asked once per
-                               trial point of that level
+h_i        ``problem.h``       the terms of level i: modelled by pqn, asked once per trial
+                               point of that level
 phi_i      ``phi``             model of level i: <grad h_i(p), v> + 1/2 <v - p, B_i (v - p)>
                                + all further levels
 g          ``problem.g``       last level: asked in the inner runs of the one before
@@ -89,7 +89,7 @@ class Account:
 
 @dataclass
 class Level:
-    """One level of a run: `ProximalQuasiNewton`, with the levels below as its inner method or without them."""
+    """One level of a run: pqn, with the levels below as its inner method or without them."""
 
     method: ProximalQuasiNewton
     bill: Callable[[], float]  # of this level and all below, in gradients of the last one
@@ -251,7 +251,7 @@ def _oracles(split: Sum) -> list[Recalling]:
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedTrainState(PQNState):
-    """State of `LearnedTrain`: that of ProximalQuasiNewton on the first level, and what the next step needs."""
+    """State of `LearnedTrain`: that of pqn on the first level, and what the next step needs."""
 
     recalled: tuple[Recalled, ...] = ()  # by the oracles of all levels but the first
     learned_below: tuple[Learned | None, ...] = ()  # by all levels but the first and the last
@@ -265,14 +265,15 @@ class LearnedTrain:
     Algorithm, from p = x_0:
 
     1. `ProximalQuasiNewton` on h_1 + (h_2 + ... + g): one gradient of h_1 per trial point
-    2. its models phi are minimised by `LearnedGear`, which is `ProximalQuasiNewton` on h_2 + (the other levels
-       and the quadratic part of phi), and so on; every level starts with what it has learned before
+    2. its models phi are minimised by `LearnedGear`, which is `ProximalQuasiNewton` on h_2 + (the
+       other levels and the quadratic part of phi), and so on; every level starts with what it has
+       learned before
     3. a guard on each level: where an inner run fails or is long, one iteration is made without a
        model of the level below, that is, all further levels are asked equally often; then the kind
        goes on that costs less per decrease of \|grad f\|
 
-    Guarantee: that of `ProximalQuasiNewton` on the first level, whatever the models of all levels are worth.
-    Nothing is asked twice: the gradients at the start of an inner run are recalled.
+    Guarantee: that of `ProximalQuasiNewton` on the first level, whatever the models of all levels
+    are worth. Nothing is asked twice: the gradients at the start of an inner run are recalled.
 
     Parameters
     ----------

@@ -38,9 +38,8 @@ def measure(name: str, A: Any, y: Vector, own: int, l2: float, seed: int) -> Row
     tiers = logistic_tiers(A[order], y[order], (y.size // MACHINE, y.size // own), l2)
     rho = (PRICES[0] / PRICES[1], PRICES[1] / PRICES[2])
     levels = (("h1",), ("h2",), ("g",))
-    two = run_whole(
-        tiers.h[0], tiers.machine, method=gt.methods.ProximalQuasiNewton(rho=rho[0]), tol=TOL
-    )
+    pqn = gt.methods.ProximalQuasiNewton(rho=rho[0])
+    two = run_whole(tiers.h[0], tiers.machine, method=pqn, tol=TOL)
     ours = run_whole(tiers.h, tiers.g, method=gt.methods.LearnedTrain(levels, rho), tol=TOL)
     for res in (two, ours):
         if not res.success:

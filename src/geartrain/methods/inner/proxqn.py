@@ -18,6 +18,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
+from geartrain.methods.pqn.evaluation import NO_PSI
 from geartrain.methods.pqn.low_rank import LowRank, RowBasis
 from geartrain.methods.pqn.prox_step import ProxStep, minimised
 from geartrain.methods.pqn.secants import compact
@@ -117,7 +118,8 @@ class ProxQN:
         """One trial point; one gradient of g."""
         psi, v = _psi(phi), state.v
         d = phi.grad(v, state.grad_g)
-        size = norm(psi.residual(v, d, state.grad_psi))
+        r = psi.residual(v, d, state.grad_psi)
+        size = norm(r)
         if phi.L_g is None:  # a short step teaches the curvature
             first = phi.alpha + size / (1e-3 * max(norm(v), 1.0))
         else:
@@ -127,14 +129,17 @@ class ProxQN:
         changes = phi.changes(steps, [y for _, y in state.pairs])
         S, Y = (np.array(rows).reshape(-1, v.size) for rows in (steps, changes))
         C = _curvature(S, Y, first)
-        to = minimised(C, state.mu, d, psi, v, self.accuracy * size, self.prox_steps)
+        enough = self.accuracy * size
+        to = minimised(C, state.mu, d, r, psi, v, enough, most=self.prox_steps)
         step = to.w - v
         length, rise_psi = norm(step), _change(psi, v, d, to)
         slope = float(d @ step) + rise_psi
         if length <= EPS * norm(v) or state.tries >= _TRIES:
             # A shorter subgradient at v, where the term tells none by itself.
-            shorter = not psi.has_residual and norm(d + to.grad_psi) <= 0.5 * size
-            return replace(state, grad_psi=to.grad_psi) if shorter else state
+            u = to.grad_psi
+            if psi.has_residual or u is None or norm(d + u) > 0.5 * size:
+                return state
+            return replace(state, grad_psi=u)
         if not slope < 0.0:  # the model is too rough, or rounding is all that is left
             if not state.pairs:
                 return state
@@ -145,11 +150,12 @@ class ProxQN:
         pairs = (*state.pairs, (step, grad_g - state.grad_g))[-self.memory :]
         # 3.
         change = 0.5 * float((d + d_w) @ step) + rise_psi
-        after = norm(psi.residual(to.w, d_w, to.grad_psi))
+        r_w = psi.residual(to.w, d_w, to.grad_psi)
+        after = norm(r_w)
         rounding = abs(change) <= 10.0 * EPS * (norm(d) + norm(d_w)) * norm(v)
         if change <= _ARMIJO * slope or (rounding and after < size):
             mu = 0.1 * state.mu if state.mu > EPS * first else 0.0
-            return ProxQNState(to.w, grad_g, to.grad_psi, pairs, mu)
+            return ProxQNState(to.w, grad_g, r_w - d_w, pairs, mu)
         missed = norm(d_w - d - C(step)) / length
         mu = max(4.0 * state.mu, missed, 0.1 * C.lam)
         return replace(state, pairs=pairs, mu=mu, tries=state.tries + 1)
@@ -192,24 +198,5 @@ def _change(psi: Psi, v: Vector, d: Vector, step: ProxStep) -> float:
     return bound if noisy else new - old
 
 
-class _Zero:
-    """psi = 0, where the model has none: the method is then one of quasi-Newton steps."""
-
-    has_value = has_residual = True
-    term = None
-
-    def value(self, v: Vector) -> float:
-        return 0.0
-
-    def prox(self, u: Vector, alpha: float) -> Vector:
-        return u
-
-    def residual(self, v: Vector, d: Vector, w: Vector | None = None) -> Vector:
-        return d
-
-
-_ZERO = _Zero()
-
-
 def _psi(phi: Model) -> Psi:
-    return cast(Psi, _ZERO) if phi.psi is None else phi.psi
+    return cast(Psi, NO_PSI) if phi.psi is None else phi.psi

@@ -160,10 +160,8 @@ class TermEvaluator:
         """A point of other variables in these ones."""
         if self.scale is terms.scale:
             return p
-        one = 1.0
-        t = (one if self.scale is None else self.scale) / (
-            one if terms.scale is None else terms.scale
-        )
+        new, old = (1.0 if terms.scale is None else terms.scale for terms in (self, terms))
+        t = new / old
         return Point(t * p.v, p.h, p.grad_h / t, p.g, p.grad_g / t, p.psi, p.r / t)
 
     def h(self, v: Vector) -> tuple[float, Vector]:

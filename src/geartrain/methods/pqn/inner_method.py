@@ -1,4 +1,4 @@
-"""The inner run by an inner method of the library, with the low-rank part of the model added to g."""
+"""The inner run by an inner method of the library: the low-rank part of the model goes with g."""
 
 from __future__ import annotations
 

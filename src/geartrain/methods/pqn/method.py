@@ -577,7 +577,7 @@ class ProximalQuasiNewton:
         )
         own = step.own * (factors[:, None] * factors)
         most = self.memory or self.tuning.pairs(step.s.size)
-        return memory.add(pair, products * factors, own, most)  # type: ignore[arg-type]
+        return memory.add(pair, products * factors, own, most)
 
     def _predicted(self, step: Step, trial: _Trial, products: Vector, state: PQNState) -> float:
         """The change of f that the model has promised, with g as it has changed."""
@@ -698,11 +698,17 @@ def _asked(terms: TermEvaluator) -> tuple[int, float]:
     return calls, seconds
 
 
+def _polyak(terms: TermEvaluator, at: Point) -> float:
+    """|x - a| of a loss c/2 |x - a|^2 with the value and the gradient of h; 0 if unknown."""
+    size, value = terms.norm(at.grad_h), 2.0 * abs(at.h)
+    return value / size if 0.0 < value < 1e100 * size else 0.0
+
+
 def _curvature_of_g(terms: TermEvaluator, at: Point, size: float) -> float:
     """|change of grad g|/|step| along the subgradient; where g is flat, one over a length."""
     if size == 0.0:
         return 1.0
-    e = 1e-3 * (terms.norm(at.v) or 1.0)
+    e = 1e-3 * (max(terms.norm(at.v), 1e-6 * _polyak(terms, at)) or 1.0)
     bent = terms.g(at.v - (e / size) * at.r)[1]
     scale = terms.norm(bent - at.grad_g) / e
     return scale if 0.0 < scale < math.inf else 1e-3 * size / e

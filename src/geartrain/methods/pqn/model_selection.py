@@ -43,7 +43,7 @@ class Selection:
     @staticmethod
     def of(rho: float, convex: bool, exact: bool, tuning: Tuning) -> Selection:
         """Before the first trial point; `exact`: g is a quadratic that is factorised."""
-        names = (KEEP, PLAIN) if convex else (KEEP, SHRUNK, PLAIN)
+        names: tuple[str, ...] = (KEEP, PLAIN) if convex else (KEEP, SHRUNK, PLAIN)
         if rho <= tuning.alone and not exact:
             names = (PLAIN,)
         return Selection(names, (0.0,) * len(names))

@@ -73,7 +73,7 @@ def _curvatures(oracle: Any, n: int) -> Vector | None:
     found = [getattr(leaf.term, "L_coord", None) for leaf in leaves(oracle)]
     if any(L is None for L in found):
         return None
-    return np.asarray(sum(found, np.zeros(n)), dtype=np.float64)
+    return np.zeros(n) + np.sum(np.asarray(found, dtype=np.float64), axis=0)
 
 
 def _relative(D: Vector) -> Vector | None:
