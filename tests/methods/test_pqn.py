@@ -134,6 +134,27 @@ def test_needs_no_constants(make, scale):
     assert norm(known.grad(res.x)) <= 1e-8 * norm(known.grad(x0)) * (1 + 1e-6)
 
 
+def test_a_psi_without_values_and_residuals():
+    """A slab, given by its projection alone: steps along which h falls are accepted."""
+
+    class Slab:
+        def prox(self, u, alpha):
+            t = u.sum()
+            return u - (t - np.clip(t, -1.0, 1.0)) / u.size
+
+    known = logistic()
+    problem = known.sum(psi=Slab())
+    run = states(ProximalQuasiNewton(), problem, np.zeros(10), 8)
+    for old, new in itertools.pairwise(run):
+        if norm(new.grad) > 1e-6 * norm(run[0].grad):
+            assert known.f(new.point) < known.f(old.point)
+        assert abs(new.point.sum()) <= 1.0 + 1e-12
+    res = gt.minimize(known.h, known.g + Slab(), method="pqn", tol=1e-7)
+    other = gt.minimize(known.h, known.g + Slab(), method="afb", tol=1e-7)
+    assert res.success and other.success
+    np.testing.assert_allclose(res.x, other.x, atol=1e-4)
+
+
 def test_terms_without_values():
     known = logistic()
     h, g = (gt.Term(grad=t.grad, n=10, convex=True) for t in (known.h, known.g))

@@ -65,7 +65,8 @@ class Point:
     @property
     def rounding(self) -> float:
         """Size of the rounding error in f(v)."""
-        return _ULPS * EPS * (abs(self.h) + abs(self.g) + abs(self.psi))
+        psi = 0.0 if math.isnan(self.psi) else abs(self.psi)  # then its change is bounded by slopes
+        return _ULPS * EPS * (abs(self.h) + abs(self.g) + psi)
 
     def is_level(self, norm: Callable[[Vector], float]) -> bool:
         """Whether the subgradient of f is rounding error."""

@@ -35,6 +35,7 @@ KEEP, SHRUNK, PLAIN = "keep", "shrunk", "plain"
 _FLATTEST = 1.0 / 64.0
 # A squared error below this part of the terms in it is rounding, and is computed from vectors.
 _CANCELLED = 1e-12
+_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,10 @@ class Updated(LowRank):
             if direct is not None:
                 return Inverse(self.lam, self.basis, _with_both(direct), self.geometry)
         a = self.lam + mu
-        (P, N), (P_P, P_N, N_N) = self.factors, self._products
+        P, N = self.factors
+        if not len(P):  # along no step of the memory the curvature is known
+            return Inverse(max(a, _TINY))
+        P_P, P_N, N_N = self._products
         size = a + float(P_P.diagonal().max(initial=0.0))
         L, failed = _root(a * np.eye(len(P)) + P_P)
         if failed or not a > FLAT_OFF * size:
