@@ -170,6 +170,7 @@ def sparse_logistic(seed: int, size: float) -> Problem:
     where = (np.repeat(np.arange(m), 30), np.minimum(words, n - 1).ravel())
     A = sparse.csr_array((np.full(30 * m, 1.0 / np.sqrt(30.0)), where), shape=(m, n))
     A.sum_duplicates()
+    A.indices, A.indptr = A.indices.astype(np.int32), A.indptr.astype(np.int32)  # for liblinear
     y = labels(A @ (3.0 * sparse_truth(rng, n, n // 5)), rng, 0.3)
     lam = 0.01 * float(np.abs(A.T @ y).max()) / m
     known = {"kind": "sparse logistic", "A": A, "y": y, "lam": lam}

@@ -47,7 +47,7 @@ class Asker:
     def __init__(self, problem: Problem, target: float, limit: float) -> None:
         self.problem, self.target, self.limit = problem, target, limit
         self.calls, self.best, self.x, self.reached = 0, math.inf, problem.x0, False
-        self._first, self._fallen, self._since = math.nan, math.inf, 0
+        self.first, self._fallen, self._since = math.nan, math.inf, 0
         self._start, self._off = process_time(), 0.0
 
     @property
@@ -81,14 +81,14 @@ class Asker:
 
     def note(self, x: Array, f: float) -> None:
         """The solver has a point with this f."""
-        if math.isnan(self._first):
-            self._first = f
+        if math.isnan(self.first):
+            self.first = f
         if f < self.best:
             self.best, self.x = f, x.copy()
         if f <= self.target:
             self.reached = True
             raise Over
-        if self.best < self._fallen - _PROGRESS * (self._first - self.best):
+        if self.best < self._fallen - _PROGRESS * (self.first - self.best):
             self._fallen, self._since = self.best, self.calls
         elif self.calls > self._since + _PATIENCE:
             raise Over
@@ -105,18 +105,28 @@ def run(rival: Rival, problem: Problem, target: float, limit: float) -> tuple[As
     return ask, ask.seconds if ask.reached else math.inf
 
 
-def lbfgs(memory: int) -> Rival:
-    """SciPy's L-BFGS-B."""
+def lbfgs(memory: int, scale: Any = 1.0) -> Rival:
+    """SciPy's L-BFGS-B in the variables x / scale."""
 
     def solve(ask: Asker) -> None:
         x0, psi = ask.problem.x0, ask.problem.psi
-        bounds = None if psi is None else optimize.Bounds(*(b + 0.0 * x0 for b in (psi.lower, psi.upper)))
         limits = {"maxcor": memory, "maxiter": _MANY, "maxfun": _MANY, "ftol": 0.0, "gtol": 0.0}
-        while True:  # a failed line search: once more from the last point, without memory
-            calls, best = ask.calls, ask.best
-            optimize.minimize(ask, x0, jac=True, method="L-BFGS-B", bounds=bounds, options=limits)
+        bounds = None
+        if psi is not None:
+            bounds = optimize.Bounds(psi.lower / scale + 0.0 * x0, psi.upper / scale + 0.0 * x0)
+
+        def scaled(z: Array) -> tuple[float, Array]:
+            value, grad = ask(scale * z)
+            return value, scale * grad
+
+        asked = ask if np.ndim(scale) == 0 else scaled
+        while True:  # after a failed line search, once more from the best point without memory
+            before = ask.best
+            optimize.minimize(
+                asked, x0 / scale, jac=True, method="L-BFGS-B", bounds=bounds, options=limits
+            )
             x0 = ask.x
-            if ask.best >= best or ask.calls < calls + 3:
+            if not ask.best < before - _PROGRESS * (ask.first - ask.best):
                 return
 
     return solve
@@ -213,7 +223,10 @@ def gradient_methods(problem: Problem) -> dict[str, Rival]:
     """The rivals that ask for values and gradients, by name."""
     out: dict[str, Rival] = {}
     if problem.psi is None or isinstance(problem.psi, gt.Box):
-        out |= {f"L-BFGS({memory})": lbfgs(memory) for memory in (10, 50)}
+        out |= {f"L-BFGS({memory})": lbfgs(memory) for memory in (50, 10)}
+        if isinstance(problem.h, gt.LinearModel) and isinstance(problem.g, gt.Quadratic):
+            # People standardise the columns of their data.
+            out["L-BFGS scaled"] = lbfgs(20, (problem.h.L_coord + problem.g.L_coord) ** -0.5)
     if isinstance(problem.psi, gt.L1):
         out["OWL-QN"] = owl_qn()
     if problem.psi is not None:
@@ -279,11 +292,11 @@ def special_solvers(problem: Problem) -> Iterator[tuple[str, Callable[[float], A
 
 
 def run_special(
-    solve: Callable[[float], Array], problem: Problem, target: float, limit: float
+    solve: Callable[[float], Array], problem: Problem, target: float, limit: float, first: int = 1
 ) -> tuple[float, float]:
     """Process seconds of the first tolerance that reaches the target, and the lowest f."""
     spent, best = 0.0, math.inf
-    for power in range(1, 13):
+    for power in range(first, 13):
         start = process_time()
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")

@@ -183,11 +183,12 @@ def kriging(seed: int, size: float) -> Problem:
     """A field from scattered measurements by an exponential covariance."""
     rng, n = draws(seed), sized(900, size)
     P = rng.random((n, 2))
-    far = np.sqrt(((P[:, None] - P[None]) ** 2).sum(axis=2)) / 0.2
+    far = np.sqrt(((P[:, None] - P[None]) ** 2).sum(axis=2)) / 0.1
     K = (1.0 + far) * np.exp(-far)
     y = np.sin(5.0 * P[:, 0]) * np.cos(7.0 * P[:, 1]) + 0.1 * rng.standard_normal(n)
-    g = gt.Quadratic(K * (0.01 / n))
-    return Problem("kernel least squares; g: squared norm", gt.LinearModel(K, y, "squared"), g, np.zeros(n))
+    h, g = gt.LinearModel(K, y, "squared"), gt.Quadratic(K * (0.3 / n))
+    known = {"solution": np.linalg.solve(K + 0.3 * np.eye(n), y)}
+    return Problem("kernel least squares; g: squared norm", h, g, np.zeros(n), None, known)
 
 
 @family
@@ -236,7 +237,7 @@ def optimal_transport(seed: int, size: float) -> Problem:
 def badly_scaled_logistic(seed: int, size: float) -> Problem:
     """Logistic regression on columns of scales from 0.01 to 1000."""
     rng, m, n, l2 = draws(seed), sized(3000, size), sized(150, size), 1e-4
-    A = rng.standard_normal((m, n))
+    A = correlated(rng, m, n, 0.8)
     y = labels(A @ rng.standard_normal(n), rng, 1.0)
     A *= rng.permutation(np.geomspace(1e-2, 1e3, n))
     known = {"kind": "logistic", "A": A, "y": y, "l2": l2}
