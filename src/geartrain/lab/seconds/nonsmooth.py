@@ -33,7 +33,9 @@ def tomography_nonnegative(seed: int, size: float) -> Problem:
     A, x0 = projections(side, sized(30, size)), np.zeros(side**2)
     data = A @ picture(rng, side).ravel() + 0.02 * rng.standard_normal(A.shape[0])
     h = gt.LinearModel(A, data, "squared")
-    return Problem("scan; g: squared differences; x >= 0", h, roughness(side, 1e-4), x0, gt.NonNegative())
+    return Problem(
+        "scan; g: squared differences; x >= 0", h, roughness(side, 1e-4), x0, gt.NonNegative()
+    )
 
 
 @family
@@ -53,7 +55,13 @@ def emission_tomography(seed: int, size: float) -> Problem:
         return float((rate - counts * logs).sum()) / m, AT @ (100.0 * slopes / m)
 
     h = gt.Term(value_and_grad, n=n)
-    return Problem("Poisson scan; g: squared differences; x >= 0", h, roughness(side, 1e-2), np.full(n, 0.1), gt.NonNegative())
+    return Problem(
+        "Poisson scan; g: squared differences; x >= 0",
+        h,
+        roughness(side, 1e-2),
+        np.full(n, 0.1),
+        gt.NonNegative(),
+    )
 
 
 @family
@@ -61,10 +69,19 @@ def nonnegative_least_squares(seed: int, size: float) -> Problem:
     """A spectrum as a mixture of known ones."""
     rng, m, n = draws(seed), sized(1200, size), sized(600, size)
     at, centre = np.linspace(0.0, 1.0, m)[:, None], np.sort(rng.random(n))
-    A = np.exp(-0.5 * ((at - centre) / 0.01) ** 2) + 0.1 * np.exp(-0.5 * ((at - centre[::-1]) / 0.02) ** 2)
+    A = np.exp(-0.5 * ((at - centre) / 0.01) ** 2) + 0.1 * np.exp(
+        -0.5 * ((at - centre[::-1]) / 0.02) ** 2
+    )
     y = A @ np.abs(sparse_truth(rng, n, n // 10)) + 0.05 * rng.standard_normal(m)
     known = {"kind": "nnls", "A": A, "y": y}
-    return Problem("mixture of spectra; x >= 0", gt.LinearModel(A, y, "squared"), None, np.zeros(n), gt.NonNegative(), known)
+    return Problem(
+        "mixture of spectra; x >= 0",
+        gt.LinearModel(A, y, "squared"),
+        None,
+        np.zeros(n),
+        gt.NonNegative(),
+        known,
+    )
 
 
 @family
@@ -72,10 +89,18 @@ def isotonic(seed: int, size: float) -> Problem:
     """A monotone curve of probabilities by its increments."""
     rng, m, n = draws(seed), sized(4000, size), sized(200, size)
     at = np.sort(rng.integers(0, n, m))
-    y = np.where(rng.random(m) < 1.0 / (1.0 + np.exp(3.0 - 6.0 * np.floor(at * 8.0 / n) / 8.0)), 1.0, -1.0)
+    y = np.where(
+        rng.random(m) < 1.0 / (1.0 + np.exp(3.0 - 6.0 * np.floor(at * 8.0 / n) / 8.0)), 1.0, -1.0
+    )
     A = (at[:, None] >= np.arange(n)).astype(float)
     lower = np.append(-np.inf, np.zeros(n - 1))
-    return Problem("monotone logistic; increments >= 0", gt.LinearModel(A, y), ridge(n, 1e-5), np.zeros(n), gt.Box(lower, np.inf))
+    return Problem(
+        "monotone logistic; increments >= 0",
+        gt.LinearModel(A, y),
+        ridge(n, 1e-5),
+        np.zeros(n),
+        gt.Box(lower, np.inf),
+    )
 
 
 @family
@@ -84,7 +109,9 @@ def SVM_dual(seed: int, size: float) -> Problem:
     K, y, _ = gaussian_kernel(draws(seed), sized(800, size), 0.4)
     n = y.size
     h = gt.Quadratic(y[:, None] * K * y + 1e-6 * np.eye(n), np.ones(n))
-    return Problem("dual of a support vector machine; 0 <= x <= 1", h, None, np.zeros(n), gt.Box(0.0, 1.0))
+    return Problem(
+        "dual of a support vector machine; 0 <= x <= 1", h, None, np.zeros(n), gt.Box(0.0, 1.0)
+    )
 
 
 @family
@@ -112,7 +139,9 @@ def control(seed: int, size: float) -> Problem:
     S = differences(steps)
     Q = sparse.kron(1.0 * S.T @ S + 1e-2 * sparse.eye_array(steps), sparse.eye_array(inputs))
     h, g = gt.Term(value_and_grad, n=steps * inputs), gt.Quadratic(sparse.csr_array(Q))
-    return Problem("heat control; g: smooth inputs; bounds", h, g, np.zeros(steps * inputs), gt.Box(-1.0, 1.0))
+    return Problem(
+        "heat control; g: smooth inputs; bounds", h, g, np.zeros(steps * inputs), gt.Box(-1.0, 1.0)
+    )
 
 
 @family
@@ -148,7 +177,9 @@ def lasso(seed: int, size: float) -> Problem:
     y = A @ sparse_truth(rng, n, n // 40) + 0.5 * rng.standard_normal(m)
     lam = 0.03 * float(np.abs(A.T @ y).max()) / m
     known = {"kind": "lasso", "A": A, "y": y, "lam": lam, "l2": 0.0}
-    return Problem("least squares, l1", gt.LinearModel(A, y, "squared"), None, np.zeros(n), gt.L1(lam), known)
+    return Problem(
+        "least squares, l1", gt.LinearModel(A, y, "squared"), None, np.zeros(n), gt.L1(lam), known
+    )
 
 
 @family
@@ -159,7 +190,14 @@ def elastic_net(seed: int, size: float) -> Problem:
     y = A @ sparse_truth(rng, n, n // 20) + 0.5 * rng.standard_normal(m)
     lam, l2 = 0.02 * float(np.abs(A.T @ y).max()) / m, 1e-2
     known = {"kind": "lasso", "A": A, "y": y, "lam": lam, "l2": l2}
-    return Problem("least squares; g: ridge; l1", gt.LinearModel(A, y, "squared"), ridge(n, l2), np.zeros(n), gt.L1(lam), known)
+    return Problem(
+        "least squares; g: ridge; l1",
+        gt.LinearModel(A, y, "squared"),
+        ridge(n, l2),
+        np.zeros(n),
+        gt.L1(lam),
+        known,
+    )
 
 
 @family
@@ -198,7 +236,14 @@ def group_lasso(seed: int, size: float) -> Problem:
     y = A @ truth + 0.5 * rng.standard_normal(m)
     lam = 0.05 * float(np.linalg.norm((A.T @ y).reshape(-1, 6), axis=1).max()) / m
     known = {"kind": "groups", "A": A, "y": y, "lam": lam, "size": 6}
-    return Problem("least squares, groups of 6", gt.LinearModel(A, y, "squared"), None, np.zeros(n), gt.GroupL1(6, lam), known)
+    return Problem(
+        "least squares, groups of 6",
+        gt.LinearModel(A, y, "squared"),
+        None,
+        np.zeros(n),
+        gt.GroupL1(6, lam),
+        known,
+    )
 
 
 @family
@@ -209,7 +254,9 @@ def grouped_multinomial(seed: int, size: float) -> Problem:
     truth = rng.standard_normal((d, count)) * (sparse_truth(rng, d, d // 10) != 0.0)[:, None]
     classes = (A @ truth + rng.gumbel(size=(m, count))).argmax(axis=1)
     h, n = multinomial(A, classes, count), d * count
-    return Problem("six classes; g: ridge; groups", h, ridge(n, 1e-4), np.zeros(n), gt.GroupL1(count, 5e-3))
+    return Problem(
+        "six classes; g: ridge; groups", h, ridge(n, 1e-4), np.zeros(n), gt.GroupL1(count, 5e-3)
+    )
 
 
 @family
@@ -217,7 +264,9 @@ def portfolio(seed: int, size: float) -> Problem:
     """Shares of assets by scenarios of their returns."""
     rng, m, n = draws(seed), sized(1500, size), sized(500, size)
     factors = rng.standard_normal((m, 20)) * np.geomspace(1.0, 0.1, 20)
-    R = factors @ rng.standard_normal((20, n)) + 0.5 * rng.standard_normal((m, n)) * rng.uniform(0.2, 1.0, n)
+    R = factors @ rng.standard_normal((20, n)) + 0.5 * rng.standard_normal((m, n)) * rng.uniform(
+        0.2, 1.0, n
+    )
     h = gt.LinearModel(R - R.mean(axis=0), np.zeros(m), "squared")
     g = gt.Quadratic(sparse.eye_array(n, format="csr") * 1e-3, 0.1 * rng.random(n))
     return Problem("risk; g: returns; simplex", h, g, np.full(n, 1.0 / n), gt.Simplex())
@@ -227,7 +276,9 @@ def portfolio(seed: int, size: float) -> Problem:
 def matrix_completion(seed: int, size: float) -> Problem:
     """A matrix of low rank from a third of its entries; a proximal step is an SVD."""
     rng, p, q = draws(seed), sized(100, size), sized(80, size)
-    M = rng.standard_normal((p, 4)) @ rng.standard_normal((4, q)) + 0.2 * rng.standard_normal((p, q))
+    M = rng.standard_normal((p, 4)) @ rng.standard_normal((4, q)) + 0.2 * rng.standard_normal(
+        (p, q)
+    )
     seen = np.flatnonzero(rng.random(p * q) < 0.35)
     data = M.ravel()[seen]
 
@@ -238,7 +289,13 @@ def matrix_completion(seed: int, size: float) -> Problem:
         return 0.5 * float(r @ r), grad
 
     psi = gt.NuclearNorm((p, q), 0.2 * np.sqrt(p))
-    return Problem("entries of a matrix, nuclear norm", gt.Term(value_and_grad, n=p * q), None, np.zeros(p * q), psi)
+    return Problem(
+        "entries of a matrix, nuclear norm",
+        gt.Term(value_and_grad, n=p * q),
+        None,
+        np.zeros(p * q),
+        psi,
+    )
 
 
 @family
@@ -252,7 +309,13 @@ def deconvolution(seed: int, size: float) -> Problem:
     B = sparse.diags_array(list((bell / bell.sum())[kept]), offsets=list(near[kept]), shape=(n, n))
     A = sparse.csr_array(B)
     y = A @ truth + 0.05 * rng.standard_normal(n)
-    return Problem("blurred signal, total variation", gt.LinearModel(A, y, "squared"), None, np.zeros(n), gt.TotalVariation(0.1 / n))
+    return Problem(
+        "blurred signal, total variation",
+        gt.LinearModel(A, y, "squared"),
+        None,
+        np.zeros(n),
+        gt.TotalVariation(0.1 / n),
+    )
 
 
 @family
@@ -261,4 +324,10 @@ def fused_logistic(seed: int, size: float) -> Problem:
     rng, m, n = draws(seed), sized(1500, size), sized(500, size)
     A = correlated(rng, m, n, 0.9)
     y = labels(A @ np.repeat(sparse_truth(rng, 10, 5), -(-n // 10))[:n], rng, 0.5)
-    return Problem("logistic; g: ridge; total variation", gt.LinearModel(A, y), ridge(n, 1e-3), np.zeros(n), gt.TotalVariation(0.02))
+    return Problem(
+        "logistic; g: ridge; total variation",
+        gt.LinearModel(A, y),
+        ridge(n, 1e-3),
+        np.zeros(n),
+        gt.TotalVariation(0.02),
+    )

@@ -1,8 +1,8 @@
 """What a problem of ``geartrain bench seconds`` is, the families by name, and what they share.
 
-A family is a function ``(seed, size) -> Problem``; at size 1 the best rival takes about 10 ms to 1 s.
-**The split is a rule**: even seeds are to look at while the library is changed, odd ones are for
-the report.
+A family is a function ``(seed, size) -> Problem``; at size 1 the best rival takes 10 ms
+to 1 s. **The split is a rule**: even seeds are to look at while the library is changed,
+odd ones are for the report.
 """
 
 from __future__ import annotations
@@ -132,13 +132,17 @@ def sparse_truth(rng: np.random.Generator, n: int, nonzeros: int) -> Array:
 
 def labels(margins: Array, rng: np.random.Generator, noise: float = 0.5) -> Array:
     """-1 and 1 by the sign of noisy margins."""
-    return np.where(margins + noise * margins.std() * rng.standard_normal(margins.size) > 0, 1.0, -1.0)
+    return np.where(
+        margins + noise * margins.std() * rng.standard_normal(margins.size) > 0, 1.0, -1.0
+    )
 
 
 def gaussian_kernel(rng: np.random.Generator, m: int, width: float) -> tuple[Array, Array, Array]:
     """Kernel matrix, labels (two interleaved spirals) and points."""
     t, y = 3.0 * np.sqrt(rng.random(m)), np.where(rng.random(m) < 0.5, 1.0, -1.0)
-    P = (y * t * np.array([np.cos(2.0 * t), np.sin(2.0 * t)])).T + 0.25 * rng.standard_normal((m, 2))
+    P = (y * t * np.array([np.cos(2.0 * t), np.sin(2.0 * t)])).T + 0.25 * rng.standard_normal(
+        (m, 2)
+    )
     squares = ((P[:, None] - P[None]) ** 2).sum(axis=2)
     return np.exp(-squares / (2.0 * width**2)), y, P
 

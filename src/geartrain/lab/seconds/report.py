@@ -30,7 +30,9 @@ def ratio(row: Row, added: str) -> float:
 
 def _mean(ratios: list[float]) -> float:
     """Geometric mean; a run that nobody else solved counts as 0.1, one that ours did not as 100."""
-    logs = [math.log(min(max(r, 0.1), 100.0)) if r in (0.0, math.inf) else math.log(r) for r in ratios]
+    logs = [
+        math.log(min(max(r, 0.1), 100.0)) if r in (0.0, math.inf) else math.log(r) for r in ratios
+    ]
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
 
 
@@ -94,8 +96,8 @@ def show(rows: list[Row]) -> None:
 def _table(rows: list[Row]) -> None:
     added = list(rows[0]["ours"])
     print(
-        f"{'family':28}{'seed':>4}{'n':>6}{'ours':>8}{'calls':>7}{'prox':>7}{'rival':>8}{'calls':>7}  "
-        f"{'its name':23}" + "".join(f"{f'x {a} ms':>9}" for a in added)
+        f"{'family':28}{'seed':>4}{'n':>6}{'ours':>8}{'calls':>7}{'prox':>7}{'rival':>8}"
+        f"{'calls':>7}  {'its name':23}" + "".join(f"{f'x {a} ms':>9}" for a in added)
     )
     for row in rows:
         name, seconds, calls = best_rival(row, added[0])

@@ -140,7 +140,9 @@ def fista(L: float | None = None) -> Rival:
         psi, t, M = ask.problem.psi, 1.0, L or 0.0
         value, grad = ask(x)
         if L is None:  # a guess from a short step
-            step = 1e-4 * max(float(np.linalg.norm(x)), 1.0) / max(float(np.linalg.norm(grad)), 1e-300)
+            step = (
+                1e-4 * max(float(np.linalg.norm(x)), 1.0) / max(float(np.linalg.norm(grad)), 1e-300)
+            )
             near = ask.smooth(x - step * grad)[1]
             M = float(np.linalg.norm(near - grad) / max(step * np.linalg.norm(grad), 1e-300))
         while True:
@@ -231,7 +233,9 @@ def gradient_methods(problem: Problem) -> dict[str, Rival]:
         out["OWL-QN"] = owl_qn()
     if problem.psi is not None:
         out["FISTA"] = fista()
-        constants = [getattr(term, "L", None) for term in (problem.h, problem.g) if term is not None]
+        constants = [
+            getattr(term, "L", None) for term in (problem.h, problem.g) if term is not None
+        ]
         if None not in constants:
             out["FISTA(L)"] = fista(float(sum(constants)))  # L is found off the clock
     return out
@@ -253,25 +257,49 @@ def special_solvers(problem: Problem) -> Iterator[tuple[str, Callable[[float], A
     A, y = known.get("A"), known.get("y")
     if kind == "lasso":
         net = {"alpha": lam + l2, "l1_ratio": lam / (lam + l2), "fit_intercept": False}
-        yield "sklearn CD", lambda tol: linear_model.ElasticNet(
-            **net, tol=1e-2 * tol, max_iter=most, precompute=False
-        ).fit(A, y).coef_
+        yield (
+            "sklearn CD",
+            lambda tol: (
+                linear_model.ElasticNet(**net, tol=1e-2 * tol, max_iter=most, precompute=False)
+                .fit(A, y)
+                .coef_
+            ),
+        )
     elif kind == "sparse logistic":
         l1 = {"l1_ratio": 1.0} if new else {"penalty": "l1"}
-        yield "liblinear", lambda tol: linear_model.LogisticRegression(
-            **l1, C=1.0 / (lam * m), fit_intercept=False, solver="liblinear", tol=tol, max_iter=most
-        ).fit(A, y).coef_[0]
+        yield (
+            "liblinear",
+            lambda tol: (
+                linear_model.LogisticRegression(
+                    **l1,
+                    C=1.0 / (lam * m),
+                    fit_intercept=False,
+                    solver="liblinear",
+                    tol=tol,
+                    max_iter=most,
+                )
+                .fit(A, y)
+                .coef_[0]
+            ),
+        )
     elif kind in ("logistic", "multinomial"):
         for solver in ("lbfgs", "newton-cholesky"):
-            yield f"sklearn {solver}", lambda tol, solver=solver: np.ravel(
-                linear_model.LogisticRegression(
-                    C=1.0 / (l2 * m), fit_intercept=False, solver=solver, tol=tol, max_iter=most
-                ).fit(A, y).coef_.T
+            yield (
+                f"sklearn {solver}",
+                lambda tol, solver=solver: np.ravel(
+                    linear_model.LogisticRegression(
+                        C=1.0 / (l2 * m), fit_intercept=False, solver=solver, tol=tol, max_iter=most
+                    )
+                    .fit(A, y)
+                    .coef_.T
+                ),
             )
     elif kind == "glasso":
 
         def covariances(tol: float) -> Array:
-            W = covariance.graphical_lasso(known["S"], lam, tol=tol, enet_tol=1e-2 * tol, max_iter=1000)[0]
+            W = covariance.graphical_lasso(
+                known["S"], lam, tol=tol, enet_tol=1e-2 * tol, max_iter=1000
+            )[0]
             return np.asarray(np.clip((W - known["S"])[known["upper"]], -lam, lam))
 
         yield "sklearn glasso", covariances
@@ -282,13 +310,23 @@ def special_solvers(problem: Problem) -> Iterator[tuple[str, Callable[[float], A
     if kind == "lasso":
         yield "skglm", lambda tol: skglm.ElasticNet(**net, tol=1e-2 * tol).fit(A, y).coef_
     elif kind == "sparse logistic":
-        yield "skglm", lambda tol: np.ravel(
-            skglm.SparseLogisticRegression(lam, fit_intercept=False, tol=1e-2 * tol).fit(A, y).coef_
+        yield (
+            "skglm",
+            lambda tol: np.ravel(
+                skglm.SparseLogisticRegression(lam, fit_intercept=False, tol=1e-2 * tol)
+                .fit(A, y)
+                .coef_
+            ),
         )
     elif kind == "groups":
-        yield "skglm", lambda tol: skglm.GroupLasso(
-            known["size"], lam, fit_intercept=False, tol=1e-2 * tol
-        ).fit(A, y).coef_
+        yield (
+            "skglm",
+            lambda tol: (
+                skglm.GroupLasso(known["size"], lam, fit_intercept=False, tol=1e-2 * tol)
+                .fit(A, y)
+                .coef_
+            ),
+        )
 
 
 def run_special(

@@ -31,7 +31,9 @@ from geartrain.lab.seconds.problem import (
 def PDE_source(seed: int, size: float) -> Problem:
     """The source of a diffusion from sensors: a solve with a sparse factor, and its adjoint."""
     rng, side = draws(seed), sized(44, size)
-    solve = splu(sparse.csc_array((roughness(side, 1.0).Q) + 0.01 * sparse.eye_array(side**2))).solve
+    solve = splu(
+        sparse.csc_array((roughness(side, 1.0).Q) + 0.01 * sparse.eye_array(side**2))
+    ).solve
     seen = np.sort(rng.choice(side**2, side**2 // 6, replace=False))
     truth = solve(picture(rng, side).ravel())[seen]
     data = truth + 0.02 * truth.std() * rng.standard_normal(seen.size)
@@ -43,7 +45,9 @@ def PDE_source(seed: int, size: float) -> Problem:
         return 0.5 * float(r @ r), solve(back)
 
     about = "source of a diffusion; g: squared differences"
-    return Problem(about, gt.Term(value_and_grad, n=side**2), roughness(side, 0.1), np.zeros(side**2))
+    return Problem(
+        about, gt.Term(value_and_grad, n=side**2), roughness(side, 0.1), np.zeros(side**2)
+    )
 
 
 @family
@@ -94,7 +98,9 @@ def Cox(seed: int, size: float) -> Problem:
     A = correlated(rng, m, n, 0.9)
     hazard = A @ rng.standard_normal(n) / np.sqrt(n)
     times, ends = rng.exponential(np.exp(-hazard)), rng.exponential(2.0, m)
-    order = np.argsort(-np.minimum(times, ends))  # the first i + 1 rows are at risk at the i-th time
+    order = np.argsort(
+        -np.minimum(times, ends)
+    )  # the first i + 1 rows are at risk at the i-th time
     A, event = A[order], (times <= ends)[order].astype(float)
 
     def value_and_grad(x: Array) -> Evaluation:
@@ -106,7 +112,9 @@ def Cox(seed: int, size: float) -> Problem:
         slopes = e * np.cumsum((event / at_risk)[::-1])[::-1] - event
         return value, A.T @ slopes / m
 
-    return Problem("partial likelihood; g: ridge", gt.Term(value_and_grad, n=n), ridge(n, 1e-3), np.zeros(n))
+    return Problem(
+        "partial likelihood; g: ridge", gt.Term(value_and_grad, n=n), ridge(n, 1e-3), np.zeros(n)
+    )
 
 
 @family
@@ -142,7 +150,9 @@ def Bradley_Terry(seed: int, size: float) -> Problem:
     where = (np.tile(order, 2), np.concatenate([first, second]))
     A, y, l2 = sparse.csr_array((entries, where), shape=(games, n)), np.where(won, 1.0, -1.0), 1e-6
     known = {"kind": "logistic", "A": A, "y": y, "l2": l2}
-    return Problem("paired comparisons; g: ridge", gt.LinearModel(A, y), ridge(n, l2), np.zeros(n), None, known)
+    return Problem(
+        "paired comparisons; g: ridge", gt.LinearModel(A, y), ridge(n, l2), np.zeros(n), None, known
+    )
 
 
 @family
@@ -151,7 +161,11 @@ def quantile(seed: int, size: float) -> Problem:
     rng, m, n = draws(seed), sized(5000, size), sized(100, size, 12)
     at = rng.random(m)
     A = np.hstack([splines(at, n).toarray(), correlated(rng, m, n, 0.5)])
-    y = np.sin(6.0 * at) + A[:, n:] @ rng.standard_normal(n) / np.sqrt(n) + rng.standard_normal(m) * (0.2 + at)
+    y = (
+        np.sin(6.0 * at)
+        + A[:, n:] @ rng.standard_normal(n) / np.sqrt(n)
+        + rng.standard_normal(m) * (0.2 + at)
+    )
     width = 0.05
 
     def value_and_grad(x: Array) -> Evaluation:
@@ -163,7 +177,9 @@ def quantile(seed: int, size: float) -> Problem:
     D = differences(n, 2)
     Q = sparse.block_diag([1.0 * D.T @ D + 1e-6 * sparse.eye_array(n), 1e-3 * sparse.eye_array(n)])
     about = "smoothed pinball loss; g: second differences and ridge"
-    return Problem(about, gt.Term(value_and_grad, n=2 * n), gt.Quadratic(sparse.csr_array(Q)), np.zeros(2 * n))
+    return Problem(
+        about, gt.Term(value_and_grad, n=2 * n), gt.Quadratic(sparse.csr_array(Q)), np.zeros(2 * n)
+    )
 
 
 @family
@@ -175,13 +191,20 @@ def multinomial_logistic(seed: int, size: float) -> Problem:
     classes = scores.argmax(axis=1)
     known = {"kind": "multinomial", "A": A, "y": classes, "l2": l2, "count": count}
     n = d * count
-    return Problem("ten classes; g: ridge", multinomial(A, classes, count), ridge(n, l2), np.zeros(n), None, known)
+    return Problem(
+        "ten classes; g: ridge",
+        multinomial(A, classes, count),
+        ridge(n, l2),
+        np.zeros(n),
+        None,
+        known,
+    )
 
 
 @family
 def kriging(seed: int, size: float) -> Problem:
     """A field from scattered measurements by an exponential covariance."""
-    rng, n = draws(seed), sized(900, size)
+    rng, n = draws(seed), sized(500, size)
     P = rng.random((n, 2))
     far = np.sqrt(((P[:, None] - P[None]) ** 2).sum(axis=2)) / 0.1
     K = (1.0 + far) * np.exp(-far)
@@ -194,9 +217,17 @@ def kriging(seed: int, size: float) -> Problem:
 @family
 def kernel_squared_hinge(seed: int, size: float) -> Problem:
     """A kernel machine with the squared hinge."""
-    K, y, _ = gaussian_kernel(draws(seed), sized(800, size), 0.5)
-    g = gt.Quadratic(K * 1e-4)
-    return Problem("kernel machine; g: squared norm", gt.LinearModel(K, y, "squared_hinge"), g, np.zeros(y.size))
+    K, y, _ = gaussian_kernel(draws(seed), sized(600, size), 0.5)
+    n, lam = y.size, 1e-4
+    h, g = gt.LinearModel(K, y, "squared_hinge"), gt.Quadratic(K * lam)
+    x, inside = np.zeros(n), np.ones(n, bool)
+    for _ in range(50):  # Newton's method; the rows with a loss settle
+        x[:] = 0.0
+        x[inside] = np.linalg.solve(
+            K[np.ix_(inside, inside)] + 0.5 * lam * n * np.eye(inside.sum()), y[inside]
+        )
+        inside = y * (K @ x) < 1.0
+    return Problem("kernel machine; g: squared norm", h, g, np.zeros(n), None, {"solution": x})
 
 
 @family
@@ -264,7 +295,9 @@ def log_density(seed: int, size: float) -> Problem:
     c = np.asarray(splines(bumps, n).mean(axis=0)).ravel()
     D = differences(n, 3)
     g = gt.Quadratic(sparse.csr_array(1e-3 * (D.T @ D) + 1e-7 * sparse.eye_array(n)))
-    return Problem("log-sum-exp on a grid; g: third differences", gt.LogSumExp(B, c), g, np.zeros(n))
+    return Problem(
+        "log-sum-exp on a grid; g: third differences", gt.LogSumExp(B, c), g, np.zeros(n)
+    )
 
 
 @family
@@ -301,4 +334,6 @@ def chain_CRF(seed: int, size: float) -> Problem:
         return value, np.concatenate([grad_W.ravel(), (pairs - seen_T).ravel()]) / count
 
     n = d * k + k * k
-    return Problem("linear-chain field; g: ridge", gt.Term(value_and_grad, n=n), ridge(n, 1e-3), np.zeros(n))
+    return Problem(
+        "linear-chain field; g: ridge", gt.Term(value_and_grad, n=n), ridge(n, 1e-3), np.zeros(n)
+    )
