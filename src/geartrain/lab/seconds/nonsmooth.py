@@ -30,12 +30,10 @@ from geartrain.lab.seconds.problem import (
 def tomography_nonnegative(seed: int, size: float) -> Problem:
     """Least squares on a scan of a picture that is not negative."""
     rng, side = draws(seed), sized(48, size)
-    A, x0 = projections(side, sized(30, size)), np.zeros(side**2)
+    A = projections(side, sized(30, size))
     data = A @ picture(rng, side).ravel() + 0.02 * rng.standard_normal(A.shape[0])
     h = gt.LinearModel(A, data, "squared")
-    return Problem(
-        "scan; g: squared differences; x >= 0", h, roughness(side, 1e-4), x0, gt.NonNegative()
-    )
+    return Problem(h, roughness(side, 1e-4), gt.NonNegative())
 
 
 @family
@@ -55,13 +53,7 @@ def emission_tomography(seed: int, size: float) -> Problem:
         return float((rate - counts * logs).sum()) / m, AT @ (100.0 * slopes / m)
 
     h = gt.Term(value_and_grad, n=n)
-    return Problem(
-        "Poisson scan; g: squared differences; x >= 0",
-        h,
-        roughness(side, 1e-2),
-        np.full(n, 0.1),
-        gt.NonNegative(),
-    )
+    return Problem(h, roughness(side, 0.01), gt.NonNegative(), start=np.full(n, 0.1))
 
 
 @family
@@ -74,14 +66,7 @@ def nonnegative_least_squares(seed: int, size: float) -> Problem:
     )
     y = A @ np.abs(sparse_truth(rng, n, n // 10)) + 0.05 * rng.standard_normal(m)
     known = {"kind": "nnls", "A": A, "y": y}
-    return Problem(
-        "mixture of spectra; x >= 0",
-        gt.LinearModel(A, y, "squared"),
-        None,
-        np.zeros(n),
-        gt.NonNegative(),
-        known,
-    )
+    return Problem(gt.LinearModel(A, y, "squared"), None, gt.NonNegative(), known)
 
 
 @family
@@ -94,13 +79,7 @@ def isotonic(seed: int, size: float) -> Problem:
     )
     A = (at[:, None] >= np.arange(n)).astype(float)
     lower = np.append(-np.inf, np.zeros(n - 1))
-    return Problem(
-        "monotone logistic; increments >= 0",
-        gt.LinearModel(A, y),
-        ridge(n, 1e-5),
-        np.zeros(n),
-        gt.Box(lower, np.inf),
-    )
+    return Problem(gt.LinearModel(A, y), ridge(n, 1e-5), gt.Box(lower, np.inf))
 
 
 @family
@@ -109,9 +88,7 @@ def SVM_dual(seed: int, size: float) -> Problem:
     K, y, _ = gaussian_kernel(draws(seed), sized(800, size), 0.4)
     n = y.size
     h = gt.Quadratic(y[:, None] * K * y + 1e-6 * np.eye(n), np.ones(n))
-    return Problem(
-        "dual of a support vector machine; 0 <= x <= 1", h, None, np.zeros(n), gt.Box(0.0, 1.0)
-    )
+    return Problem(h, None, gt.Box(0.0, 1.0))
 
 
 @family
@@ -139,9 +116,7 @@ def control(seed: int, size: float) -> Problem:
     S = differences(steps)
     Q = sparse.kron(1.0 * S.T @ S + 1e-2 * sparse.eye_array(steps), sparse.eye_array(inputs))
     h, g = gt.Term(value_and_grad, n=steps * inputs), gt.Quadratic(sparse.csr_array(Q))
-    return Problem(
-        "heat control; g: smooth inputs; bounds", h, g, np.zeros(steps * inputs), gt.Box(-1.0, 1.0)
-    )
+    return Problem(h, g, gt.Box(-1.0, 1.0))
 
 
 @family
@@ -150,11 +125,11 @@ def graphical_lasso(seed: int, size: float) -> Problem:
     rng, p, bound = draws(seed), sized(60, size), 0.15
     chain = 0.4 * differences(p).T @ differences(p) + 0.3 * sparse.eye_array(p)
     data = rng.standard_normal((3 * p, p)) @ np.linalg.cholesky(np.linalg.inv(chain.toarray())).T
-    S = np.corrcoef(data.T)
+    S: Array = np.asarray(np.corrcoef(data.T))
     upper, least = np.triu_indices(p, 1), 1e-3
 
     def value_and_grad(x: Array) -> Evaluation:
-        W = S.copy()
+        W: Array = S.copy()
         W[upper] += x
         W.T[upper] = W[upper]
         values, V = np.linalg.eigh(W)
@@ -164,9 +139,9 @@ def graphical_lasso(seed: int, size: float) -> Problem:
         value = -float((np.log(safe) + under - 0.5 * under**2).sum())
         return value, -2.0 * ((V * slopes) @ V.T)[upper]
 
-    h, n = gt.Term(value_and_grad, n=upper[0].size), upper[0].size
+    h = gt.Term(value_and_grad, n=upper[0].size)
     known = {"kind": "glasso", "S": S, "lam": bound, "upper": upper}
-    return Problem("dual, log det; bounds", h, None, np.zeros(n), gt.Box(-bound, bound), known)
+    return Problem(h, None, gt.Box(-bound, bound), known)
 
 
 @family
@@ -177,9 +152,7 @@ def lasso(seed: int, size: float) -> Problem:
     y = A @ sparse_truth(rng, n, n // 40) + 0.5 * rng.standard_normal(m)
     lam = 0.03 * float(np.abs(A.T @ y).max()) / m
     known = {"kind": "lasso", "A": A, "y": y, "lam": lam, "l2": 0.0}
-    return Problem(
-        "least squares, l1", gt.LinearModel(A, y, "squared"), None, np.zeros(n), gt.L1(lam), known
-    )
+    return Problem(gt.LinearModel(A, y, "squared"), None, gt.L1(lam), known)
 
 
 @family
@@ -190,14 +163,7 @@ def elastic_net(seed: int, size: float) -> Problem:
     y = A @ sparse_truth(rng, n, n // 20) + 0.5 * rng.standard_normal(m)
     lam, l2 = 0.02 * float(np.abs(A.T @ y).max()) / m, 1e-2
     known = {"kind": "lasso", "A": A, "y": y, "lam": lam, "l2": l2}
-    return Problem(
-        "least squares; g: ridge; l1",
-        gt.LinearModel(A, y, "squared"),
-        ridge(n, l2),
-        np.zeros(n),
-        gt.L1(lam),
-        known,
-    )
+    return Problem(gt.LinearModel(A, y, "squared"), ridge(n, l2), gt.L1(lam), known)
 
 
 @family
@@ -212,7 +178,7 @@ def sparse_logistic(seed: int, size: float) -> Problem:
     y = labels(A @ (3.0 * sparse_truth(rng, n, n // 5)), rng, 0.3)
     lam = 0.01 * float(np.abs(A.T @ y).max()) / m
     known = {"kind": "sparse logistic", "A": A, "y": y, "lam": lam}
-    return Problem("words of texts, l1", gt.LinearModel(A, y), None, np.zeros(n), gt.L1(lam), known)
+    return Problem(gt.LinearModel(A, y), None, gt.L1(lam), known)
 
 
 @family
@@ -223,7 +189,7 @@ def sparse_robust_regression(seed: int, size: float) -> Problem:
     y = A @ sparse_truth(rng, n, n // 20) + 0.3 * rng.standard_t(1.5, m)
     lam = 0.05 * float(np.abs(A.T @ np.clip(y, -0.5, 0.5)).max()) / m
     h = gt.LinearModel(A, y, "huber", delta=0.5)
-    return Problem("Huber's loss; g: ridge; l1", h, ridge(n, 1e-4), np.zeros(n), gt.L1(lam))
+    return Problem(h, ridge(n, 1e-4), gt.L1(lam))
 
 
 @family
@@ -236,14 +202,7 @@ def group_lasso(seed: int, size: float) -> Problem:
     y = A @ truth + 0.5 * rng.standard_normal(m)
     lam = 0.05 * float(np.linalg.norm((A.T @ y).reshape(-1, 6), axis=1).max()) / m
     known = {"kind": "groups", "A": A, "y": y, "lam": lam, "size": 6}
-    return Problem(
-        "least squares, groups of 6",
-        gt.LinearModel(A, y, "squared"),
-        None,
-        np.zeros(n),
-        gt.GroupL1(6, lam),
-        known,
-    )
+    return Problem(gt.LinearModel(A, y, "squared"), None, gt.GroupL1(6, lam), known)
 
 
 @family
@@ -254,9 +213,7 @@ def grouped_multinomial(seed: int, size: float) -> Problem:
     truth = rng.standard_normal((d, count)) * (sparse_truth(rng, d, d // 10) != 0.0)[:, None]
     classes = (A @ truth + rng.gumbel(size=(m, count))).argmax(axis=1)
     h, n = multinomial(A, classes, count), d * count
-    return Problem(
-        "six classes; g: ridge; groups", h, ridge(n, 1e-4), np.zeros(n), gt.GroupL1(count, 5e-3)
-    )
+    return Problem(h, ridge(n, 1e-4), gt.GroupL1(count, 0.005))
 
 
 @family
@@ -269,7 +226,7 @@ def portfolio(seed: int, size: float) -> Problem:
     )
     h = gt.LinearModel(R - R.mean(axis=0), np.zeros(m), "squared")
     g = gt.Quadratic(sparse.eye_array(n, format="csr") * 1e-3, 0.1 * rng.random(n))
-    return Problem("risk; g: returns; simplex", h, g, np.full(n, 1.0 / n), gt.Simplex())
+    return Problem(h, g, gt.Simplex(), start=np.full(n, 1.0 / n))
 
 
 @family
@@ -289,13 +246,7 @@ def matrix_completion(seed: int, size: float) -> Problem:
         return 0.5 * float(r @ r), grad
 
     psi = gt.NuclearNorm((p, q), 0.2 * np.sqrt(p))
-    return Problem(
-        "entries of a matrix, nuclear norm",
-        gt.Term(value_and_grad, n=p * q),
-        None,
-        np.zeros(p * q),
-        psi,
-    )
+    return Problem(gt.Term(value_and_grad, n=p * q), None, psi)
 
 
 @family
@@ -309,13 +260,7 @@ def deconvolution(seed: int, size: float) -> Problem:
     B = sparse.diags_array(list((bell / bell.sum())[kept]), offsets=list(near[kept]), shape=(n, n))
     A = sparse.csr_array(B)
     y = A @ truth + 0.05 * rng.standard_normal(n)
-    return Problem(
-        "blurred signal, total variation",
-        gt.LinearModel(A, y, "squared"),
-        None,
-        np.zeros(n),
-        gt.TotalVariation(0.1 / n),
-    )
+    return Problem(gt.LinearModel(A, y, "squared"), None, gt.TotalVariation(0.1 / n))
 
 
 @family
@@ -324,10 +269,4 @@ def fused_logistic(seed: int, size: float) -> Problem:
     rng, m, n = draws(seed), sized(1500, size), sized(500, size)
     A = correlated(rng, m, n, 0.9)
     y = labels(A @ np.repeat(sparse_truth(rng, 10, 5), -(-n // 10))[:n], rng, 0.5)
-    return Problem(
-        "logistic; g: ridge; total variation",
-        gt.LinearModel(A, y),
-        ridge(n, 1e-3),
-        np.zeros(n),
-        gt.TotalVariation(0.02),
-    )
+    return Problem(gt.LinearModel(A, y), ridge(n, 0.001), gt.TotalVariation(0.02))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,23 +25,33 @@ Evaluation = tuple[float, Array]
 class Problem:
     """f = h + g + psi, and a starting point with a finite f."""
 
-    about: str
     h: Any
-    g: Any  # None where there is no other smooth term
-    x0: Array
+    g: Any = None  # None where h is all that is smooth
     psi: Any = None
-    # What a solver made for this problem has to know: its name, and the arguments of its objective.
+    # The minimiser, or what a solver made for this problem has to know.
     known: dict[str, Any] = field(default_factory=dict)
+    start: Array | None = None
+
+    @cached_property
+    def x0(self) -> Array:
+        """The starting point; zero unless said."""
+        return np.zeros(self.h.n) if self.start is None else self.start
+
+    @property
+    def smooth_terms(self) -> list[Any]:
+        """h, and g if there is one."""
+        return [term for term in (self.h, self.g) if term is not None]
 
     @property
     def rest(self) -> Any:
         """g + psi, the second argument of `geartrain.minimize`."""
-        parts = [part for part in (self.g, self.psi) if part is not None]
-        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+        if self.g is None or self.psi is None:
+            return self.psi if self.g is None else self.g
+        return self.g + self.psi
 
     def f(self, x: Array) -> float:
         """f at a point."""
-        return float(sum(t.value_and_grad(x)[0] for t in (self.h, self.g) if t)) + self.psi_at(x)
+        return float(sum(t.value_and_grad(x)[0] for t in self.smooth_terms)) + self.psi_at(x)
 
     def psi_at(self, x: Array) -> float:
         """psi at a point."""

@@ -9,10 +9,12 @@ from the start; the first run that ends at the target counts, the others are a g
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from time import process_time
 from typing import Any
 
@@ -72,6 +74,13 @@ class Asker:
         self.note(x, value + self.problem.psi_at(x))
         return value, grad
 
+    def value(self, x: Array) -> float:
+        """The value alone; one call of h."""
+        self.calls += 1
+        value = sum(map(_value, self.problem.smooth_terms, itertools.repeat(x)))
+        self.note(x, value + self.problem.psi_at(x))
+        return value
+
     def look(self, x: Array) -> None:
         """f at a point, neither counted nor timed."""
         start = process_time()
@@ -92,6 +101,16 @@ class Asker:
             self._fallen, self._since = self.best, self.calls
         elif self.calls > self._since + _PATIENCE:
             raise Over
+
+
+def _value(term: Any, x: Array) -> float:
+    """The value of a term, without the gradient where this is cheaper."""
+    alone = getattr(term, "value", None)
+    return float(term.value_and_grad(x)[0] if alone is None else alone(x))
+
+
+def _norm(x: Array) -> float:
+    return math.sqrt(float(x @ x))
 
 
 def run(rival: Rival, problem: Problem, target: float, limit: float) -> tuple[Asker, float]:
@@ -140,32 +159,30 @@ def fista(L: float | None = None) -> Rival:
         psi, t, M = ask.problem.psi, 1.0, L or 0.0
         value, grad = ask(x)
         if L is None:  # a guess from a short step
-            step = (
-                1e-4 * max(float(np.linalg.norm(x)), 1.0) / max(float(np.linalg.norm(grad)), 1e-300)
-            )
-            near = ask.smooth(x - step * grad)[1]
-            M = float(np.linalg.norm(near - grad) / max(step * np.linalg.norm(grad), 1e-300))
+            slope = max(_norm(grad), 1e-300)
+            step = 1e-4 * max(_norm(x), 1.0)
+            M = _norm(ask.smooth(x - (step / slope) * grad)[1] - grad) / step
         while True:
             M *= 1.0 if L else 0.9
             while True:
-                new = y - grad / M if psi is None else psi.prox(y - grad / M, M)
+                new = psi.prox(y - grad / M, M)
                 d = new - y
                 if L:
                     ask.look(new)
                     break
-                value_new, grad_new = ask(new)
-                # Beside rounding errors of the values, the gradients tell whether M is enough.
-                if value_new <= value + float(grad @ d) + 0.5 * M * float(d @ d) or (
-                    abs(value_new - value) <= 1e-10 * abs(value)
-                    and float((grad_new - grad) @ d) <= M * float(d @ d)
-                ):
+                found = ask.value(new)
+                if found <= value + float(grad @ d) + 0.5 * M * float(d @ d):
+                    break
+                # Where values differ by rounding errors, the gradients tell whether M is enough.
+                near = abs(found - value) <= 1e-10 * abs(value)
+                if near and float((ask.smooth(new)[1] - grad) @ d) <= M * float(d @ d):
                     break
                 M *= 2.0
             if float((y - new) @ (new - x)) > 0.0:  # restart
                 t = 1.0
             t_new = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * t * t))
             y, x, t = new + ((t - 1.0) / t_new) * (new - x), new, t_new
-            value, grad = (value_new, grad_new) if L is None and y is new else ask.smooth(y)
+            value, grad = ask.smooth(y)
 
     return solve
 
@@ -210,12 +227,12 @@ def _two_loops(pairs: deque[tuple[Array, Array]], slope: Array, free: Array) -> 
     for s, y in reversed(pairs):
         s, y = s * free, y * free
         sy = float(s @ y)
-        if sy > 1e-10 * float(np.linalg.norm(s) * np.linalg.norm(y)):
+        if sy > 1e-10 * _norm(s) * _norm(y):
             scale = scale or sy / float(y @ y)
             weight = float(s @ q) / sy
             q = q - weight * y
             used.append((s, y, sy, weight))
-    q = q * (scale or 1.0 / max(float(np.linalg.norm(slope)), 1.0))
+    q = q * (scale or 1.0 / max(_norm(slope), 1.0))
     for s, y, sy, weight in reversed(used):
         q = q + (weight - float(y @ q) / sy) * s
     return q
@@ -233,9 +250,7 @@ def gradient_methods(problem: Problem) -> dict[str, Rival]:
         out["OWL-QN"] = owl_qn()
     if problem.psi is not None:
         out["FISTA"] = fista()
-        constants = [
-            getattr(term, "L", None) for term in (problem.h, problem.g) if term is not None
-        ]
+        constants: list[Any] = [getattr(term, "L", None) for term in problem.smooth_terms]
         if None not in constants:
             out["FISTA(L)"] = fista(float(sum(constants)))  # L is found off the clock
     return out
@@ -284,16 +299,8 @@ def special_solvers(problem: Problem) -> Iterator[tuple[str, Callable[[float], A
         )
     elif kind in ("logistic", "multinomial"):
         for solver in ("lbfgs", "newton-cholesky"):
-            yield (
-                f"sklearn {solver}",
-                lambda tol, solver=solver: np.ravel(
-                    linear_model.LogisticRegression(
-                        C=1.0 / (l2 * m), fit_intercept=False, solver=solver, tol=tol, max_iter=most
-                    )
-                    .fit(A, y)
-                    .coef_.T
-                ),
-            )
+            model = partial(linear_model.LogisticRegression, C=1.0 / (l2 * m), solver=solver)
+            yield f"sklearn {solver}", partial(_logistic, model, A, y, most)
     elif kind == "glasso":
 
         def covariances(tol: float) -> Array:
@@ -304,7 +311,7 @@ def special_solvers(problem: Problem) -> Iterator[tuple[str, Callable[[float], A
 
         yield "sklearn glasso", covariances
     try:
-        import skglm
+        import skglm  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         return
     if kind == "lasso":
@@ -327,6 +334,10 @@ def special_solvers(problem: Problem) -> Iterator[tuple[str, Callable[[float], A
                 .coef_
             ),
         )
+
+
+def _logistic(model: Any, A: Any, y: Any, most: int, tol: float) -> Array:
+    return np.ravel(model(fit_intercept=False, tol=tol, max_iter=most).fit(A, y).coef_.T)
 
 
 def run_special(

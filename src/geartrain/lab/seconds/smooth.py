@@ -44,20 +44,16 @@ def PDE_source(seed: int, size: float) -> Problem:
         back[seen] = r
         return 0.5 * float(r @ r), solve(back)
 
-    about = "source of a diffusion; g: squared differences"
-    return Problem(
-        about, gt.Term(value_and_grad, n=side**2), roughness(side, 0.1), np.zeros(side**2)
-    )
+    return Problem(gt.Term(value_and_grad, n=side**2), roughness(side, 0.1))
 
 
 @family
 def tomography(seed: int, size: float) -> Problem:
     """Least squares on a parallel-beam scan."""
     rng, side = draws(seed), sized(48, size)
-    A, x0 = projections(side, sized(40, size)), np.zeros(side**2)
+    A = projections(side, sized(40, size))
     data = A @ picture(rng, side).ravel() + 0.01 * rng.standard_normal(A.shape[0])
-    about = "least squares on a scan; g: squared differences"
-    return Problem(about, gt.LinearModel(A, data, "squared"), roughness(side, 1e-4), x0)
+    return Problem(gt.LinearModel(A, data, "squared"), roughness(side, 1e-4))
 
 
 @family
@@ -87,8 +83,7 @@ def deblurring(seed: int, size: float) -> Problem:
         grad[:, 1:] += v[:, :-1]
         return 0.01 * float(length.sum()), 0.01 * grad.ravel()
 
-    about = "blurred picture; g: smoothed total variation"
-    return Problem(about, gt.Term(fit, n=side**2), gt.Term(variation, n=side**2), data)
+    return Problem(gt.Term(fit, n=side**2), gt.Term(variation, n=side**2), start=data)
 
 
 @family
@@ -112,9 +107,7 @@ def Cox(seed: int, size: float) -> Problem:
         slopes = e * np.cumsum((event / at_risk)[::-1])[::-1] - event
         return value, A.T @ slopes / m
 
-    return Problem(
-        "partial likelihood; g: ridge", gt.Term(value_and_grad, n=n), ridge(n, 1e-3), np.zeros(n)
-    )
+    return Problem(gt.Term(value_and_grad, n=n), ridge(n, 0.001))
 
 
 @family
@@ -134,7 +127,7 @@ def Poisson_splines(seed: int, size: float) -> Problem:
 
     D = differences(n, 3)
     g = gt.Quadratic(sparse.csr_array(0.1 * (D.T @ D) + 1e-6 * sparse.eye_array(n)))
-    return Problem("counts; g: third differences", gt.Term(value_and_grad, n=n), g, np.zeros(n))
+    return Problem(gt.Term(value_and_grad, n=n), g)
 
 
 @family
@@ -150,9 +143,7 @@ def Bradley_Terry(seed: int, size: float) -> Problem:
     where = (np.tile(order, 2), np.concatenate([first, second]))
     A, y, l2 = sparse.csr_array((entries, where), shape=(games, n)), np.where(won, 1.0, -1.0), 1e-6
     known = {"kind": "logistic", "A": A, "y": y, "l2": l2}
-    return Problem(
-        "paired comparisons; g: ridge", gt.LinearModel(A, y), ridge(n, l2), np.zeros(n), None, known
-    )
+    return Problem(gt.LinearModel(A, y), ridge(n, l2), None, known)
 
 
 @family
@@ -176,10 +167,7 @@ def quantile(seed: int, size: float) -> Problem:
 
     D = differences(n, 2)
     Q = sparse.block_diag([1.0 * D.T @ D + 1e-6 * sparse.eye_array(n), 1e-3 * sparse.eye_array(n)])
-    about = "smoothed pinball loss; g: second differences and ridge"
-    return Problem(
-        about, gt.Term(value_and_grad, n=2 * n), gt.Quadratic(sparse.csr_array(Q)), np.zeros(2 * n)
-    )
+    return Problem(gt.Term(value_and_grad, n=2 * n), gt.Quadratic(sparse.csr_array(Q)))
 
 
 @family
@@ -191,14 +179,7 @@ def multinomial_logistic(seed: int, size: float) -> Problem:
     classes = scores.argmax(axis=1)
     known = {"kind": "multinomial", "A": A, "y": classes, "l2": l2, "count": count}
     n = d * count
-    return Problem(
-        "ten classes; g: ridge",
-        multinomial(A, classes, count),
-        ridge(n, l2),
-        np.zeros(n),
-        None,
-        known,
-    )
+    return Problem(multinomial(A, classes, count), ridge(n, l2), None, known)
 
 
 @family
@@ -211,7 +192,7 @@ def kriging(seed: int, size: float) -> Problem:
     y = np.sin(5.0 * P[:, 0]) * np.cos(7.0 * P[:, 1]) + 0.1 * rng.standard_normal(n)
     h, g = gt.LinearModel(K, y, "squared"), gt.Quadratic(K * (0.3 / n))
     known = {"solution": np.linalg.solve(K + 0.3 * np.eye(n), y)}
-    return Problem("kernel least squares; g: squared norm", h, g, np.zeros(n), None, known)
+    return Problem(h, g, None, known)
 
 
 @family
@@ -227,7 +208,7 @@ def kernel_squared_hinge(seed: int, size: float) -> Problem:
             K[np.ix_(inside, inside)] + 0.5 * lam * n * np.eye(inside.sum()), y[inside]
         )
         inside = y * (K @ x) < 1.0
-    return Problem("kernel machine; g: squared norm", h, g, np.zeros(n), None, {"solution": x})
+    return Problem(h, g, None, {"solution": x})
 
 
 @family
@@ -235,7 +216,7 @@ def kernel_smoothed_hinge(seed: int, size: float) -> Problem:
     """A kernel machine with the smoothed hinge."""
     K, y, _ = gaussian_kernel(draws(seed), sized(800, size), 0.5)
     h, g = gt.LinearModel(K, y, "smoothed_hinge", mu=0.1), gt.Quadratic(K * 1e-3)
-    return Problem("kernel machine; g: squared norm", h, g, np.zeros(y.size))
+    return Problem(h, g)
 
 
 def semi_dual(rng: np.random.Generator, m: int, n: int, epsilon: float) -> gt.Term:
@@ -261,7 +242,7 @@ def optimal_transport(seed: int, size: float) -> Problem:
     """The semi-dual of entropic transport."""
     n = sized(300, size)
     h = semi_dual(draws(seed), sized(400, size), n, 0.02)
-    return Problem("semi-dual, log-sum-exp; g: tiny ridge", h, ridge(n, 1e-6), np.zeros(n))
+    return Problem(h, ridge(n, 1e-6))
 
 
 @family
@@ -272,8 +253,7 @@ def badly_scaled_logistic(seed: int, size: float) -> Problem:
     y = labels(A @ rng.standard_normal(n), rng, 1.0)
     A *= rng.permutation(np.geomspace(1e-2, 1e3, n))
     known = {"kind": "logistic", "A": A, "y": y, "l2": l2}
-    about = "column scales 1e-2 to 1e3; g: ridge"
-    return Problem(about, gt.LinearModel(A, y), ridge(n, l2), np.zeros(n), None, known)
+    return Problem(gt.LinearModel(A, y), ridge(n, l2), None, known)
 
 
 @family
@@ -283,7 +263,7 @@ def robust_regression(seed: int, size: float) -> Problem:
     A = correlated(rng, m, n, 0.95)
     y = A @ rng.standard_normal(n) / np.sqrt(n) + 0.3 * rng.standard_t(1.5, m)
     h = gt.LinearModel(A, y, "huber", delta=0.3)
-    return Problem("Huber's loss; g: ridge", h, ridge(n, 1e-4), np.zeros(n))
+    return Problem(h, ridge(n, 1e-4))
 
 
 @family
@@ -295,9 +275,7 @@ def log_density(seed: int, size: float) -> Problem:
     c = np.asarray(splines(bumps, n).mean(axis=0)).ravel()
     D = differences(n, 3)
     g = gt.Quadratic(sparse.csr_array(1e-3 * (D.T @ D) + 1e-7 * sparse.eye_array(n)))
-    return Problem(
-        "log-sum-exp on a grid; g: third differences", gt.LogSumExp(B, c), g, np.zeros(n)
-    )
+    return Problem(gt.LogSumExp(B, c), g)
 
 
 @family
@@ -334,6 +312,4 @@ def chain_CRF(seed: int, size: float) -> Problem:
         return value, np.concatenate([grad_W.ravel(), (pairs - seen_T).ravel()]) / count
 
     n = d * k + k * k
-    return Problem(
-        "linear-chain field; g: ridge", gt.Term(value_and_grad, n=n), ridge(n, 1e-3), np.zeros(n)
-    )
+    return Problem(gt.Term(value_and_grad, n=n), ridge(n, 0.001))
