@@ -1,9 +1,10 @@
-"""A term that is as dear as asked for, without waiting: the clock of the library runs ahead.
+"""A clock for the library that other programs do not disturb, and that can run ahead.
 
-`DearTerm` answers like h and counts. `running` replaces ``perf_counter`` in all modules of the
-library, so that whatever measures seconds there (prices, budgets, own time) sees a call of h take
-as much longer as said. Nothing is waited for, so that runs with 100 ms added take no longer than
-others; their seconds are those of the process and ``calls * added``, exactly.
+Within `Clock.running`, ``perf_counter`` is this clock in all modules of the library: whatever
+measures seconds there (prices, budgets, own time) sees those of the process, which on a quiet
+machine are the same, and sees a call of a `dear` term take as much longer as said. Nothing is
+waited for: runs with 100 ms added take no longer than others, and their seconds are those of the
+process and ``calls * added``, exactly.
 """
 
 from __future__ import annotations
@@ -17,48 +18,49 @@ from typing import Any
 import geartrain as gt
 from geartrain.lab.seconds.problem import Array, Evaluation
 
+_NAME = "perf_counter"
 
-class DearTerm:
-    """A term whose calls take `added` seconds more, on the clock of the library alone.
 
-    Parameters
-    ----------
-    term : term
-        Any smooth one.
-    added : float
-        Seconds that are added to every call.
-    """
+class Clock:
+    """Process seconds, and what was added to calls of a term."""
 
-    def __init__(self, term: Any, added: float) -> None:
-        self.added, self.calls, self.watched = added, 0, False
-        self._term, self._ahead, self._now = term, 0.0, time.perf_counter
-        # A term that is dear is one whose inside is not seen: a simulator, a cluster.
-        self.term = gt.Term(self._value_and_grad, n=term.n)
-
-    def _value_and_grad(self, x: Array) -> Evaluation:
-        if not self.watched:  # what the bench looks at is not the run's
-            self.calls += 1
-            self._ahead += self.added
-        value, grad = self._term.value_and_grad(x)
-        return value, grad
+    def __init__(self) -> None:
+        self.calls = 0  # of the dear term
+        self.added = 0.0  # by them
+        self.watched = False  # while the bench itself asks, nothing is counted and added
 
     def __call__(self) -> float:
-        """The time of day."""
-        return self._now() + self._ahead
+        """The time."""
+        return time.process_time() + self.added
+
+    def dear(self, term: Any, added: float) -> gt.Term:
+        """The term with `added` seconds more per call.
+
+        Its inside is not seen, as that of a simulator or a cluster.
+        """
+
+        def value_and_grad(x: Array) -> Evaluation:
+            if not self.watched:
+                self.calls += 1
+                self.added += added
+            value, grad = term.value_and_grad(x)
+            return value, grad
+
+        return gt.Term(value_and_grad, n=term.n)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Within this, the library sees the clock that runs ahead."""
-        name, true = "perf_counter", self._now
-        self._put(name, true, self)
+        """Within this, the library sees this clock."""
+        true = getattr(time, _NAME)
+        _put(true, self)
         try:
             yield
         finally:  # modules that were imported meanwhile have it, too
-            self._put(name, self, true)
+            _put(self, true)
 
-    @staticmethod
-    def _put(name: str, old: Any, new: Any) -> None:
-        modules = [m for key, m in list(sys.modules.items()) if key.startswith("geartrain.")]
-        for module in (time, *modules):
-            if getattr(module, name, None) is old:
-                setattr(module, name, new)
+
+def _put(old: Any, new: Any) -> None:
+    for key, module in list(sys.modules.items()):
+        library = key.startswith("geartrain.") and not key.startswith("geartrain.lab.")
+        if (library or module is time) and getattr(module, _NAME, None) is old:
+            setattr(module, _NAME, new)
