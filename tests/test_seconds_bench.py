@@ -157,12 +157,12 @@ def planted():
             "closed": {"seconds": 0.5, "calls": None},
         },
         "ours": {
-            "0": {"seconds": 0.6, "calls": 5, "prox": 0},
-            "100": {"seconds": 1.5, "calls": 9, "prox": 0},
+            "0": {"seconds": 0.5, "process": 0.5, "calls": 5, "prox": 0},
+            "100": {"seconds": 1.5, "process": 0.6, "calls": 9, "prox": 0},
         },
     }
     lost = copy.deepcopy(row) | {"family": "b", "psi": True}
-    lost["ours"]["0"]["seconds"] = math.inf
+    lost["ours"]["0"] |= {"seconds": math.inf, "process": 8.0}
     return [row, lost]
 
 
@@ -177,6 +177,7 @@ def test_the_summary_of_planted_figures(capsys):
     assert found["report"]["above 2 x + 100 ms"] == 1
     assert found["report"]["unsolved"] == ["b 1, 0 ms"]
     assert found["report"]["mean 100 ms"] == pytest.approx(0.5)
+    assert found["report"]["mean 0 ms"] == pytest.approx(4.0)  # of 0.5/0.5 and 8.0/0.5
     report.show(rows)
     assert "b 1, 0 ms" in capsys.readouterr().out
 

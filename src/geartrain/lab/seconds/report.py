@@ -28,11 +28,20 @@ def ratio(row: Row, added: str) -> float:
     return math.nan if math.isinf(ours) and math.isinf(rival) else ours / rival
 
 
-def _mean(ratios: list[float]) -> float:
-    """Geometric mean; a run that nobody else solved counts as 0.1, one that ours did not as 100."""
-    logs = [
-        math.log(min(max(r, 0.1), 100.0)) if r in (0.0, math.inf) else math.log(r) for r in ratios
-    ]
+def _mean(rows: list[Row], added: str) -> float:
+    """Geometric mean of the ratios.
+
+    A run of ours that does not reach the target counts as ten times the rival, or as what it had
+    spent if that is more; a target that no rival reaches counts as 0.1.
+    """
+    logs = []
+    for row in rows:
+        found, run = ratio(row, added), row["ours"][added]
+        if found == math.inf:
+            spent = run["process"] + 1e-3 * float(added) * run["calls"]
+            found = max(10.0, spent / best_rival(row, added)[1])
+        if not math.isnan(found):
+            logs.append(math.log(found or 0.1))
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
 
 
@@ -47,12 +56,10 @@ def summary(rows: list[Row]) -> dict[str, Any]:
             continue
         found: dict[str, Any] = {"problems": len(chosen)}
         for added in chosen[0]["ours"]:
-            ratios = [q for r in chosen if not math.isnan(q := ratio(r, added))]
-            found[f"mean {added} ms"] = _mean(ratios)
-            for kind in (False, True):
-                part = [ratio(r, added) for r in chosen if r["psi"] == kind]
-                name = f"mean {added} ms, {'psi' if kind else 'smooth'}"
-                found[name] = _mean([q for q in part if not math.isnan(q)])
+            found[f"mean {added} ms"] = _mean(chosen, added)
+            for kind, name in ((False, "smooth"), (True, "psi")):
+                part = [row for row in chosen if row["psi"] == kind]
+                found[f"mean {added} ms, {name}"] = _mean(part, added)
         if "0" in chosen[0]["ours"]:
             pairs = [(r["ours"]["0"]["seconds"], best_rival(r, "0")[1]) for r in chosen]
             within = [o <= 1.3 * b + 0.05 for o, b in pairs]
@@ -96,7 +103,7 @@ def show(rows: list[Row]) -> None:
 def _table(rows: list[Row]) -> None:
     added = list(rows[0]["ours"])
     print(
-        f"{'family':28}{'seed':>4}{'n':>6}{'ours':>8}{'calls':>7}{'prox':>7}{'rival':>8}"
+        f"{'family':28}{'seed':>4}{'n':>6}{'ours':>8}{'calls':>7}{'prox':>9}{'rival':>8}"
         f"{'calls':>7}  {'its name':23}" + "".join(f"{f'x {a} ms':>9}" for a in added)
     )
     for row in rows:
@@ -106,7 +113,7 @@ def _table(rows: list[Row]) -> None:
         late = "+" if late == " " and own["seconds"] > 1.3 * seconds + 0.05 else late
         print(
             f"{row['family']:28}{row['seed']:4}{row['n']:6}{own['seconds']:8.3f}{own['calls']:7}"
-            f"{own['prox']:7}{seconds:8.3f}{calls if calls is not None else '-':>7}{late} {name:23}"
+            f"{own['prox']:9}{seconds:8.3f}{calls if calls is not None else '-':>7}{late} {name:23}"
             + "".join(f"{ratio(row, a):9.2f}" for a in added)
         )
     print("! above 2 x + 100 ms; + above 1.3 x + 50 ms; x: ours over the best rival with ms added")
