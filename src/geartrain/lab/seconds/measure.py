@@ -6,8 +6,8 @@ Off its clock is what the rule itself does, namely looking at f once per iterati
 does not ask for; rivals see f anyway, or are looked at in the same way. Compiled loops are compiled
 before, by a small problem of the family and by the beginning of a run of the same problem. Runs of
 less than `SHORT` seconds, ours and theirs, are made three times, and the median counts; those of
-less than `TWICE` are made twice. The library itself, too, sees process seconds in place of those of the wall (`geartrain.lab.seconds.clock`): on
-a busy machine it would take its terms for dear.
+less than `TWICE` are made twice. The library itself, too, sees process seconds in place of those of
+the wall (`geartrain.lab.seconds.clock`): on a busy machine it would take its terms for dear.
 
 **With time added to h**, that clock runs ahead, so that ours decides as for a dear term; its
 seconds are those of the process and the calls times the added time. Gradient methods do not look at
