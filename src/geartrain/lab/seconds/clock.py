@@ -36,8 +36,11 @@ class Clock:
     def dear(self, term: Any, added: float) -> gt.Term:
         """The term with `added` seconds more per call.
 
-        Its inside is not seen, as that of a simulator or a cluster.
+        Its inside is not seen, as that of a simulator or a cluster; its constants are, since rivals
+        use them, too.
         """
+        names = ("L", "L_coord", "lower_bound")
+        constants: dict[str, Any] = {name: getattr(term, name, None) for name in names}
 
         def value_and_grad(x: Array) -> Evaluation:
             if not self.watched:
@@ -46,7 +49,7 @@ class Clock:
             value, grad = term.value_and_grad(x)
             return value, grad
 
-        return gt.Term(value_and_grad, n=term.n)
+        return gt.Term(value_and_grad, n=term.n, **constants)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
