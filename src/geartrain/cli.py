@@ -121,6 +121,7 @@ _BENCHES = {
     "frontier": "frontier.measure",
     "kernels": "benches.compiled_loops",
     "profile": "profile.measure",
+    "seconds": "seconds.measure",
 }
 
 

@@ -11,6 +11,7 @@ store         tables on disk
 tables        what the tables say: calls to reach an accuracy, ratios, Tables 1 and 2 of the paper
 experiments   the experiments of Section 5 of the paper
 frontier      which method is cheapest at which ratio of prices
+seconds       the user's clock against the best solver for each of many kinds of problems
 benches       speed of the compiled loops, of the estimators and of rounds on a cluster
 laws          exponents of the oracle calls in the constants of the problem
 report        figures and a page from the tables

@@ -1,0 +1,1 @@
+"""``geartrain bench seconds``: the user's clock on problems with real structure."""
