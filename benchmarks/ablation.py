@@ -11,48 +11,70 @@ the report's problems are others.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
-from geartrain.methods.quasi_newton.tuning import DEFAULT, LearnedTuning
 
 import geartrain as gt
 from geartrain.lab.profile.families import problems
-
-
-def without(kind: str) -> LearnedTuning:
-    """The tuning without the models of one kind."""
-    return replace(
-        DEFAULT,
-        convex_models=tuple(c for c in DEFAULT.convex_models if c[0] != kind),
-        other_models=tuple(c for c in DEFAULT.other_models if c[0] != kind),
-    )
-
-
-@dataclass(frozen=True)
-class FromG(LearnedTuning):
-    """The first lam is a part of the curvature of g, and not that of a loss like h."""
-
-    def lam_at_start(self, convex: bool, curvature: float, unlike: float, as_loss: float) -> float:
-        """Without what h tells."""
-        return super().lam_at_start(convex, curvature, unlike, math.nan)
-
+from geartrain.methods.pqn import method, scaling
+from geartrain.methods.pqn.model_selection import Selection
+from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK
+from geartrain.methods.pqn.tuning import DEFAULT
 
 UNUSED = 20_000  # number of the first problem
 
+
+def among(*names):
+    """The models that compete, at any price, are some of these."""
+
+    def of(rho, convex, exact, tuning):
+        kept = [n for n in (KEEP, SHRUNK, PLAIN) if n in names and not (convex and n == SHRUNK)]
+        return Selection(tuple(kept), (0.0,) * len(kept))
+
+    return patch.object(Selection, "of", staticmethod(of))
+
+
+def forgetful(self, terms, state, step, trial, products):
+    """A rejected step that teaches nothing but a larger mu."""
+    after = REJECTED(self, terms, state, step, trial, products)
+    return replace(after, memory=state.memory, lam=2.0 * state.lam)
+
+
+REJECTED = method.ProximalQuasiNewton._rejected
+# By name: the numbers, and what is patched.
 VARIANTS = {
-    "all parts": DEFAULT,
-    "without the mixed model": without("mixed"),
-    "without the careful correction": without("careful"),
-    "without the shrunk model": without("shrunk"),
-    "without models of h in shards": replace(DEFAULT, other_models=DEFAULT.other_models[-1:]),
-    "without the plain model": without("plain"),
-    "mean curvature, not that at the end": replace(DEFAULT, local=1.0),
-    "without the trust radius": replace(DEFAULT, far=math.inf),
-    "coarse inner runs": replace(DEFAULT, eta=0.3, eta_other=0.3),
-    "without cuts of h": replace(DEFAULT, foresight=0),
-    "a first lam from g alone": FromG(),
+    "all parts": (DEFAULT, None),
+    "pairs one by one": (replace(DEFAULT, agree=-1.0), None),
+    "20 pairs": (replace(DEFAULT, memory=20), None),
+    "mean curvature, not that at the end": (replace(DEFAULT, local=1.0), None),
+    "nothing learned from rejected steps": (
+        DEFAULT,
+        patch.object(method.ProximalQuasiNewton, "_rejected", forgetful),
+    ),
+    "without the shrunk model": (DEFAULT, among(KEEP, PLAIN)),
+    "without the plain model": (DEFAULT, among(KEEP, SHRUNK)),
+    "without refreshed pairs": (
+        DEFAULT,
+        patch.object(
+            method.ProximalQuasiNewton, "_refreshed", lambda self, terms, state: state.memory
+        ),
+    ),
+    "coarse inner runs": (replace(DEFAULT, eta=0.3, eta_other=0.3), None),
+    "without forcing": (replace(DEFAULT, forcing=math.inf), None),
+    "one inner pair": (replace(DEFAULT, inner_memory=1), None),
+    "without known scales": (
+        DEFAULT,
+        patch.object(method, "diagonal_scale", lambda problem: None),
+    ),
+    "without learned scales": (DEFAULT, patch.object(scaling, "_USEFUL", math.inf)),
+    "without the safeguard": (
+        DEFAULT,
+        patch.object(method.Safeguard, "is_due", lambda self, A, rho: False),
+    ),
 }
 
 
@@ -74,8 +96,10 @@ def main():
     known = [(p, b) for p, b in zip(chosen, best, strict=True) if math.isfinite(b)]
     print(f"{len(known)} development problems from number {UNUSED:,} on, with n <= 200")
     print(f"{'':38}{'mean':>8}{'95 %':>8}{'worst':>8}{'unsolved':>10}{'g per h':>9}")
-    for name, tuning in VARIANTS.items():
-        runs = [ends(p, gt.methods.ProximalQuasiNewton(tuning=tuning)) for p, _ in known]
+    for name, (tuning, patched) in VARIANTS.items():
+        pqn = gt.methods.ProximalQuasiNewton(tuning=tuning)
+        with patched or contextlib.nullcontext():
+            runs = [ends(p, pqn) for p, _ in known]
         ratios = np.array([h / b for (h, _), (_, b) in zip(runs, known, strict=True)])
         solved = np.isfinite(ratios)
         per_h = np.median([g / h for h, g in runs if math.isfinite(h)])

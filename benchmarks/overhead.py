@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
-from geartrain.methods.quasi_newton import trial
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 import geartrain as gt
+from geartrain.methods.pqn import inner_smooth
 from geartrain.oracles import ledger
 
 OUTER = {
@@ -54,11 +54,12 @@ class Timed:
     """A function, and the seconds spent in it."""
 
     def __init__(self, function):
-        self.function, self.seconds = function, 0.0
+        self.function, self.seconds, self.calls = function, 0.0, 0
 
     def __call__(self, x):
         """Ask it."""
         start = process_time()
+        self.calls += 1
         try:
             return self.function(x)
         finally:
@@ -112,18 +113,18 @@ class InnerRuns:
 
     def __call__(self, *args, **kwargs):
         """An inner run."""
-        start, asked = process_time(), self.asked()
+        start, asked, calls = process_time(), self.asked(), self.oracles[-1].calls
         run = self.descend(*args, **kwargs)
         self.seconds += process_time() - start - (self.asked() - asked)
-        self.calls += run.calls
+        self.calls += self.oracles[-1].calls - calls
         return run
 
     def __enter__(self):
-        self.descend, trial.descend = trial.descend, self
+        self.descend, inner_smooth.descend = inner_smooth.descend, self
         return self
 
     def __exit__(self, *error):
-        trial.descend = self.descend
+        inner_smooth.descend = self.descend
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ MEMORIES = (5, 10, 20, 50)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--method", nargs="+", default=["auto", "sae-qn"])
+    parser.add_argument("--method", nargs="+", default=["auto", "pqn"])
     parser.add_argument("--level", type=float, default=1e-6)
     args = parser.parse_args()
     ratios = {name: [] for name in args.method}

@@ -708,7 +708,8 @@ def _curvature_of_g(terms: TermEvaluator, at: Point, size: float) -> float:
     """|change of grad g|/|step| along the subgradient; where g is flat, one over a length."""
     if size == 0.0:
         return 1.0
-    e = 1e-3 * (max(terms.norm(at.v), 1e-6 * _polyak(terms, at)) or 1.0)
+    away = terms.norm(at.v)
+    e = 1e-3 * (max(away, 1e-6 * _polyak(terms, at)) if away > 0.0 else 1.0)
     bent = terms.g(at.v - (e / size) * at.r)[1]
     scale = terms.norm(bent - at.grad_g) / e
     return scale if 0.0 < scale < math.inf else 1e-3 * size / e
