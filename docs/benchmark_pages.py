@@ -49,10 +49,12 @@ def cheapest(text: str, target: str = "1e-05") -> Table:
 
 
 def ratios(text: str) -> Table:
-    """Gradients of h of ``pqn`` over those of L-BFGS, per problem."""
-    lines = _block(text, "gradients of h, pqn / best of SciPy's L-BFGS")
+    """Gradients of h of the learned method over those of L-BFGS, per problem."""
+    mine = re.search(r"^gradients of h, (\S+) / best of SciPy's L-BFGS", text, re.MULTILINE)
+    assert mine is not None
+    lines = _block(text, mine[0])
     found = (re.fullmatch(r"  (.+?) {2,}([\d.]+)", line) for line in lines)
-    return ["problem", "pqn / L-BFGS"], [[m[1], m[2]] for m in found if m]
+    return ["problem", f"{mine[1]} / L-BFGS"], [[m[1], m[2]] for m in found if m]
 
 
 def estimators(text: str) -> Table:

@@ -32,7 +32,7 @@ from typing import Any
 
 import geartrain as gt
 from geartrain.lab.seconds import nonsmooth, rivals, smooth
-from geartrain.lab.seconds.clock import Clock
+from geartrain.lab.seconds.clock import ShiftedClock
 from geartrain.lab.seconds.problem import FAMILIES, Problem, is_report
 from geartrain.lab.seconds.report import best_rival, show, summary
 
@@ -58,11 +58,11 @@ class Target:
         The value to reach.
     limit : float
         Process seconds.
-    clock : Clock
+    clock : ShiftedClock
         Of the run; calls do not count while the rule looks.
     """
 
-    def __init__(self, target: float, limit: float, clock: Clock) -> None:
+    def __init__(self, target: float, limit: float, clock: ShiftedClock) -> None:
         self._value, self._limit, self._clock = gt.stop.Value(target), gt.stop.Seconds(limit), clock
         self._start, self._off = process_time(), 0.0
 
@@ -88,7 +88,7 @@ class Target:
 
 def ours(problem: Problem, target: float, added: float, limit: float, method: Any = "auto") -> Row:
     """One run of `geartrain.minimize`."""
-    clock = Clock()
+    clock = ShiftedClock()
     h = clock.dear(problem.h, added) if added else problem.h
     with clock.running():
         wall, rule = perf_counter(), Target(target, limit, clock)
