@@ -1,8 +1,8 @@
 """A clock for the library that other programs do not disturb, and that can run ahead.
 
-Within `ShiftedClock.running`, ``perf_counter`` is this clock in all modules of the library: whatever
-measures seconds there (prices, budgets, own time) sees those of the process, which on a quiet
-machine are the same, and sees a call of a `dear` term take as much longer as said. Nothing is
+Within `ShiftedClock.running`, ``perf_counter`` is this clock in all modules of the library:
+whatever measures seconds there (prices, budgets, own time) sees those of the process, which on a
+quiet machine are the same, and sees a call of a `dear` term take as much longer as said. Nothing is
 waited for: runs with 100 ms added take no longer than others, and their seconds are those of the
 process and ``calls * added``, exactly.
 """
