@@ -9,12 +9,14 @@ import pytest
 
 import geartrain as gt
 from geartrain.core.status import Status
+from geartrain.geometry import EUCLIDEAN
 from geartrain.lab.problems import log_density
 from geartrain.methods.pqn.evaluation import Step, TermEvaluator
 from geartrain.methods.pqn.line_models import ExponentialFit, change, lowest
+from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.pqn.model_selection import Selection
-from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK, Share
+from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK, Models, Share
 from geartrain.methods.pqn.noise_detection import ProgressMonitor, shows_nonconvexity
 from geartrain.methods.pqn.tuning import DEFAULT
 from geartrain.problem import norm
@@ -478,3 +480,22 @@ def test_the_first_lam_is_that_of_a_loss_with_this_value_and_gradient():
             g = gt.Term(lambda x, w=weight: (0.5 * w * x @ x, w * x), n=12, L=1.0)
             state = ProximalQuasiNewton().init(Known(h, g, a, 0.0).sum(), x0)
             assert state.lam == pytest.approx(max(c, 1e-3 * weight), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_g_that_bends_down_does_not_spoil_the_models(seed):
+    """h is not convex, and neither is g along some steps: all products are finite."""
+    rng = np.random.default_rng(seed)
+    n, k = rng.integers(2, 7, 2)
+    H, G = np.diag(rng.uniform(0.1, 3.0, n)), np.diag(rng.uniform(-1.0, 0.2, n))
+    memory = Memory.empty(n)
+    for _ in range(k):
+        s = rng.standard_normal(n)
+        s /= np.linalg.norm(s)
+        pair = np.array([s, H @ s + 1e-4 * rng.standard_normal(n), G @ s])
+        cross = memory.products(*pair, EUCLIDEAN)
+        memory = memory.add(tuple(pair), cross, pair @ pair.T, 60)
+    models = Models(memory, 0.1, 1.0, (0.5, 0.1), False, EUCLIDEAN, DEFAULT)
+    for name in (KEEP, SHRUNK, PLAIN):
+        assert np.isfinite(models[name](np.ones(n))).all()
+        assert np.isfinite(models[name].inverse(0.1)(np.ones(n))).all()

@@ -36,6 +36,8 @@ _FLATTEST = 1.0 / 64.0
 # A squared error below this part of the terms in it is rounding, and is computed from vectors.
 _CANCELLED = 1e-12
 _TINY = 1e-300
+# The error of a model whose numbers have overflown.
+_USELESS = 1e100
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,8 @@ class Models:
         if square > _CANCELLED * size and math.isfinite(square):
             return math.sqrt(square)
         y = step.y_h + rest * step.y_g if rest > 0.0 else step.y_h
-        return self.geometry.norm(y - B(step.s))
+        error = self.geometry.norm(y - B(step.s))
+        return error if error < _USELESS else _USELESS  # also where it is not a number
 
 
 class Updated(LowRank):

@@ -112,7 +112,9 @@ class Update:
         else:
             # combinations R of the pairs with R S F' R' = I and R S Y' R' = diag(t)
             w, U = eigh(M)
-            R = (U / np.sqrt(np.maximum(w, _LEAST_F * max(w[-1], _TINY)))).T
+            if not w[-1] > 0.0:  # the floor tells nothing along these steps
+                return P, N
+            R = (U / np.sqrt(np.maximum(w, _LEAST_F * w[-1]))).T
             t, U = eigh(_symmetric(R @ A @ R.T))
             R = U.T @ R
             rise = np.maximum(t, self.floor or _LEAST_Y * t[-1])
@@ -128,6 +130,8 @@ class Update:
             w, U = eigh(M)
             R = (U / np.sqrt(np.maximum(w, _LEAST_F * max(w[-1], _TINY)))).T
             t, U = eigh(_symmetric(R @ bend @ R.T))
+            if not t[-1] > 0.0:  # B_0 is not positive along these steps
+                return P, N
             N_new = (U.T @ (R @ Bs)) / np.sqrt(np.maximum(t, _LEAST_B * t[-1]))[:, None]
         return np.concatenate([P, P_new]), np.concatenate([N, N_new])
 
