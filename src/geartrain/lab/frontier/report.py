@@ -79,7 +79,7 @@ def summary(rows: list[Row], problems: list[SuiteProblem]) -> Row:
     ranked = sorted(against_best.items(), key=lambda item: -item[1])
     worst, largest = ranked[0]
     return {
-        "h_gradients_sae_qn_over_lbfgs": ratios,
+        "h_gradients_pqn_over_lbfgs": ratios,
         "geometric_mean": geometric_mean(list(ratios.values())),
         "largest": max(ratios.values()),
         "auto_over_cheapest": geometric_mean(list(against_best.values())),
@@ -188,7 +188,7 @@ def _at_least(row: Row) -> float:
 
 def _print_figures(figures: Row) -> None:
     print("\ngradients of h, pqn / best of SciPy's L-BFGS, to 1e-5:")
-    for name, ratio in figures["h_gradients_sae_qn_over_lbfgs"].items():
+    for name, ratio in figures["h_gradients_pqn_over_lbfgs"].items():
         print(f"  {name:32}{ratio:6.2f}")
     print(f"  geometric mean {figures['geometric_mean']:.3f}")
     print(f"  largest        {figures['largest']:.2f}")
