@@ -44,6 +44,8 @@ _TINY = 1e-300
 # where they agree up to rounding, as those of a quadratic do, a smaller new part is enough, so many
 # times the root of the disagreement; and this part at least.
 _BETTER, _ROUNDING = 10.0, 1e-3
+# A pair is left out of an inverse where <s, y> is below this part of |y|: it is rounding.
+_CURVED = 1e-12
 # An update is left out where <s, B s> is below this part of <s, y>.
 _ROUNDED = 1e-14
 # Eigenvalues of small matrices are at least these parts of the largest: of S F', S Y' and S B S'.
@@ -152,7 +154,7 @@ class Update:
     def inverse(self, Y_Y: Vector) -> Callable[[Vector, Vector], tuple[Vector, Vector]] | None:
         """(S q, Y q) -> weights of S and of Y in H q - q/lam, H the inverse; Y Y' is given.
 
-        None where <s, y> of the block is raised, or where there is a floor.
+        None where <s, y> of the block is raised, E is singular, or there is a floor.
 
         With E = S Y' of the block, A its symmetric part and H_old the inverse before,
         H = (I - S'E'^{-1}Y) H_old (I - Y'E^{-1}S) + S'E'^{-1}A E^{-1}S; H_old is [2]_ with the
@@ -165,9 +167,12 @@ class Update:
         least = _LEAST_Y * float(A.diagonal().max(initial=0.0))
         if self.floor > 0.0 or (len(b) and root(A, _part(self._S, b), least) is None):
             return None
-        o = np.flatnonzero(cross.diagonal()[:old] > 0.0)
+        curved = cross.diagonal() > _CURVED * np.sqrt(np.maximum(Y_Y.diagonal(), 0.0))
+        o = np.flatnonzero(curved[:old])
         R, along, mixed = _part(cross, o), cross.diagonal()[o], cross[o][:, b]
-        LU, pivots, _ = lapack().dgetrf(E) if len(b) else (E, b, 0)
+        LU, pivots, singular = lapack().dgetrf(E) if len(b) else (E, b, 0)
+        if singular:
+            return None
         solve, triangle = lapack().dgetrs, lapack().dtrtrs
 
         def weights(S_q: Vector, Y_q: Vector) -> tuple[Vector, Vector]:
