@@ -19,11 +19,11 @@ from unittest.mock import patch
 import numpy as np
 
 import geartrain as gt
-from geartrain.lab.profile.families import problems
 from geartrain.methods.pqn import method, scaling
 from geartrain.methods.pqn.model_selection import Selection
 from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK
 from geartrain.methods.pqn.tuning import DEFAULT
+from geartrain_lab.profile.families import problems
 
 UNUSED = 20_000  # number of the first problem
 

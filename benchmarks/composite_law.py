@@ -3,7 +3,7 @@
 python benchmarks/composite_law.py [--out DIR] [--quick]
 """
 
-from geartrain.lab.laws.composite import main
+from geartrain_lab.laws.composite import main
 
 if __name__ == "__main__":
     main()

@@ -3,7 +3,7 @@
 python benchmarks/coordinate_law.py [--out DIR] [--quick]
 """
 
-from geartrain.lab.laws.coordinate import main
+from geartrain_lab.laws.coordinate import main
 
 if __name__ == "__main__":
     main()

@@ -3,7 +3,7 @@
 python benchmarks/finite_sum_law.py [--quick]
 """
 
-from geartrain.lab.laws.finite_sum import main
+from geartrain_lab.laws.finite_sum import main
 
 if __name__ == "__main__":
     main()

@@ -3,7 +3,7 @@
 python benchmarks/gear_law.py [--out DIR] [--quick]
 """
 
-from geartrain.lab.laws.gears import main
+from geartrain_lab.laws.gears import main
 
 if __name__ == "__main__":
     main()

@@ -1,6 +1,6 @@
 """What the two rules for inner runs cost: N_M calls as in the paper, or a small residual.
 
-R-SAE to f - f* <= 1e-6 on the quadratics of `geartrain.lab.experiments.map`, with three inner
+R-SAE to f - f* <= 1e-6 on the quadratics of `geartrain_lab.experiments.map`, with three inner
 methods. N_M is `theory.inner_calls` with the constants of the problem; calls of g are those of its
 basic oracle, a gradient being n or m of them. A run that has reached rounding before N_M calls ends
 there, so the paper's rule is a little dearer than the table says.
@@ -16,8 +16,8 @@ import numpy as np
 
 import geartrain as gt
 from geartrain.core.loop import basic_calls
-from geartrain.lab.experiments.map import EPS, N, problem
 from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain_lab.experiments.map import EPS, N, problem
 
 INNER = {"AGM": gt.inner.AGM, "ACD": gt.inner.ACD, "Katyusha": gt.Katyusha}
 

@@ -7,7 +7,7 @@ pass is one gradient of g or m component gradients.
 """
 
 import geartrain as gt
-from geartrain.lab.problems import gas_sensors_svm, kernel_svm_minimum
+from geartrain_lab.problems import gas_sensors_svm, kernel_svm_minimum
 
 
 def main() -> None:

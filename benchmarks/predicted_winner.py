@@ -1,6 +1,6 @@
 """How often the method with the smallest predicted bill is the one with the smallest measured bill.
 
-The problems and methods of `geartrain.lab.experiments.map`, over a grid of L_h, L_g, mu, m and the
+The problems and methods of `geartrain_lab.experiments.map`, over a grid of L_h, L_g, mu, m and the
 price ratio rho. Three predictions: `theory.compare` with delta = 0.05; the same without its factor
 ln(1/delta), since the library tests every inner run and needs no such factor; and the latter with
 the measured constants, one for h and one for g per method, which were measured on problems that are
@@ -17,7 +17,7 @@ import itertools
 
 import numpy as np
 
-from geartrain.lab.experiments import map as who
+from geartrain_lab.experiments import map as who
 
 PREDICTIONS = {
     "compare, delta = 0.05": {"delta": 0.05},

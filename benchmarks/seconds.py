@@ -9,7 +9,7 @@ which --json wrote: only ours is run.
 
 import argparse
 
-from geartrain.lab.seconds.measure import run
+from geartrain_lab.seconds.measure import run
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

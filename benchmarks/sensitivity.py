@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from geartrain.estimators import KernelSVC
-from geartrain.lab.profile.families import problems
-from geartrain.lab.profile.solvers import LIMITS, run
+from geartrain_lab.profile.families import problems
+from geartrain_lab.profile.solvers import LIMITS, run
 
 UNUSED = 10_000  # number of the first problem: development takes the small numbers
 RHOS = (10, 100)

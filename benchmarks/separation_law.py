@@ -3,7 +3,7 @@
 python benchmarks/separation_law.py [--out DIR] [--quick]
 """
 
-from geartrain.lab.laws.separation import main
+from geartrain_lab.laws.separation import main
 
 if __name__ == "__main__":
     main()

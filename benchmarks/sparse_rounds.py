@@ -27,8 +27,8 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 import geartrain as gt
-from geartrain.lab.composite.rivals import OWLQN
-from geartrain.lab.problems.shards import with_unit_rows
+from geartrain_lab.composite.rivals import OWLQN
+from geartrain_lab.problems.shards import with_unit_rows
 
 ACCURACY = 1e-6
 SHARDS = 8

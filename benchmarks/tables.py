@@ -21,7 +21,7 @@ import numpy as np
 import scipy
 
 import geartrain
-from geartrain.lab.frontier.report import is_scipy
+from geartrain_lab.frontier.report import is_scipy
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = {
@@ -41,7 +41,7 @@ COMMANDS = {
     "distributed": "geartrain bench distributed",
     "theory_factors": "python benchmarks/theory_factors.py",
     "predicted_winner": "python benchmarks/predicted_winner.py",
-    "map": "python -m geartrain.lab.experiments.map --out out/tables",
+    "map": "python -m geartrain_lab.experiments.map --out out/tables",
     "worst_case": "python benchmarks/worst_case.py",
     "inner_rules": "python benchmarks/inner_rules.py",
     "finite_sum_methods": "python benchmarks/finite_sum_methods.py",

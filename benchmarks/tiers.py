@@ -3,7 +3,7 @@
 python benchmarks/tiers.py [--out DIR] [--quick]
 """
 
-from geartrain.lab.laws.tiers import main
+from geartrain_lab.laws.tiers import main
 
 if __name__ == "__main__":
     main()

@@ -13,9 +13,9 @@ import math
 import numpy as np
 
 import geartrain as gt
-from geartrain.lab.seconds.problem import Problem, ridge
-from geartrain.lab.seconds.rivals import lbfgs, run
-from geartrain.lab.seconds.smooth import semi_dual
+from geartrain_lab.seconds.problem import Problem, ridge
+from geartrain_lab.seconds.rivals import lbfgs, run
+from geartrain_lab.seconds.smooth import semi_dual
 
 CELLS = ((150, 100, 0.1), (300, 200, 0.02), (400, 300, 0.005))  # points, points, regularisation
 MEMORIES = (5, 10, 20, 50)

@@ -8,7 +8,7 @@ import functools
 import io
 
 from geartrain.cli import main
-from geartrain.lab.experiments import kernel_svm, log_density
+from geartrain_lab.experiments import kernel_svm, log_density
 
 
 @dataclasses.dataclass

@@ -12,9 +12,9 @@ import pytest
 import geartrain as gt
 from composite import PSIS, Composite
 from geartrain.cli import main
-from geartrain.lab.composite import measure
-from geartrain.lab.composite.rivals import OWLQN, PANOC
-from geartrain.lab.composite.suite import CompositeProblem, smooth_curve, suite, text_like
+from geartrain_lab.composite import measure
+from geartrain_lab.composite.rivals import OWLQN, PANOC
+from geartrain_lab.composite.suite import CompositeProblem, smooth_curve, suite, text_like
 
 pytestmark = [
     pytest.mark.outside,  # a bench in a small form

@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.lab.frontier import measure as frontier
-from geartrain.lab.frontier import report as frontier_report
-from geartrain.lab.frontier import rivals
-from geartrain.lab.frontier.measure import CALLS, Measured, trace
-from geartrain.lab.frontier.rivals import FIRST, LEFT_OUT, OTHERS, RHOS, Budget, free
-from geartrain.lab.frontier.suite import SuiteProblem
-from geartrain.lab.problems import (
+from geartrain.methods.registry import INNER, METHODS
+from geartrain_lab.frontier import measure as frontier
+from geartrain_lab.frontier import report as frontier_report
+from geartrain_lab.frontier import rivals
+from geartrain_lab.frontier.measure import CALLS, Measured, trace
+from geartrain_lab.frontier.rivals import FIRST, LEFT_OUT, OTHERS, RHOS, Budget, free
+from geartrain_lab.frontier.suite import SuiteProblem
+from geartrain_lab.problems import (
     graph_laplacian,
     kernel_svm_minimum,
     random_kernel_svm,
     random_shards,
     similarity_constants,
 )
-from geartrain.methods.registry import INNER, METHODS
 
 pytestmark = [
     pytest.mark.outside,  # a bench in a small form

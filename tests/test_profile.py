@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.lab.profile import arithmetic, solvers
-from geartrain.lab.profile import measure as profile_measure
-from geartrain.lab.profile import report as profile_report
-from geartrain.lab.profile.families import FAMILIES, LARGEST, RandomProblem, problem, problems, seed
+from geartrain_lab.profile import arithmetic, solvers
+from geartrain_lab.profile import measure as profile_measure
+from geartrain_lab.profile import report as profile_report
+from geartrain_lab.profile.families import FAMILIES, LARGEST, RandomProblem, problem, problems, seed
 
 pytestmark = pytest.mark.same_everywhere  # numbers that are made by hand
 
@@ -102,8 +102,8 @@ def test_the_terms_hold_what_they_say(family):
 
 def test_the_report_is_used_by_the_profile_alone():
     """Nothing in the library or in the benchmarks draws report problems but the profile itself."""
-    root = Path(gt.__file__).parent
-    places = [*root.rglob("*.py"), *(root.parents[1] / "benchmarks").rglob("*.py")]
+    root = Path(gt.__file__).parents[2]
+    places = [*(root / "src").rglob("*.py"), *(root / "benchmarks").rglob("*.py")]
     for path in places:
         if path.parent.name != "profile":
             text = path.read_text()

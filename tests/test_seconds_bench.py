@@ -13,9 +13,9 @@ import pytest
 
 import geartrain as gt
 from geartrain.cli import main
-from geartrain.lab.seconds import measure, report, rivals
-from geartrain.lab.seconds.clock import ShiftedClock
-from geartrain.lab.seconds.problem import FAMILIES, Problem, is_report
+from geartrain_lab.seconds import measure, report, rivals
+from geartrain_lab.seconds.clock import ShiftedClock
+from geartrain_lab.seconds.problem import FAMILIES, Problem, is_report
 
 pytestmark = pytest.mark.outside  # a bench in a small form
 

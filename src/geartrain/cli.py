@@ -113,7 +113,7 @@ def _prices(name: str, args: argparse.Namespace) -> tuple[str, float, float]:
     return "gradients", h, g
 
 
-# Names of `geartrain bench`, and the modules of `geartrain.lab` that run them.
+# Names of `geartrain bench`, and the modules of `geartrain_lab` that run them.
 _BENCHES = {
     "composite": "composite.measure",
     "distributed": "benches.cluster",
@@ -134,16 +134,16 @@ class _Parser(argparse.ArgumentParser):
 
 def _bench(args: argparse.Namespace) -> None:
     """Run a benchmark by name."""
-    from geartrain.lab.store import writable_file
+    from geartrain_lab.store import writable_file
 
     if args.json is not None:
         writable_file(args.json, "--json")
-    import_module(f"geartrain.lab.{_BENCHES[args.name]}").run(json_file=args.json, quick=args.quick)
+    import_module(f"geartrain_lab.{_BENCHES[args.name]}").run(json_file=args.json, quick=args.quick)
 
 
 def _reproduce(args: argparse.Namespace) -> None:
     """Run the paper's experiments."""
-    from geartrain.lab.reproduce import reproduce
+    from geartrain_lab.reproduce import reproduce
 
     reproduce(args.what, args.out, quick=args.quick, data=args.data)
 

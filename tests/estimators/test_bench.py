@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 from geartrain import cli
 from geartrain.estimators import KernelSVC
 from geartrain.estimators.svm.kernel_matrix import Kernel, TrainingKernel
-from geartrain.lab.benches import kernel_svc as bench
+from geartrain_lab.benches import kernel_svc as bench
 
 pytestmark = [
     pytest.mark.outside,  # a bench in a small form

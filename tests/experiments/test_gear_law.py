@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from geartrain.lab.laws import gears
+from geartrain_lab.laws import gears
 
 pytestmark = [
     pytest.mark.outside,  # a bench in a small form

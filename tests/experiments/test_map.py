@@ -7,7 +7,7 @@ import pytest
 
 import geartrain as gt
 from geartrain.core.status import Status
-from geartrain.lab.experiments import map as who
+from geartrain_lab.experiments import map as who
 
 pytestmark = [
     pytest.mark.outside,  # a bench in a small form

@@ -7,9 +7,9 @@ import pytest
 from scipy.optimize import minimize
 
 import geartrain as gt
-from geartrain.lab import problems
-from geartrain.lab.experiments import kernel_svm, log_density
-from geartrain.lab.problems import rbf_kernel, svm_reference
+from geartrain_lab import problems
+from geartrain_lab.experiments import kernel_svm, log_density
+from geartrain_lab.problems import rbf_kernel, svm_reference
 
 
 def small_svm(m=60, seed=0, gamma=1.0):

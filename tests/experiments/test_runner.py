@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 import geartrain as gt
-from geartrain.lab import runner
-from geartrain.lab.experiments import densities
-from geartrain.lab.runner import Case, Entry, Probe, Stage, TargetOrTime, run_stage
-from geartrain.lab.status_line import StatusLine
-from geartrain.lab.store import Store, config_hash
+from geartrain_lab import runner
+from geartrain_lab.experiments import densities
+from geartrain_lab.runner import Case, Entry, Probe, Stage, TargetOrTime, run_stage
+from geartrain_lab.status_line import StatusLine
+from geartrain_lab.store import Store, config_hash
 
 pytestmark = pytest.mark.same_everywhere  # files and rows
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from geartrain.lab.laws import separation
+from geartrain_lab.laws import separation
 
 
 @pytest.mark.parametrize("method", separation.STATED)

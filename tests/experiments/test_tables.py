@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geartrain import theory
-from geartrain.lab import tables
-from geartrain.lab.experiments import kernel_svm, log_density
-from geartrain.lab.report import curves, findings
-from geartrain.lab.report.findings import claims, verdict
-from geartrain.lab.runner import CALLS
-from geartrain.lab.spread import Spread, ratio
+from geartrain_lab import tables
+from geartrain_lab.experiments import kernel_svm, log_density
+from geartrain_lab.report import curves, findings
+from geartrain_lab.report.findings import claims, verdict
+from geartrain_lab.runner import CALLS
+from geartrain_lab.spread import Spread, ratio
 
 pytestmark = pytest.mark.same_everywhere  # tables of numbers that are written by hand
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from geartrain.lab.laws import tiers
-from geartrain.lab.problems.shards import logistic_tiers, with_unit_rows
+from geartrain_lab.laws import tiers
+from geartrain_lab.problems.shards import logistic_tiers, with_unit_rows
 
 
 def rows(m=1600, n=12, seed=0):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from geartrain.lab.laws.composite import KINDS, STATED, exponents, planted, sweep
+from geartrain_lab.laws.composite import KINDS, STATED, exponents, planted, sweep
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from geartrain.cli import main
-from geartrain.lab.benches import compiled_loops as kernels
+from geartrain_lab.benches import compiled_loops as kernels
 
 pytestmark = [
     pytest.mark.outside,  # a bench in a small form

@@ -10,7 +10,6 @@ import pytest
 import geartrain as gt
 from geartrain.core.status import Status
 from geartrain.geometry import EUCLIDEAN
-from geartrain.lab.problems import log_density
 from geartrain.methods.pqn.evaluation import Step, TermEvaluator
 from geartrain.methods.pqn.line_models import ExponentialFit, change, lowest
 from geartrain.methods.pqn.memory import Memory
@@ -20,6 +19,7 @@ from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK, Models, Share
 from geartrain.methods.pqn.noise_detection import ProgressMonitor, shows_nonconvexity
 from geartrain.methods.pqn.tuning import DEFAULT
 from geartrain.problem import norm
+from geartrain_lab.problems import log_density
 from problems import PROBLEMS, Known, logistic, quadratics, states
 from runs import NEVER, same
 

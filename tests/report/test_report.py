@@ -12,11 +12,11 @@ from matplotlib import image
 
 import geartrain as gt
 from geartrain.cli import main
-from geartrain.lab import runner
-from geartrain.lab.experiments import densities, kernel_svm, log_density
-from geartrain.lab.report import figures
-from geartrain.lab.report.interactive import spread_out
-from geartrain.lab.report.page import prose
+from geartrain_lab import runner
+from geartrain_lab.experiments import densities, kernel_svm, log_density
+from geartrain_lab.report import figures
+from geartrain_lab.report.interactive import spread_out
+from geartrain_lab.report.page import prose
 from report_run import reproduce, small
 
 pytestmark = [

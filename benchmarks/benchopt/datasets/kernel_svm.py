@@ -2,7 +2,7 @@
 
 from benchopt import BaseDataset
 
-from geartrain.lab.problems import rings_kernel_svm
+from geartrain_lab.problems import rings_kernel_svm
 
 
 class Dataset(BaseDataset):

@@ -2,7 +2,7 @@
 
 from benchopt import BaseDataset
 
-from geartrain.lab.problems import synthetic_shards
+from geartrain_lab.problems import synthetic_shards
 
 
 class Dataset(BaseDataset):

@@ -1,0 +1,1 @@
+"""The experiments of Section 5 of the paper; `geartrain_lab.report` draws from their tables."""

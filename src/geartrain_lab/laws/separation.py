@@ -1,0 +1,139 @@
+"""The separation law: how often each term is asked when one constant grows.
+
+Random quadratics f = h + g with mu > 0 whose h and g are badly conditioned in different directions
+are solved to f - f* <= 1e-8. The exponents of the calls of h and of g in L_g (at fixed L_h) and in
+L_h (at fixed L_g) are printed beside the stated ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from geartrain.oracles.protocols import Vector
+from geartrain_lab.laws.common import Row, calls_to, exponent, geometric_means, write_csv
+from geartrain_lab.problems import opposed_quadratics
+
+MU = 1e-3
+EPS = 1e-8
+N = 120
+SEEDS = (0, 1, 2)
+# method -> (stated exponent in L_g of the calls of h and of g, in L_h of the calls of h)
+STATED = {
+    "r-sae": ("<= 0.1", "0.5 +- 0.1", "0.5 +- 0.12"),
+    "sc-sae": ("<= 0.1", "0.5 +- 0.1", "0.5 +- 0.12"),
+    "afb": ("<= 0.1", "0.5 +- 0.1", "0.5 +- 0.12"),
+    "ags": ("", "", ""),
+    "fgm": ("both grow", "together", ""),
+}
+WHOLE = ("ags", "fgm")  # they have no inner method
+
+
+def measure(method: str, L_h: float, L_g: float) -> Vector:
+    """Geometric means over the seeds of the calls of h and of g."""
+    rows, inner = [], "auto" if method in WHOLE else "agm"
+    for seed in SEEDS:
+        problem = opposed_quadratics(N, L_h=L_h, L_g=L_g, mu=MU, seed=seed)
+        constants = {"L_h": L_h, "L_g": L_g, "mu": MU}
+        calls = calls_to(problem, EPS, method, inner=inner, max_iter=10**7, **constants)
+        rows.append((calls["h.grad"], calls["g.grad"]))
+    return geometric_means(rows)
+
+
+def sweep(quick: bool) -> list[Row]:
+    """Rows: method, which constant varies, L_h, L_g, calls of h, calls of g."""
+    in_L_g = [(1.0, L_g) for L_g in (np.logspace(1, 4, 4) if quick else np.logspace(1, 5, 5))]
+    top = 1e2 if quick else 1e4
+    in_L_h = [(L_h, 10 * top) for L_h in np.logspace(-1, np.log10(top), 4)]
+    rows: list[Row] = []
+    for method in STATED:
+        for varied, points in (("L_g", in_L_g), ("L_h", in_L_h)):
+            for L_h, L_g in points:
+                n_h, n_g = measure(method, L_h, L_g)
+                rows.append((method, varied, L_h, L_g, n_h, n_g))
+                print(
+                    f"{method:8} L_h {L_h:8.3g}  L_g {L_g:8.3g}  "
+                    f"calls of h {n_h:9.1f}  of g {n_g:11.1f}",
+                    flush=True,
+                )
+    return rows
+
+
+def pick(rows: list[Row], method: str, varied: str) -> tuple[Vector, Vector, Vector]:
+    """The varied constant, and the calls of h and of g."""
+    chosen = [r for r in rows if r[0] == method and r[1] == varied]
+    constant, n_h, n_g = (
+        np.array([r[j] for r in chosen]) for j in (3 if varied == "L_g" else 2, 4, 5)
+    )
+    return constant, n_h, n_g
+
+
+def report(rows: list[Row]) -> None:
+    """Print the exponents beside the stated ones."""
+    print("\nexponents           measured (stated)")
+    print(f"{'method':8}{'h in L_g':>22}{'g in L_g':>22}{'h in L_h':>22}{'g in L_h':>12}")
+    for method, (h_g, g_g, h_h) in STATED.items():
+        L_g, n_h, n_g = pick(rows, method, "L_g")
+        L_h, m_h, m_g = pick(rows, method, "L_h")
+        cells = [
+            f"{_shown(L_g, n_h)} ({h_g})",
+            f"{_shown(L_g, n_g)} ({g_g})",
+            f"{_shown(L_h, m_h)} ({h_h})",
+        ]
+        cells = [c.replace(" ()", "") for c in cells]
+        print(f"{method:8}" + "".join(f"{c:>22}" for c in cells) + f"{_shown(L_h, m_g):>12}")
+
+
+def _shown(constants: Vector, calls: Vector) -> str:
+    return f"{round(exponent(constants, calls), 2) + 0.0:.2f}"  # no -0.00
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Calls against L_g, separated methods beside AGS and FGM."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = {"r-sae": "R-SAE", "sc-sae": "SC-SAE", "afb": "AFB", "ags": "AGS", "fgm": "FGM"}
+    colours = dict(zip(names, ("#1b6ca8", "#2a9d8f", "#6a4c93", "#b08968", "#d1495b"), strict=True))
+    fig, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
+    for ax, column, term in (
+        (axes[0], 1, "h, the expensive term"),
+        (axes[1], 2, "g, the cheap one"),
+    ):
+        for method, label in names.items():
+            data = pick(rows, method, "L_g")
+            ax.loglog(
+                data[0],
+                data[column],
+                "--" if method in ("fgm", "ags") else "-",
+                marker="o",
+                ms=4,
+                color=colours[method],
+                label=f"{label}  ~ $L_g^{{{_shown(data[0], data[column])}}}$",
+            )
+        ax.set_title(f"gradients of {term}", fontsize=11)
+        ax.set_xlabel("$L_g$ (with $L_h = 1$)")
+        ax.grid(alpha=0.25, which="both", lw=0.5)
+        ax.legend(fontsize=8, frameon=False)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("calls until $f - f^* \\leq 10^{-8}$")
+    fig.savefig(path, dpi=160)
+    print(f"picture: {path}")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, print, and write the table and the picture."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("out/separation"))
+    parser.add_argument("--quick", action="store_true", help="fewer and easier points")
+    args = parser.parse_args(argv)
+    rows = sweep(args.quick)
+    header = ("method", "varied", "L_h", "L_g", "h.grad", "g.grad")
+    write_csv(args.out / "separation_law.csv", header, rows)
+    report(rows)
+    draw(rows, args.out / "separation_law.png")

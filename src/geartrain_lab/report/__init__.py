@@ -1,0 +1,1 @@
+"""Figures and a page from the tables of `geartrain_lab.experiments`; nothing is computed anew."""
