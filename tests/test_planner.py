@@ -159,6 +159,8 @@ def test_terms_that_take_microseconds_begin_with_lbfgs(clock):
         timed(known.h, clock, 5e-5), timed(known.g, clock, 5e-5) + gt.Box(-9.0, 9.0), X0, tol=1e-6
     )
     assert bounded.success and reasons(bounded) == [Reason.CHEAP]
+    alone = gt.minimize(timed(known.h, clock, 5e-5), gt.Box(-9.0, 9.0), X0, tol=1e-6)
+    assert alone.success and reasons(alone) == [Reason.CHEAP]
     given = {"h.grad": 1.0, "g.grad": 1.0}
     assert reasons(solve_bare(bare(known), given)) == []  # seconds are not the price
 
@@ -193,6 +195,22 @@ def test_the_other_method_is_tried_and_the_better_one_goes_on(raced):
     assert isinstance(choice(res).current, gt.methods.ProximalQuasiNewton)
     assert "lbfgs has gained less per second" in res.plan
     assert res.state.state.race.rates["lbfgs"] < np.inf
+
+
+def test_where_own_arithmetic_takes_longest_lbfgs_is_tried(clock, monkeypatch):
+    """An evaluation takes 2 ms, and what the learned method does with it 20."""
+    plain = gt.methods.ProximalQuasiNewton._propose
+
+    def propose(self, *arguments):
+        clock.pass_(0.02)
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(gt.methods.ProximalQuasiNewton, "_propose", propose)
+    known = quadratics(L_h=1.0, L_g=1e4, mu=1e-4)
+    terms = [timed(term, clock, 1e-3, n=24) for term in (known.h, known.g)]
+    res = gt.minimize(*terms, np.ones(24), tol=1e-9)
+    assert res.success and reasons(res)[0] is Reason.SLOWER
+    assert "pqn has gained less per second" in res.plan
 
 
 def test_a_resumed_race_goes_on(raced, tmp_path):

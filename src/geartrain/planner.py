@@ -40,8 +40,9 @@ from geartrain.problem import Sum
 # SimilarNewton needs 0.6 times the calls of h that pqn needs where g is a shard of f. It is
 # chosen up to this price of its iteration over that of a gradient of h.
 _NEWTON = 1.25
-# Pairs that L-BFGS on the sum keeps where it takes the place of pqn.
-_MEMORY = 50
+# Pairs that L-BFGS on the sum keeps where it takes the place of pqn: with cheap terms, its own
+# arithmetic with each pair counts.
+_MEMORY = 20
 
 
 def make_auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> Auto:
@@ -76,7 +77,7 @@ def _rival(problem: Sum) -> AnyMethod | None:
     """L-BFGS in compiled code, for terms that take microseconds; None where it cannot be used."""
     values = all(can(t, "value") for t in (problem.h.term, problem.g.term))
     bounds = problem.psi is None or isinstance(problem.psi.term, Box)
-    return ScipyLBFGS(_MEMORY) if values and bounds else None
+    return ScipyLBFGS(_MEMORY, scaled=True) if values and bounds else None
 
 
 def _by_capabilities(problem: Sum, inner: str | InnerMethod, plain: bool) -> Choice:

@@ -22,6 +22,7 @@ from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.pqn.state import PQNState
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.splitting import Zero
 from geartrain.problem import Sum
 
 # Evaluations of a line search of L-BFGS that finds no lower point; they are seldom more than five.
@@ -31,6 +32,12 @@ _SEARCH = 10
 _CHEAP = 5e-4
 # Seconds after which the two methods are compared; again after twice as many, and so on.
 _COMPARE = 0.05
+# Where the other method is tried for the first time, it is compared when the run has taken this
+# many times as long.
+_TRY = 1.5
+# The method that was left goes on where it has gained so many times as much per second: it starts
+# again without what it had learned.
+_AHEAD = 2.0
 # h and g change roles where a gradient of h takes at most this part of the seconds of one of g.
 _DEARER = 0.25
 
@@ -71,10 +78,11 @@ class Auto:
     Algorithm, from x_0 with the method of the choice:
 
     1. one iteration of the current method
-    2. where prices are measured: a run whose terms take microseconds begins with L-BFGS; after 0.05
-       seconds the other method goes on, and after 0.1, 0.2, ... seconds the one that has gained
-       more per second, in ln of the gradient norm. Where g turns out to be the dearer term at x_0,
-       h and g change roles
+    2. where prices are measured: a run whose terms take microseconds begins with L-BFGS. After 0.05
+       seconds the other method is tried, also where the learned one takes longer than what it asks;
+       then, again and again after twice as many seconds, the one goes on that has gained more per
+       second, in ln of the gradient norm, and a change is made only for twice as much. Where g
+       turns out to be the dearer term at x_0, h and g change roles
     3. where the current method stalls before the stopping rule is met, and not by rounding or
        noise, the other one goes on from the best point, and there are no further changes; L-BFGS
        stalls where a line search takes ten evaluations and f has not fallen, and is also left where
@@ -210,13 +218,22 @@ class _Leg:
             at_h, at_g = (
                 auto.prices.of_call(f"{name}.grad", problem.ledger) for name in (dear, cheap)
             )
+            if isinstance(problem.g.term, Zero):
+                at_g = 0.0
             if at_h + at_g < _CHEAP and choice.runner_up is not None:
                 told = Reason.CHEAP.value.format(evaluation=at_h + at_g)
                 return Change(Reason.CHEAP, told)
             if at_h <= _DEARER * at_g and isinstance(state, PQNState) and problem.h_is_convex:
                 told = Reason.EXPENSIVE.value.format(dear=cheap, ratio=at_g / at_h)
                 return Change(Reason.EXPENSIVE, told)
-        return self._by_race(state) if choice.changes else None
+        if choice.changes or (choice.runner_up is not None and self._mostly_own(state)):
+            return self._by_race(state)
+        return None
+
+    def _mostly_own(self, state: State) -> bool:
+        """Whether the learned method takes longer than what it asks."""
+        own = sum(state.own) if isinstance(state, PQNState) else 0.0
+        return own > sum(self.problem.ledger.seconds.values())
 
     def _race_now(self) -> Race:
         """With the seconds of this leg."""
@@ -234,12 +251,13 @@ class _Leg:
             return None
         now = clock.perf_counter()
         name, seconds = self.choice.current_name, now - self.looked
+        other = self.choice.name if name == self.choice.second else self.choice.second
         gained = math.log(self.size / size) if 0.0 < size < self.size else 0.0
         rates = {**race.rates, name: gained / seconds if seconds > 0.0 else math.inf}
-        self.race = replace(self.race, until=2.0 * race.spent, rates=rates)
+        tried = other in rates
+        self.race = replace(self.race, until=(2.0 if tried else _TRY) * race.spent, rates=rates)
         self.size, self.looked = size, now
-        other = self.choice.name if name == self.choice.second else self.choice.second
-        if rates.get(other, math.inf) <= rates[name]:
+        if tried and rates[other] <= _AHEAD * rates[name]:
             return None
         told = Reason.SLOWER.value.format(name=name, seconds=race.spent)
         self.race = replace(self.race, spent=race.spent)

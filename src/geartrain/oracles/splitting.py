@@ -41,6 +41,7 @@ class Zero(Algebra):
     convex = True
     lower_bound = 0.0
     spherical = (0.0, 0.0)
+    L_coord = 0.0
 
     def value(self, x: Vector) -> float:
         """The number 0."""

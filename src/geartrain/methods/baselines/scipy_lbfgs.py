@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from geartrain.methods.base import State
+from geartrain.methods.pqn.scaling import diagonal_scale
 from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum, norm
@@ -60,6 +61,9 @@ class ScipyLBFGS:
     ----------
     memory : int
         Number of pairs kept (SciPy's ``maxcor``).
+    scaled : bool
+        Whether SciPy sees variables that are scaled by the root of the terms' curvature along
+        coordinates (``L_coord``), where the terms tell it.
 
     References
     ----------
@@ -68,6 +72,7 @@ class ScipyLBFGS:
     """
 
     memory: int = 10
+    scaled: bool = False
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_grad",)
     takes_psi: ClassVar[bool] = True
@@ -77,8 +82,9 @@ class ScipyLBFGS:
         """Run from x0, reporting every iterate, until the report says stop."""
         from scipy.optimize import minimize
 
-        bounds = _bounds(problem, x0)
-        memory = _Evaluations(problem, x0)
+        scale = diagonal_scale(problem) if self.scaled else None
+        memory = _Evaluations(problem, x0, np.ones_like(x0) if scale is None else scale)
+        bounds = _bounds(problem, memory.scale)
         ended, best = report(memory.current), math.inf
 
         def each(intermediate_result: object) -> None:
@@ -92,7 +98,7 @@ class ScipyLBFGS:
             start = norm(memory.current.grad)
             minimize(
                 memory.answer,
-                memory.current.x,
+                memory.scale * memory.current.x,
                 jac=True,
                 method="L-BFGS-B",
                 callback=each,
@@ -108,10 +114,14 @@ class ScipyLBFGS:
 
 
 class _Evaluations:
-    """Evaluations of f by which nothing is asked twice."""
+    """Evaluations of f by which nothing is asked twice.
 
-    def __init__(self, problem: Sum, x0: Vector) -> None:
-        self._problem = problem
+    `answer` and `accept` take the scaled variables ``scale * x``; scales are powers of 2, so that
+    no point is changed by them.
+    """
+
+    def __init__(self, problem: Sum, x0: Vector, scale: Vector) -> None:
+        self._problem, self.scale = problem, scale
         self.current = self.newest = self._evaluate(x0)  # last iterate, last evaluation
 
     def _evaluate(self, x: Vector) -> ScipyLBFGSState:
@@ -135,16 +145,16 @@ class _Evaluations:
 
     def answer(self, x: Vector) -> tuple[float, Vector]:
         """Value and gradient for SciPy, which writes into what it is given."""
-        state = self._known(x)
-        return state.value, state.grad_f.copy()
+        state = self._known(x / self.scale)
+        return state.value, state.grad_f / self.scale
 
     def accept(self, x: Vector) -> None:
         """Make x the current iterate."""
-        self.current = self.newest = self._known(x)
+        self.current = self.newest = self._known(x / self.scale)
 
 
-def _bounds(problem: Sum, x0: Vector) -> Bounds | None:
-    """SciPy's form of a box; None for a smooth problem."""
+def _bounds(problem: Sum, scale: Vector) -> Bounds | None:
+    """SciPy's form of a box, in scaled variables; None for a smooth problem."""
     from scipy.optimize import Bounds
 
     if problem.psi is None:
@@ -155,4 +165,4 @@ def _bounds(problem: Sum, x0: Vector) -> Bounds | None:
             f"SciPy's L-BFGS-B has bounds only, but the non-smooth term is {box!r}; choose "
             "method='lbfgs' or method='pqn'"
         )
-    return Bounds(*np.broadcast_arrays(box.lower, box.upper, x0)[:2])
+    return Bounds(scale * box.lower, scale * box.upper)
