@@ -23,8 +23,8 @@ from geartrain.core.recording import Recorder
 from geartrain.core.run_state import RunState
 from geartrain.core.status import ROUNDING, Status
 from geartrain.core.stopping import Rule
-from geartrain.core.values import PaidValues
 from geartrain.core.view import RunView
+from geartrain.oracles.answer_cache import PaidValues
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector, answers
 from geartrain.problem import Sum
@@ -67,7 +67,7 @@ class Run:
         self.callbacks = Callbacks(callbacks)
         self.interrupts = Interrupts() if interrupts is None else interrupts
         self.calls = problem.ledger.calls
-        self.paid = PaidValues(problem)
+        self.paid = PaidValues(problem.oracles, problem.geometry.norm, problem.psi)
         self.recorder = Recorder(problem, self.paid, record)
         self.history = History(tuple(self.calls))
         self.k = 0

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.core.contracts import State
-from geartrain.core.values import PaidValues
+from geartrain.oracles.answer_cache import PaidValues
 from geartrain.oracles.protocols import AnyTerm, Asked, Vector
 from geartrain.problem import Sum
 

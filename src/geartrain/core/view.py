@@ -9,9 +9,8 @@ import numpy as np
 from geartrain.core.clock import Clock
 from geartrain.core.contracts import State
 from geartrain.core.points import NOTHING_SEEN, RunPoint, Seen
-from geartrain.core.start import StartGradients
 from geartrain.core.stopping import Rule
-from geartrain.core.values import PaidValues
+from geartrain.oracles.answer_cache import PaidValues, StartGradients
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.vectors import dot
@@ -54,7 +53,7 @@ class RunView:
 
     def listen(self) -> None:
         """Hear the gradients of the terms at x0, for the scale of the stopping rule."""
-        self._heard = StartGradients(self.problem, self.x0)
+        self._heard = StartGradients(self.problem.oracles, self.x0, self.problem.geometry.norm)
 
     def hear_no_more(self) -> None:
         """Called after the first state."""

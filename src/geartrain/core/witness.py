@@ -8,15 +8,15 @@ resumed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from geartrain.core.fingerprint import is_opaque
-from geartrain.oracles.ledger import Oracle
+from geartrain.oracles.ledger import Observer, Oracle
 from geartrain.oracles.protocols import AnyTerm, answers
-from geartrain.oracles.questions import NUMBER, QUESTIONS
+from geartrain.oracles.questions import NUMBER, QUESTIONS, Question
 
 # Relative difference that two answers to one question may have: sums may be in single precision, or
 # in another order.
@@ -35,23 +35,19 @@ def listen(
     heard = dict(before)
     for oracle, term in zip(oracles, terms, strict=True):
         if is_opaque(term) or is_opaque(geometry):
-            for question in answers(oracle.term):
-                setattr(oracle, question, _heard(heard, oracle, question))
+            oracle.observe(answers(oracle.term), _hearing(heard, oracle.name))
     return heard
 
 
-def _heard(heard: dict[str, Any], oracle: Oracle, question: str) -> Callable[..., Any]:
-    fn, asked = getattr(oracle, question), 0
+def _hearing(heard: dict[str, Any], name: str) -> Observer:
+    asked = dict.fromkeys(QUESTIONS, 0)
 
-    def ask(*args: Any) -> Any:
-        nonlocal asked
-        answer = fn(*args)
-        asked += 1
-        if asked & (asked - 1) == 0:
-            heard[oracle.name] = (question, _copies(args), _copies(answer))
-        return answer
+    def hear(question: Question, args: tuple[Any, ...], answer: Any) -> None:
+        asked[question.name] += 1
+        if asked[question.name].bit_count() == 1:
+            heard[name] = (question.name, _copies(args), _copies(answer))
 
-    return ask
+    return hear
 
 
 def _copies(value: Any) -> Any:

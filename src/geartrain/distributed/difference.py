@@ -37,6 +37,7 @@ from geartrain.distributed.shards import (
 )
 from geartrain.distributed.softmax import Softmax
 from geartrain.oracles.algebra import Algebra, Combination
+from geartrain.oracles.answer_cache import AnswerCache, Answered
 from geartrain.oracles.losses import Loss, make_loss
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.validation import as_whole
@@ -77,7 +78,7 @@ class ShardedDifference(Algebra):
     def __init__(self, rounds: Rounds, held: Sequence[ShardModel], wire: Any) -> None:
         # Private, because a new cluster may take over the same problem.
         self._rounds, self._rounds_done = rounds, 0
-        self._last: tuple[Vector, float, Vector] | None = None
+        self._answers = AnswerCache()
         self._wire = np.dtype(wire)
         self.first, self.near, self.n = held[0], _mean(held), held[0].n
         self.shards = [shard.fingerprint for shard in rounds.shards]
@@ -107,8 +108,8 @@ class ShardedDifference(Algebra):
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
         """Value and gradient from one round, or from memory if x is the last point."""
-        if self._last is not None and np.array_equal(self._last[0], x):
-            return self._last[1], self._last[2].copy()
+        if (known := self._answers.at(x)) is not None:
+            return known.value, known.grad.copy()
         value, rows = self._round(np.asarray(x, dtype=np.float64)[None])
         return value, rows[0]
 
@@ -129,7 +130,7 @@ class ShardedDifference(Algebra):
         total, sums, _ = self._rounds.finish(pending)
         value, rows = own * f_1 + total / self.weight, rows + sums / self.weight
         self._rounds_done += 1
-        self._last = (x.copy(), value, rows[0].copy())
+        self._answers = self._answers.with_recent(Answered(x.copy(), value, rows[0].copy()), 1)
         return value, rows
 
     def pop_notes(self) -> list[str]:

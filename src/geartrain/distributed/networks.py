@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
 
 from geartrain.distributed.graphs import Graph
-from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain.oracles.ledger import Ledger, Observer, Oracle
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.questions import VECTOR, Question
 
 
 class Network(Protocol):
@@ -108,11 +109,20 @@ class BlockOracle(Oracle):
         self.network = network
         super().__init__(term, name, ledger, n)
 
-    def _vector(self, kind: str, fn: Callable[..., Any]) -> Callable[..., Vector]:
+    def observe(self, questions: Iterable[str], observer: Observer) -> Callable[[], None]:
+        """As for any oracle; vectors are told as blocks."""
+
+        def tell(question: Question, args: tuple[Any, ...], answer: Any) -> None:
+            is_vector = question.answer == (VECTOR,)
+            observer(question, args, Block.of(answer, self.network) if is_vector else answer)
+
+        return super().observe(questions, tell)
+
+    def _vector(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Vector]:
         def together(*args: Any) -> Vector:
             out = np.asarray(fn(*args))
             refused = self.network.total(0.0 if np.isfinite(out).all() else 1.0)
             return np.full_like(out, np.nan) if refused else out
 
-        ask = super()._vector(kind, together)
+        ask = super()._vector(question, together)
         return lambda *args: Block.of(ask(*args), self.network)

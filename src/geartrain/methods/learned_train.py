@@ -34,7 +34,7 @@ from geartrain.methods.pqn.inner_method import QuadraticModel, ShiftedOracle
 from geartrain.methods.pqn.low_rank import LowRank
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.pqn.state import Learned, PQNState
-from geartrain.methods.recalling import Recalled, Recalling
+from geartrain.oracles.answer_cache import AnswerCache, CachedOracle
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.together import gradients
 from geartrain.problem import Constant, Model, Sum
@@ -143,7 +143,7 @@ class LearnedGear:
         The level.
     number : int
         Its number, counted from the first level on.
-    h : Recalling
+    h : CachedOracle
         The terms of the level.
     before : Learned, optional
         By earlier runs, without the quadratic part of their phi.
@@ -151,7 +151,7 @@ class LearnedGear:
 
     level: Level
     number: int
-    h: Recalling
+    h: CachedOracle
     before: Learned | None = None
     failed: bool = False  # a run has ended because the level found no further step
     _last: tuple[PQNState, tuple[QuadraticModel, ...], Geometry] | None = None  # of the last run
@@ -240,7 +240,7 @@ def _shifted(
     return replace(learned, memory=memory, inner_pairs=inner_pairs)
 
 
-def _oracles(split: Sum) -> list[Recalling]:
+def _oracles(split: Sum) -> list[CachedOracle]:
     """The oracles of all levels of a sum, outermost first."""
     found = [split.h]
     while isinstance(split.g, Rest):
@@ -253,7 +253,7 @@ def _oracles(split: Sum) -> list[Recalling]:
 class LearnedTrainState(PQNState):
     """State of `LearnedTrain`: that of pqn on the first level, and what the next step needs."""
 
-    recalled: tuple[Recalled, ...] = ()  # by the oracles of all levels but the first
+    recalled: tuple[AnswerCache, ...] = ()  # by the oracles of all levels but the first
     learned_below: tuple[Learned | None, ...] = ()  # by all levels but the first and the last
     accounts: tuple[Account, ...] = ()  # of all levels but the last
 
@@ -379,6 +379,6 @@ def _bill_of(priced: list[tuple[float, Any]]) -> Callable[[], float]:
 def _with_memory(oracle: Any) -> Any:
     """The oracles of a rest, each of which recalls its last answers."""
     if not isinstance(oracle, Rest):
-        return Recalling(oracle)
+        return CachedOracle(oracle)
     split = oracle.problem
-    return Rest(replace(split, h=Recalling(split.h), g=_with_memory(split.g)))
+    return Rest(replace(split, h=CachedOracle(split.h), g=_with_memory(split.g)))

@@ -23,9 +23,9 @@ from geartrain.methods.learned_levels import learned, levels_of
 from geartrain.methods.learned_train import LearnedTrain
 from geartrain.methods.levels import Levels, told
 from geartrain.methods.pqn.method import ProximalQuasiNewton
-from geartrain.methods.recalling import Entry, Recalled, Recalling
 from geartrain.methods.smoothness import curvature
 from geartrain.methods.train import Train
+from geartrain.oracles.answer_cache import AnswerCache, Answered, CachedOracle
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum, Summand
 
@@ -43,30 +43,35 @@ _FLAT = 1e-3
 Timing = tuple[int, float]  # gradients so far, and their seconds
 
 
-class Observing(Recalling):
-    """A counted oracle that recalls its answers and notes the largest secant of its gradient.
+class LargestSecant:
+    """Notes the largest secant of the gradients of a term.
 
     Parameters
     ----------
-    oracle : Oracle
-        What is asked.
     geometry : Geometry
         Of the norms.
     """
 
-    def __init__(self, oracle: Any, geometry: Any) -> None:
-        super().__init__(oracle)
-        self.kept = {}  # chains of levels with this oracle in them end with it
+    def __init__(self, geometry: Any) -> None:
         self.geometry, self.secant = geometry, math.nan
 
-    def _asked(self, entry: Entry) -> None:
-        norm = self.geometry.norm
-        before = (*self.recalled.recent, *self.recalled.kept.get(0, ()))
+    def __call__(self, known: AnswerCache, new: Answered) -> None:
+        """Look at a new answer beside the last one."""
+        before = (*known.recent, *known.kept.get(0, ()))
         if before:
-            (x, _, grad), (y, _, other) = before[0], entry
-            seen = curvature(y - x, other - grad, norm(grad) + norm(other), self.geometry)
+            norm, old = self.geometry.norm, before[0]
+            size = norm(old.grad) + norm(new.grad)
+            seen = curvature(new.x - old.x, new.grad - old.grad, size, self.geometry)
             self.secant = seen if math.isnan(self.secant) else max(self.secant, seen)
-        self.recalled = self.recalled.with_recent(entry, _RECENT)
+
+
+class _Observed(CachedOracle):
+    """A counted oracle that recalls its answers, and the largest secant of its gradient."""
+
+    def __init__(self, oracle: Any, geometry: Any) -> None:
+        self.largest = LargestSecant(geometry)
+        super().__init__(oracle, _RECENT, self.largest)
+        self.kept = {}  # chains of levels with this oracle in them end with it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +80,7 @@ class MeasuredState(Delegated):
 
     method: Any  # on these levels
     # After the first calls; both are empty once the levels are settled.
-    recalled: dict[str, Recalled] = field(default_factory=dict)
+    recalled: dict[str, AnswerCache] = field(default_factory=dict)
     timings: dict[str, Timing] = field(default_factory=dict)
     changed: bool = False  # the levels, after the first iteration
 
@@ -161,20 +166,20 @@ def _chosen(
     return learned(problem, levels, why, price)
 
 
-def _observed(problem: Sum, recalled: Mapping[str, Recalled]) -> Sum:
+def _observed(problem: Sum, recalled: Mapping[str, AnswerCache]) -> Sum:
     """The same sum, with oracles that recall and note secants."""
     seen = []
     for oracle, L in problem.summands:
-        observing = Observing(oracle, problem.geometry)
-        observing.recalled = recalled.get(oracle.name, Recalled())
-        seen.append(Summand(observing, L))
+        cached = _Observed(oracle, problem.geometry)
+        cached.recalled = recalled.get(oracle.name, AnswerCache())
+        seen.append(Summand(cached, L))
     *expensive, last = seen
     h = Summand.of(expensive)
     return replace(problem, h=h.oracle, g=last.oracle, expensive=tuple(expensive))
 
 
-def _leaves(seen: Sum) -> tuple[Observing, ...]:
-    return cast("tuple[Observing, ...]", seen.oracles)
+def _leaves(seen: Sum) -> tuple[_Observed, ...]:
+    return cast("tuple[_Observed, ...]", seen.oracles)
 
 
 def _timings(problem: Sum) -> dict[str, Timing]:
@@ -201,7 +206,7 @@ def _constants(problem: Sum) -> dict[str, float | None]:
 def _secants(problem: Sum, seen: Sum) -> dict[str, float]:
     """The largest secants of the terms without a constant."""
     unknown = [s.oracle.name for s in problem.summands if s.L.value is None]
-    found = {o.name: o.secant for o in _leaves(seen) if o.name in unknown}
+    found = {o.name: o.largest.secant for o in _leaves(seen) if o.name in unknown}
     known = {name: secant for name, secant in found.items() if not math.isnan(secant)}
     floor = _FLAT * max(known.values(), default=0.0)
     return {name: max(secant, floor) for name, secant in known.items() if floor > 0.0}

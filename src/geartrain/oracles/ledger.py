@@ -8,7 +8,8 @@ term itself and is not counted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -23,7 +24,7 @@ from geartrain.oracles.protocols import (
     extended_valued,
     read_only,
 )
-from geartrain.oracles.questions import COLUMNS, NUMBER, QUESTIONS, VECTOR, Question, kinds
+from geartrain.oracles.questions import COLUMNS, NUMBER, QUESTIONS, VECTOR, Question, Way, kinds
 from geartrain.oracles.vectors import blas_dot
 
 _FLOAT64 = np.dtype(np.float64)
@@ -34,6 +35,11 @@ _NOTHING: Any = object()
 # Parts of an answer as an error names them.
 _ENTRIES = {NUMBER: "value", VECTOR: "gradient", COLUMNS: "columns"}
 _TUPLES = {2: "pair", 3: "triple"}
+# A result is one of the last points that were asked for, or its value is asked for again.
+_RECENT = 4
+
+# ``observer(question, args, answer)`` is called after every answer.
+Observer = Callable[[Question, tuple[Any, ...], Any], None]
 
 
 def given_price(key: str, prices: Mapping[str, float]) -> float:
@@ -106,6 +112,8 @@ class Oracle(Asked):
     ----------
     kept : dict
         Data that methods compute once for this oracle, by name.
+    recent : deque
+        The last points at which the term gave its value together with a gradient, and the values.
     """
 
     estimates = True
@@ -117,18 +125,46 @@ class Oracle(Asked):
         self.n = n
         self.ledger = ledger
         self.kept: dict[str, Any] = {}
+        self.recent: deque[tuple[Vector, float]] = deque(maxlen=_RECENT)
+        self._observers: dict[str, list[Observer]] = {name: [] for name in QUESTIONS}
         self._foreign = calls_user_code(term)
         super().__init__(term)
+
+    def observe(self, questions: Iterable[str], observer: Observer) -> Callable[[], None]:
+        """Call `observer` after every answer to one of `questions`, given or derived.
+
+        The function that is returned ends this.
+        """
+        joined = [self._observers[name] for name in questions]
+        for observers in joined:
+            observers.append(observer)
+
+        def leave() -> None:
+            for observers in joined:
+                observers.remove(observer)
+
+        return leave
 
     def _own(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The counted form of an answer of the term."""
         if question.answer == (NUMBER,):
-            return self._scalar(question.key, fn)
+            return self._scalar(question, fn)
         if question.answer == (VECTOR,):
-            return self._vector(question.key, fn)
+            return self._vector(question, fn)
         if question.answer == (NUMBER, VECTOR):
             return self._fused(question, fn)
         return self._with_columns(question, fn)
+
+    def _derived(self, question: Question, way: Way) -> Callable[..., Any]:
+        answer, observers = super()._derived(question, way), self._observers[question.name]
+
+        def ask(*args: Any) -> Any:
+            out = answer(*args)
+            for observer in observers:
+                observer(question, args, out)
+            return out
+
+        return ask
 
     def bulk(self, kind: str, kernel: Callable[..., Any], *args: Any) -> Any:
         """Run a compiled `kernel` that evaluates this term many times.
@@ -148,9 +184,9 @@ class Oracle(Asked):
 
     # Every call passes through one of the three wrappers below, so their names are local. An answer
     # is checked by one dot product, which is not finite if an entry is NaN or infinite.
-    def _vector(self, kind: str, fn: Callable[..., Any]) -> Callable[..., Vector]:
-        ledger, foreign = self.ledger, self._foreign
-        calls, seconds = ledger.calls, ledger.seconds
+    def _vector(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Vector]:
+        ledger, foreign, kind = self.ledger, self._foreign, question.key
+        calls, seconds, observers = ledger.calls, ledger.seconds, self._observers[question.name]
         key, shape = f"{self.name}.{kind}", (self.n,)
         clock, infinity, ndarray, float64 = perf_counter, math.inf, np.ndarray, _FLOAT64
         dot = blas_dot(self.n)
@@ -174,13 +210,15 @@ class Oracle(Asked):
                 out = out.copy()
             if not dot(out, out) < infinity:
                 self._refuse(key, out)
+            for observer in observers:
+                observer(question, (x,) if more is _NOTHING else (x, more), out)
             return out
 
         return ask
 
-    def _scalar(self, kind: str, fn: Callable[..., Any]) -> Callable[..., float]:
-        ledger, foreign = self.ledger, self._foreign
-        calls, seconds = ledger.calls, ledger.seconds
+    def _scalar(self, question: Question, fn: Callable[..., Any]) -> Callable[..., float]:
+        ledger, foreign, kind = self.ledger, self._foreign, question.key
+        calls, seconds, observers = ledger.calls, ledger.seconds, self._observers[question.name]
         key, clock, isfinite = f"{self.name}.{kind}", perf_counter, math.isfinite
         highest = math.inf if kind == "value" and extended_valued(self.term) else math.nan
 
@@ -201,6 +239,8 @@ class Oracle(Asked):
                 out = self._as_number(kind, out)
             if not isfinite(out) and out != highest:
                 raise NonFiniteAnswer(f"{key} answered with {out}")
+            for observer in observers:
+                observer(question, (x,) if more is _NOTHING else (x, more), out)
             return out
 
         return ask
@@ -209,8 +249,8 @@ class Oracle(Asked):
         self, question: Question, fn: Callable[..., Any]
     ) -> Callable[..., tuple[float, Vector]]:
         ledger, foreign = self.ledger, self._foreign
-        calls, seconds = ledger.calls, ledger.seconds
-        key, shape = f"{self.name}.{question.key}", (self.n,)
+        calls, seconds, observers = ledger.calls, ledger.seconds, self._observers[question.name]
+        key, shape, remember = f"{self.name}.{question.key}", (self.n,), self.recent.append
         clock, isfinite, ndarray, float64 = perf_counter, math.isfinite, np.ndarray, _FLOAT64
         dot, infinity = blas_dot(self.n), math.inf
 
@@ -240,6 +280,9 @@ class Oracle(Asked):
                 raise NonFiniteAnswer(f"{key} answered with the value {value}")
             if not dot(out, out) < infinity:
                 self._refuse(key, out)
+            remember((x.copy(), value))
+            for observer in observers:
+                observer(question, (x,) if more is _NOTHING else (x, more), (value, out))
             return value, out
 
         return ask
@@ -247,6 +290,7 @@ class Oracle(Asked):
     def _with_columns(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Answers with columns; every column is counted, and the time is that of the first key."""
         keys = [f"{self.name}.{key}" for key in question.keys]
+        observers = self._observers[question.name]
 
         def ask(x: Vector, D: Vector) -> Any:
             if self.ledger.guard is not None:
@@ -267,7 +311,12 @@ class Oracle(Asked):
                 self._checked(question, kind, entry, D.shape)
                 for kind, entry in zip(question.answer, entries, strict=True)
             ]
-            return tuple(checked) if len(checked) > 1 else checked[0]
+            if "value" in question.tells:
+                self.recent.append((x.copy(), question.part(checked, "value")))
+            out = tuple(checked) if len(checked) > 1 else checked[0]
+            for observer in observers:
+                observer(question, (x, D), out)
+            return out
 
         return ask
 

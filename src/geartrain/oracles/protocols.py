@@ -142,7 +142,7 @@ class Asked:
             if question.name in known:
                 answer = self._own(question, _writable(getattr(term, question.name)))
             elif way := _way(question.name, known, self.estimates):
-                answer = partial(way.answer, self)
+                answer = self._derived(question, way)
             else:
                 continue
             setattr(self, question.name, answer)
@@ -159,6 +159,10 @@ class Asked:
                 explain(error, question.name)
 
         return ask
+
+    def _derived(self, question: Question, way: Way) -> Callable[..., Any]:
+        """The method for a question that is derived from other answers."""
+        return partial(way.answer, self)
 
     def __getattr__(self, question: str) -> Callable[..., Any]:
         if question in QUESTIONS:

@@ -128,6 +128,8 @@ class Question:
         The kind under which the ledger counts one call.
     column_key : str
         The kind under which the ledger counts every column of the answer.
+    tells : tuple of str
+        The questions that the parts of the answer answer; the question itself where it is not said.
     constants : tuple of str
         Attributes of the term that belong to the question.
     ways : tuple of Way
@@ -151,6 +153,7 @@ class Question:
     meaning: str
     key: str = ""
     column_key: str = ""
+    tells: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
     ways: tuple[Way, ...] = ()
     combine: Callable[[Question, Sequence[Part]], Callable[..., Any] | None] = linear
@@ -159,6 +162,10 @@ class Question:
     check: Callable[[Any], None] | None = None
 
     def __post_init__(self) -> None:
+        if not self.tells:
+            object.__setattr__(self, "tells", (self.name,))
+        if len(self.tells) != len(self.answer):
+            raise ValueError(f"question {self.name!r}: one entry of tells per part of the answer")
         if not self.keys:
             raise ValueError(f"question {self.name!r} needs a key or a column_key for the ledger")
         if self.arguments.count(",") > 1:
@@ -170,6 +177,10 @@ class Question:
     def keys(self) -> tuple[str, ...]:
         """The kinds under which the ledger counts a call."""
         return tuple(key for key in (self.key, self.column_key) if key)
+
+    def part(self, answer: Any, question: str) -> Any:
+        """The part of an answer that answers `question`, one of `tells`."""
+        return answer if len(self.answer) == 1 else answer[self.tells.index(question)]
 
     @property
     def signature(self) -> str:
@@ -243,6 +254,7 @@ QUESTIONS: dict[str, Question] = {
             check=checks.check_value_and_grad,
             meaning="value and gradient in one call",
             key="grad",
+            tells=("value", "grad"),
             constants=("L", "mu"),
             ways=(Way(("value", "grad"), lambda asked, x: (asked.value(x), asked.grad(x))),),
             lifts=True,
@@ -302,6 +314,7 @@ QUESTIONS: dict[str, Question] = {
             meaning="value, gradient and the Hessian times D in one call",
             key="grad",
             column_key="product",
+            tells=("value", "grad", "products"),
             ways=(
                 Way(
                     ("value_and_grad", "products"),

@@ -11,6 +11,7 @@ import numpy as np
 
 from geartrain.methods.base import State
 from geartrain.methods.pqn.scaling import diagonal_scale
+from geartrain.oracles.answer_cache import CachedOracle
 from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum, norm
@@ -107,50 +108,44 @@ class ScipyLBFGS:
             )
             reached = norm(memory.current.grad)
             if not ended and reached >= min(start, best):
-                if memory.newest is not memory.current:
+                if memory.are_ahead:
                     report(memory.current)  # a last row holds the calls of the last line search
                 return
             best = reached
 
 
 class _Evaluations:
-    """Evaluations of f by which nothing is asked twice.
+    """f as SciPy asks for it, by which nothing is asked twice.
 
     `answer` and `accept` take the scaled variables ``scale * x``; scales are powers of 2, so that
     no point is changed by them.
     """
 
     def __init__(self, problem: Sum, x0: Vector, scale: Vector) -> None:
-        self._problem, self.scale = problem, scale
-        self.current = self.newest = self._evaluate(x0)  # last iterate, last evaluation
+        self._problem, self._f, self.scale = problem, CachedOracle(problem.whole), scale
+        self._f.keep_start(0, x0)
+        self.current = self._state(x0)  # the last iterate
 
-    def _evaluate(self, x: Vector) -> ScipyLBFGSState:
-        problem = self._problem
-        value_h, grad_h = problem.h.value_and_grad(x)
-        value_g, grad_g = problem.g.value_and_grad(x)
-        grad = grad_h + grad_g
-        return ScipyLBFGSState(
-            x=np.array(x),
-            value=value_h + value_g,
-            grad_f=grad,
-            grad_psi=problem.grad_psi(x, grad),
-        )
-
-    def _known(self, x: Vector) -> ScipyLBFGSState:
-        if np.array_equal(x, self.current.x):
-            return self.current
-        if not np.array_equal(x, self.newest.x):
-            self.newest = self._evaluate(x)
-        return self.newest
+    def _state(self, x: Vector) -> ScipyLBFGSState:
+        value, grad = self._f.value_and_grad(x)
+        grad_psi = self._problem.grad_psi(x, grad)
+        return ScipyLBFGSState(x=np.array(x), value=value, grad_f=grad, grad_psi=grad_psi)
 
     def answer(self, x: Vector) -> tuple[float, Vector]:
         """Value and gradient for SciPy, which writes into what it is given."""
-        state = self._known(x / self.scale)
-        return state.value, state.grad_f / self.scale
+        value, grad = self._f.value_and_grad(x / self.scale)
+        return value, grad / self.scale
 
     def accept(self, x: Vector) -> None:
         """Make x the current iterate."""
-        self.current = self.newest = self._known(x / self.scale)
+        x = x / self.scale
+        self._f.keep_end(0, x)
+        self.current = self._state(x)
+
+    @property
+    def are_ahead(self) -> bool:
+        """Whether the last evaluation was not at the current iterate."""
+        return not np.array_equal(self._f.recalled.recent[0].x, self.current.x)
 
 
 def _bounds(problem: Sum, scale: Vector) -> Bounds | None:
