@@ -45,7 +45,8 @@ from geartrain.oracles.nonsmooth_arguments import (
 from geartrain.oracles.validation import as_positive, as_vector
 from geartrain.oracles.vectors import Vector, norm
 
-# Rounding may move a convex combination of points of a set out of it by this much, relatively.
+# Rounding may move convex combinations of points of a simplex or a ball out of it by this much,
+# relatively: a combination of combinations, thousands of times.
 _OUTSIDE = 1e-12
 _TINY = 1e-300
 Derivative = Callable[[Vector], Vector]  # applied to the columns of a matrix
@@ -151,12 +152,8 @@ class Box(Algebra):
         return size_of(self.lower) or size_of(self.upper)
 
     def value(self, x: Vector) -> float:
-        """0 inside, up to rounding, and infinity outside."""
-        below = np.where(np.isfinite(self.lower), self.lower, 0.0)
-        above = np.where(np.isfinite(self.upper), self.upper, 0.0)
-        inside = np.all(x >= self.lower - _OUTSIDE * (1.0 + np.abs(below))) and np.all(
-            x <= self.upper + _OUTSIDE * (1.0 + np.abs(above))
-        )
+        """0 inside and infinity outside; no rounding is allowed for."""
+        inside = np.all(x >= self.lower) and np.all(x <= self.upper)
         return 0.0 if inside else math.inf
 
     def prox(self, u: Vector, alpha: float) -> Vector:
@@ -322,17 +319,19 @@ class Simplex(Algebra):
         object.__setattr__(self, "radius", as_positive(self.radius, "radius"))
 
     def value(self, x: Vector) -> float:
-        """0 on the simplex, up to rounding, and infinity elsewhere."""
-        negative = max(0.0, -float(np.min(x)))
+        """0 where x >= 0 and the sum is right up to its rounding, and infinity elsewhere."""
         off = abs(float(np.sum(x)) - self.radius)
-        return 0.0 if negative <= _OUTSIDE * self.radius and off <= 1e-9 * self.radius else math.inf
+        return 0.0 if np.min(x) >= 0.0 and off <= _OUTSIDE * self.radius else math.inf
 
     def prox(self, u: Vector, alpha: float) -> Vector:
         """The projection, by sorting [2]_."""
         u = np.asarray(u, dtype=float)
-        falling = np.sort(u)[::-1]
+        below = u - np.max(u)  # of the size of the radius where it matters, however large u is
+        falling = np.sort(below)[::-1]
         over = (np.cumsum(falling) - self.radius) / np.arange(1, u.size + 1)
-        return np.maximum(u - over[np.nonzero(falling > over)[0][-1]], 0.0)
+        free = np.max(np.flatnonzero(falling > over), initial=0)  # 0 where u is not finite
+        w = np.maximum(below - over[free], 0.0)
+        return w * (self.radius / np.sum(w))
 
     def derivative(self, u: Vector, alpha: float) -> Derivative:
         """The columns less their means, on the coordinates that are positive after the step."""
