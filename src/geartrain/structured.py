@@ -6,7 +6,7 @@ The symbols are those of `geartrain.oracles.nonsmooth`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -65,21 +65,31 @@ class TotalVariation(Algebra):
     def derivative(self, u: Vector, alpha: float) -> Derivative:
         """The means over the constant pieces after the step."""
         w = self.prox(u, alpha)
-        starts = np.append(0, np.flatnonzero(np.diff(w)) + 1)
-        lengths = np.diff(starts, append=w.size)
-
-        def apply(X: Vector) -> Vector:
-            means = np.add.reduceat(X, starts, axis=0) / lengths[:, None]
-            return np.repeat(means, lengths, axis=0)
-
-        return apply
+        return _Means(np.append(0, np.flatnonzero(np.diff(w)) + 1), w.size)
 
     def residual(self, v: Vector, d: Vector) -> Vector:
         """On every constant piece of v, d and the pull of its ends, denoised with lam."""
+        from geartrain.compiled.total_variation import denoised_pieces
+
         jumps = np.sign(np.diff(v))
         pulled = d - self.lam * np.diff(jumps, prepend=0.0, append=0.0)
-        pieces = np.split(pulled, np.flatnonzero(jumps) + 1)
-        return np.concatenate([self.prox(piece, 1.0) for piece in pieces])
+        return denoised_pieces(pulled, jumps, self.lam)
+
+
+class _Means:
+    """The means over pieces of a vector."""
+
+    def __init__(self, starts: Any, n: int) -> None:
+        self.starts, self.lengths = starts, np.diff(starts, append=n)
+
+    def __call__(self, X: Vector) -> Vector:
+        means = np.add.reduceat(X, self.starts, axis=0) / self.lengths[:, None]
+        return np.repeat(means, self.lengths, axis=0)
+
+    def form(self, V: Vector) -> Vector:
+        """V J V'."""
+        sums = np.add.reduceat(V, self.starts, axis=1) / np.sqrt(self.lengths)
+        return np.asarray(sums @ sums.T)
 
 
 @dataclass(frozen=True)
@@ -111,6 +121,7 @@ class NuclearNorm(Algebra):
 
     shape: Any
     lam: float
+    _known: tuple[Any, ...] = field(default=(), init=False, repr=False, compare=False)
 
     extended_valued = False
 
@@ -127,7 +138,13 @@ class NuclearNorm(Algebra):
         return math.prod(self.shape)
 
     def _svd(self, x: Vector) -> tuple[Vector, Vector, Vector]:
-        return np.linalg.svd(np.reshape(x, self.shape), full_matrices=False)
+        """Factors of the matrix x: remembered for the last two, which are asked for repeatedly."""
+        for at, factors in self._known:
+            if np.array_equal(at, x):
+                return factors
+        factors = np.linalg.svd(np.reshape(x, self.shape), full_matrices=False)
+        object.__setattr__(self, "_known", ((np.array(x), factors), *self._known[:1]))
+        return factors
 
     def value(self, x: Vector) -> float:
         """The weighted sum of the singular values."""
@@ -140,29 +157,7 @@ class NuclearNorm(Algebra):
 
     def derivative(self, u: Vector, alpha: float) -> Derivative:
         """In the singular vectors of u: divided differences of the shrunk singular values."""
-        U, s, V = self._svd(np.asarray(u, dtype=float))
-        shrunk = np.maximum(s - self.lam / alpha, 0.0)
-        size = s + s[:, None]
-        sums = (shrunk + shrunk[:, None]) / np.where(size > 0.0, size, 1.0)
-        apart = s - s[:, None]
-        alike = np.abs(apart) <= _EPS**0.5 * max(float(s[0]), 1e-300)
-        differences = np.where(
-            alike, shrunk > 0.0, (shrunk - shrunk[:, None]) / np.where(alike, 1.0, apart)
-        )
-        even, odd = 0.5 * (differences + sums), 0.5 * (differences - sums)
-        factor = sums.diagonal()
-
-        def apply(X: Vector) -> Vector:
-            H = np.moveaxis(np.reshape(X, (*self.shape, -1)), -1, 0)
-            UH, HV = U.T @ H, H @ V.T
-            UHV = UH @ V.T
-            inner = even * UHV + odd * np.swapaxes(UHV, 1, 2)
-            left = factor[:, None] * (UH - UHV @ V)  # beyond the rows of V
-            right = (HV - U @ UHV) * factor  # beyond the columns of U
-            out = U @ (inner @ V + left) + right @ V
-            return np.ascontiguousarray(np.moveaxis(out, 0, -1).reshape(X.shape))
-
-        return apply
+        return _Shrinking(self._svd(np.asarray(u, dtype=float)), self.lam / alpha)
 
     def polar(self, u: Vector) -> float:
         """The largest singular value over lam."""
@@ -176,4 +171,61 @@ class NuclearNorm(Algebra):
         D = np.reshape(d, self.shape) + self.lam * U @ V
         free = D - U @ (U.T @ D)
         free = free - (free @ V.T) @ V
-        return np.ravel(D - free) + self.prox(free, 1.0)
+        beyond = np.ravel(D - free)
+        if np.linalg.norm(free) <= self.lam:
+            return beyond
+        left, s, right = np.linalg.svd(free, full_matrices=False)
+        return beyond + np.ravel((left * np.maximum(s - self.lam, 0.0)) @ right)
+
+
+class _Shrinking:
+    """The derivative of singular value thresholding, by the factors of the matrix.
+
+    With H a matrix, J H = U_1 M + N V_1, where U_1, V_1 are the singular vectors whose singular
+    values are above the threshold, and M, N are made from U_1'H and H V_1'.
+    """
+
+    def __init__(self, factors: tuple[Vector, Vector, Vector], threshold: float) -> None:
+        self.U, s, self.V = factors
+        shrunk = np.maximum(s - threshold, 0.0)
+        self.rank = r = int(np.count_nonzero(shrunk))
+        size = s[:r, None] + s
+        sums = (shrunk[:r, None] + shrunk) / np.where(size > 0.0, size, 1.0)
+        apart = s[:r, None] - s
+        alike = np.abs(apart) <= _EPS**0.5 * max(float(s[0]), 1e-300)
+        differences = np.where(
+            alike, shrunk > 0.0, (shrunk[:r, None] - shrunk) / np.where(alike, 1.0, apart)
+        )
+        self.even, self.odd = 0.5 * (differences + sums), 0.5 * (differences - sums)
+        self.factor = sums[:, :r].diagonal()[:, None]
+
+    def _parts(self, H: Vector) -> tuple[Vector, Vector, Vector, Vector]:
+        """U_1'H, H V_1', M and N for a stack of matrices."""
+        U, V, r = self.U, self.V, self.rank
+        UH, HV = U[:, :r].T @ H, H @ V[:r].T
+        rows, columns = UH @ V.T, np.swapaxes(U.T @ HV, 1, 2)  # of U'HV
+        M = self.even * rows + self.odd * columns - self.factor * rows
+        N = self.even * columns + self.odd * rows - self.factor * columns
+        N[:, :, :r] = -self.factor * columns[:, :, :r]  # they are in M
+        return (
+            UH,
+            HV,
+            M @ V + self.factor * UH,
+            U @ np.swapaxes(N, 1, 2) + HV * self.factor[:, 0],
+        )
+
+    def __call__(self, X: Vector) -> Vector:
+        H = self._stack(X.T)
+        _, _, M, N = self._parts(H)
+        out = self.U[:, : self.rank] @ M + N @ self.V[: self.rank]
+        return np.ascontiguousarray(out.reshape(len(H), -1).T)
+
+    def form(self, V: Vector) -> Vector:
+        """V J V'."""
+        k = len(V)
+        UH, HV, M, N = (part.reshape(k, -1) for part in self._parts(self._stack(V)))
+        return np.asarray(UH @ M.T + HV @ N.T)
+
+    def _stack(self, V: Vector) -> Vector:
+        """The rows of V as matrices."""
+        return np.reshape(V, (len(V), len(self.U), self.V.shape[1]))

@@ -15,9 +15,12 @@ from geartrain.methods.pqn import inner_prox, noise_detection, prox_step, scalin
 from geartrain.methods.pqn.evaluation import Step, TermEvaluator
 from geartrain.methods.pqn.inner import Phi
 from geartrain.methods.pqn.low_rank import LowRank, RowBasis
+from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.method import ProximalQuasiNewton
+from geartrain.methods.pqn.models import KEEP, PLAIN, Models
+from geartrain.methods.pqn.tuning import DEFAULT
 from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.oracles.splitting import Psi
+from geartrain.oracles.splitting import Psi, Zero
 from geartrain.problem import Constant, Sum
 from runs import same
 
@@ -54,10 +57,14 @@ def test_derivatives_are_those_of_the_proximal_step(kind, weight):
     """By central differences: errors of e^2 times the curvature, and of rounding over e."""
     psi, e = Psi(ALL[kind], weight, "g", Ledger(), N), 1e-6
     u = np.random.default_rng(3).standard_normal(N)
-    J = psi.derivative(u, 1.3)(np.eye(N))
+    derivative = psi.derivative(u, 1.3)
+    J = derivative(np.eye(N))
     seen = [(psi.prox(u + e * d, 1.3) - psi.prox(u - e * d, 1.3)) / (2 * e) for d in np.eye(N)]
     np.testing.assert_allclose(J, np.transpose(seen), atol=1e-7)
     np.testing.assert_allclose(J, J.T, atol=1e-12)
+    if hasattr(derivative, "form"):
+        V = np.random.default_rng(4).standard_normal((3, N))
+        np.testing.assert_allclose(derivative.form(V), V @ J @ V.T, atol=1e-12)
 
 
 def test_derivatives_are_not_counted():
@@ -121,6 +128,10 @@ def test_products_with_the_derivative_follow_its_changes():
             moved.add(V[:rows], rows - 1)
         J = psi.derivative(rng.standard_normal(N), 1.0)
         np.testing.assert_allclose(moved(V[:rows], J), V[:rows] @ J(V[:rows].T), atol=1e-12)
+    for scale in (0.1, 3.0):  # most coordinates are inside, or few
+        J = psi.derivative(scale * rng.standard_normal(N), 1.0)
+        first = prox_step.Moved(psi, 6)(V, J, V @ V.T)
+        np.testing.assert_allclose(first, V @ J(V.T), atol=1e-12)
 
 
 @pytest.mark.parametrize("pairs", [0, 2, 3, 8])
@@ -134,13 +145,52 @@ def test_the_curvature_of_an_inner_run_satisfies_its_newest_pair(pairs):
     for _ in range(pairs):
         s = rng.standard_normal(N)
         learned.add(s, p.g.grad(s) - p.g.grad(np.zeros(N)))
-    C = learned.matrix(0.7)
+    C, more = learned.matrix()
+    assert more == 0.0
     if pairs:
         y = dense @ s + 0.2 * s + p.g.grad(s) - p.g.grad(np.zeros(N))
         np.testing.assert_allclose(C(s), y, atol=1e-6 * np.linalg.norm(y))
     else:
         v = rng.standard_normal(N)
-        np.testing.assert_allclose(C(v), dense @ v + 0.9 * v, atol=1e-8)
+        tau = B.lam + 0.2
+        np.testing.assert_allclose(C(v), dense @ v + (0.2 + tau) * v, atol=1e-8)
+
+
+@pytest.mark.parametrize("c", [0.0, 0.5])
+def test_a_spherical_g_needs_no_pairs(c):
+    """C = B + (mu + a c) I is the curvature of the model, and one step minimises it."""
+    p, rng = case("l1"), np.random.default_rng(2)
+    g = gt.Quadratic(c * np.eye(N), rng.standard_normal(N)) if c else Zero(N)
+    terms = TermEvaluator(counted(p.h, g, p.term))
+    B, dense = low_rank(rng)
+    phi = Phi(terms, terms.both(p.x0), B, 0.2, 1.0)
+    C, more = inner_prox.ProxCurvature(phi, (), 3).matrix()
+    v = rng.standard_normal(N)
+    np.testing.assert_allclose(C(v, more), dense @ v + (0.2 + c) * v, atol=1e-12)
+    run = inner_prox.descend(phi, 1e-7, (), lambda *_: False, 20, 3)
+    assert run.residual <= 1e-7 and run.pairs == ()
+    assert terms.problem.ledger.calls["g.grad"] == 2  # at x_0 and at the end
+
+
+def test_steps_with_the_factors_of_a_model_are_those_with_its_matrix():
+    """The same minimiser whether C is known by its updates or by T."""
+    p, rng = case("l1"), np.random.default_rng(3)
+    terms = TermEvaluator(counted(p.h, Zero(N), p.term))
+    at, memory = terms.both(p.x0), Memory.empty(N)
+    for _ in range(4):
+        new = terms.both(at.v + rng.standard_normal(N))
+        step = Step.between(at, new, terms)
+        pair = tuple(y / step.length for y in (step.s, step.y_h, step.y_g))
+        products = memory.products(*pair, terms.geometry)
+        memory = memory.add(pair, products, step.own / step.length**2, 4)
+    models = Models(memory, 1.0, 1.0, (0.5, 1.0), True, terms.geometry, DEFAULT)
+    for name in (KEEP, PLAIN):
+        B = models[name]
+        plain = LowRank(B.lam, B.basis, B.T)
+        found = [
+            prox_step.minimised(C, 0.3, at.grad, at.r, terms.psi, at.v, 1e-9) for C in (B, plain)
+        ]
+        np.testing.assert_allclose(found[0].w, found[1].w, atol=1e-8)
 
 
 # Subgradients that are rounding errors -----------------------------------------------------------

@@ -157,11 +157,55 @@ def test_bad_arguments(make, sentence):
 
 def test_rounding_does_not_leave_a_set():
     rng = np.random.default_rng(0)
-    for psi in (gt.Box(0.1, 0.3), gt.Simplex(), gt.Ball(0.7)):
+    for psi in (gt.Simplex(), gt.Ball(0.7)):
         a, b = psi.prox(rng.standard_normal(50), 1.0), psi.prox(rng.standard_normal(50), 1.0)
         for t in rng.random(50):
             assert psi.value(a + t * (b - a)) == 0.0
         assert psi.value(a + 1e-6) == math.inf or isinstance(psi, gt.Ball)
+
+
+def test_a_box_is_exact():
+    for psi, v in ((gt.NonNegative(), -5e-324), (gt.Box(0.1, 0.3), np.nextafter(0.1, 0.0))):
+        assert psi.value(np.full(3, v)) == math.inf
+        assert psi.value(psi.prox(np.full(3, v), 1.0)) == 0.0
+
+
+@pytest.mark.parametrize("size", [3.0, 1e8, 1e17, 1e300])
+def test_projection_onto_the_simplex_of_points_far_away(size):
+    """Only what is within the radius of the largest entry counts, and the sum is right."""
+    psi = gt.Simplex(2.0)
+    np.testing.assert_array_equal(psi.prox([size, 0.0, -size], 1.0), [2.0, 0.0, 0.0])
+    u = size * np.random.default_rng(0).standard_normal(40)
+    w = psi.prox(u, 1.0)
+    assert psi.value(w) == 0.0
+    assert abs(np.sum(w) - 2.0) <= 40 * np.finfo(float).eps
+    near = psi.prox(size + np.array([0.0, 0.5, 1.0]), 1.0)  # as far as `size` leaves digits
+    assert abs(np.sum(near) - 2.0) <= 3 * np.finfo(float).eps
+
+
+def test_a_projection_of_what_is_not_finite_is_not_finite():
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(gt.Simplex().prox([np.inf, 0.0], 1.0)).all()
+
+
+@pytest.mark.parametrize("method", ["auto", "fgm"])
+def test_runs_on_the_simplex_from_far_away(method):
+    h = gt.Quadratic(np.eye(3), [1.0, 2.0, 3.0])
+    res = gt.minimize(h, gt.Simplex(), x0=[1e17, 0.0, 0.0], method=method)
+    assert res.success
+    np.testing.assert_allclose(res.x, [0.0, 0.0, 1.0], atol=1e-5)
+    h = gt.Quadratic(np.eye(3), [5e13, 5e13 - 0.5, -5e13])
+    res = gt.minimize(h, gt.Simplex(), x0=[0.0, 0.0, 1.0], method=method)
+    assert gt.Simplex().value(res.x) == 0.0 and math.isfinite(res.fun)
+
+
+@pytest.mark.parametrize("method", ["auto", "pqn", "fgm"])
+def test_a_start_slightly_outside_is_projected(method):
+    """Else the run would end at x0, below f*, with a certificate that says 0."""
+    stop = gt.stop.Gradient(abs=1e-6)
+    h = gt.Quadratic([[1e12]], [-0.5])
+    res = gt.minimize(h, gt.NonNegative(), x0=[-5e-13], stop=stop, method=method)
+    assert res.x[0] >= 0.0 and res.fun + float(res.certificate) >= 0.0
 
 
 # Sums --------------------------------------------------------------------------------------------

@@ -58,3 +58,15 @@ def denoised(y: Vector, lam: float) -> Vector:
         else:
             x[start:] = low + u_low / (k - start + 1)
             return x
+
+
+@njit(cache=True)
+def denoised_pieces(y: Vector, ends: Vector, lam: float) -> Vector:
+    """Each piece of y for itself; a piece ends after y[i] where ends[i] is not 0."""
+    x = np.empty_like(y)
+    start = 0
+    for i in range(y.size):
+        if i == y.size - 1 or ends[i] != 0.0:
+            x[start : i + 1] = denoised(y[start : i + 1], lam)
+            start = i + 1
+    return x

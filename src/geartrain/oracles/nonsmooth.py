@@ -9,7 +9,8 @@ residual(v, d)    the element of least norm of d + dpsi(v), dpsi(v) the subdiffe
 gap(v, u)         the largest <u, v - s> over all s with psi(s) < infinity, of bounded sets
 polar(u)          the largest <u, s> over all s with psi(s) <= 1, of norms
 derivative        of u -> prox(u, alpha): the function that applies it, or one of its generalised
-(u, alpha)        derivatives at kinks, to the columns of a matrix; it is symmetric
+(u, alpha)        derivatives at kinks, to the columns of a matrix; it is symmetric. Where it has an
+                  attribute ``form``, form(V) is V J V' of a matrix V with few rows, at less cost
 separable         whether psi(v) = sum_i psi_i(v_i), so that single coordinates have a prox
 ================  ============================================================================
 
@@ -45,7 +46,8 @@ from geartrain.oracles.nonsmooth_arguments import (
 from geartrain.oracles.validation import as_positive, as_vector
 from geartrain.oracles.vectors import Vector, norm
 
-# Rounding may move a convex combination of points of a set out of it by this much, relatively.
+# Rounding may move convex combinations of points of a simplex or a ball out of it by this much,
+# relatively: a combination of combinations, thousands of times.
 _OUTSIDE = 1e-12
 _TINY = 1e-300
 Derivative = Callable[[Vector], Vector]  # applied to the columns of a matrix
@@ -151,12 +153,8 @@ class Box(Algebra):
         return size_of(self.lower) or size_of(self.upper)
 
     def value(self, x: Vector) -> float:
-        """0 inside, up to rounding, and infinity outside."""
-        below = np.where(np.isfinite(self.lower), self.lower, 0.0)
-        above = np.where(np.isfinite(self.upper), self.upper, 0.0)
-        inside = np.all(x >= self.lower - _OUTSIDE * (1.0 + np.abs(below))) and np.all(
-            x <= self.upper + _OUTSIDE * (1.0 + np.abs(above))
-        )
+        """0 inside and infinity outside; no rounding is allowed for."""
+        inside = np.all(x >= self.lower) and np.all(x <= self.upper)
         return 0.0 if inside else math.inf
 
     def prox(self, u: Vector, alpha: float) -> Vector:
@@ -265,23 +263,7 @@ class GroupL1(Algebra):
         sizes = np.maximum(self._norms(u, labels), _TINY)
         factors = np.maximum(1.0 - self.lam / alpha / sizes, 0.0)
         diagonal = self._scaled(np.ones_like(u), labels, factors)
-        alive = np.flatnonzero(diagonal)
-        grouped = alive[labels[alive] >= 0]
-        order = grouped[np.argsort(labels[grouped], kind="stable")]
-        of = labels[order]
-        e, pull = u[order] / sizes[of], (1.0 - diagonal)[order]
-        starts = np.flatnonzero(np.diff(of, prepend=-1))
-        lengths = np.diff(starts, append=of.size)
-
-        def apply(X: Vector) -> Vector:
-            out = np.zeros(X.shape)
-            out[alive] = diagonal[alive, None] * X[alive]
-            if of.size:
-                along = np.add.reduceat(e[:, None] * X[order], starts, axis=0)
-                out[order] += (pull * e)[:, None] * np.repeat(along, lengths, axis=0)
-            return out
-
-        return apply
+        return _GroupShrinking(u, labels, sizes, diagonal)
 
     def residual(self, v: Vector, d: Vector) -> Vector:
         """d + lam v/|v| in groups that are not 0, and d shrunk by lam in those that are."""
@@ -322,28 +304,23 @@ class Simplex(Algebra):
         object.__setattr__(self, "radius", as_positive(self.radius, "radius"))
 
     def value(self, x: Vector) -> float:
-        """0 on the simplex, up to rounding, and infinity elsewhere."""
-        negative = max(0.0, -float(np.min(x)))
+        """0 where x >= 0 and the sum is right up to its rounding, and infinity elsewhere."""
         off = abs(float(np.sum(x)) - self.radius)
-        return 0.0 if negative <= _OUTSIDE * self.radius and off <= 1e-9 * self.radius else math.inf
+        return 0.0 if np.min(x) >= 0.0 and off <= _OUTSIDE * self.radius else math.inf
 
     def prox(self, u: Vector, alpha: float) -> Vector:
         """The projection, by sorting [2]_."""
         u = np.asarray(u, dtype=float)
-        falling = np.sort(u)[::-1]
+        below = u - np.max(u)  # of the size of the radius where it matters, however large u is
+        falling = np.sort(below)[::-1]
         over = (np.cumsum(falling) - self.radius) / np.arange(1, u.size + 1)
-        return np.maximum(u - over[np.nonzero(falling > over)[0][-1]], 0.0)
+        free = np.max(np.flatnonzero(falling > over), initial=0)  # 0 where u is not finite
+        w = np.maximum(below - over[free], 0.0)
+        return w * (self.radius / np.sum(w))
 
     def derivative(self, u: Vector, alpha: float) -> Derivative:
         """The columns less their means, on the coordinates that are positive after the step."""
-        free = np.flatnonzero(self.prox(u, alpha))
-
-        def apply(X: Vector) -> Vector:
-            out, inside = np.zeros(X.shape), X[free]
-            out[free] = inside - inside.mean(axis=0)
-            return out
-
-        return apply
+        return _Centring(np.flatnonzero(self.prox(u, alpha)))
 
     def residual(self, v: Vector, d: Vector) -> Vector:
         """d - m where v_i > 0 and min(d - m, 0) where v_i = 0, with the m of least norm."""
@@ -432,6 +409,61 @@ class Ball(Algebra):
 def _mask(inside: Any) -> Derivative:
     """The identity on some coordinates."""
     return lambda X: np.where(inside[:, None], X, 0.0)
+
+
+class _Centring:
+    """Some coordinates less their mean, and 0 in the others."""
+
+    def __init__(self, free: Any) -> None:
+        self.free = free
+
+    def __call__(self, X: Vector) -> Vector:
+        out, inside = np.zeros(X.shape), X[self.free]
+        out[self.free] = inside - inside.mean(axis=0)
+        return out
+
+    def form(self, V: Vector) -> Vector:
+        """V J V'."""
+        inside = V[:, self.free]
+        inside -= inside.mean(axis=1)[:, None]
+        return np.asarray(inside @ inside.T)
+
+
+class _GroupShrinking:
+    """t I + (1 - t) e e' in every group with t > 0, the identity in no group, and 0 elsewhere."""
+
+    def __init__(self, u: Vector, labels: Any, sizes: Vector, diagonal: Vector) -> None:
+        alive = np.flatnonzero(diagonal)
+        order = alive[np.argsort(labels[alive], kind="stable")]  # those in no group come first
+        of = labels[order]
+        self.order, self.diagonal = order, diagonal[order]
+        self.first = int(np.searchsorted(of, 0))
+        inside = of[self.first :]
+        self.starts = np.flatnonzero(np.diff(inside, prepend=-1))
+        self.lengths = np.diff(self.starts, append=inside.size)
+        pull = 1.0 - self.diagonal[self.first :]
+        self.e = np.sqrt(pull) * u[order[self.first :]] / sizes[inside]  # sqrt(1 - t) e
+
+    def _along(self, A: Vector) -> Vector:
+        """Inner products of the rows with sqrt(1 - t) e, a column for each group."""
+        if not self.starts.size:
+            return np.zeros((len(A), 0))
+        return np.add.reduceat(A[:, self.first :] * self.e, self.starts, axis=1)
+
+    def __call__(self, X: Vector) -> Vector:
+        A = X[self.order].T
+        moved = A * self.diagonal
+        moved[:, self.first :] += np.repeat(self._along(A), self.lengths, axis=1) * self.e
+        out = np.zeros(X.shape)
+        out[self.order] = moved.T
+        return out
+
+    def form(self, V: Vector) -> Vector:
+        """V J V'."""
+        A = V[:, self.order]
+        along = self._along(A)
+        A *= np.sqrt(self.diagonal)
+        return np.asarray(A @ A.T + along @ along.T)
 
 
 def _largest(slopes: Vector, lam: Any) -> float:

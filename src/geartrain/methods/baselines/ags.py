@@ -18,6 +18,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
+
 from geartrain.methods.base import State, ceiling
 from geartrain.methods.gmco import total
 from geartrain.oracles.protocols import Vector
@@ -132,9 +134,14 @@ class AGS:
             u = (beta * x + (beta * p + q) * u - grad_h - grad_g) / s
             if problem.psi is not None:
                 u = problem.psi.prox(u, s)
-            u_tilde = (1.0 - a) * u_tilde + a * u
+            u_tilde = _between(u_tilde, u, a)
         # 3.
-        return AGSState(k=k, x_bar=(1.0 - lam) * x_bar + lam * u_tilde, x=u, L=L, M=M)
+        return AGSState(k=k, x_bar=_between(x_bar, u_tilde, lam), x=u, L=L, M=M)
+
+
+def _between(x: Vector, y: Vector, t: float) -> Vector:
+    """(1 - t) x + t y, which rounding does not move out of a box that holds x and y."""
+    return np.clip((1.0 - t) * x + t * y, np.minimum(x, y), np.maximum(x, y))
 
 
 def stage_length(L: float, mu: float) -> int:

@@ -6,6 +6,8 @@ symbol     name            meaning
 d          ``d``           grad of phi - psi at v
 C          ``C``           BFGS of phi - psi from B + (mu + tau) I, with the pairs
 tau        ``tau``         curvature of a g along the last step
+c          ``known``       of g = c/2 \|v\|^2 + <b, v>: then C = B + (mu + a c) I is exact, and
+                           one step is the whole run
 shift      ``shift``       added to C after a step that was too long
 =========  ==============  ==================================================================
 
@@ -17,9 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from geartrain.methods.pqn.evaluation import CURVED
+from geartrain.methods.pqn.evaluation import CURVED, TermEvaluator
 from geartrain.methods.pqn.inner import InnerOutcome, Leave, Pairs, Phi
 from geartrain.methods.pqn.low_rank import LowRank, RowBasis
+from geartrain.methods.pqn.models import Updated
 from geartrain.methods.pqn.prox_step import Moved, minimised
 from geartrain.methods.pqn.rows import dots
 from geartrain.methods.pqn.secants import compact
@@ -51,6 +54,11 @@ class ProxCurvature:
     def __init__(self, phi: Phi, pairs: Pairs, memory: int) -> None:
         self.phi, self.memory = phi, memory
         self.B, n = _positive(phi.B), phi.p.v.size
+        self.known = _spherical(phi.terms)
+        self.moved: Moved | None = None
+        self.pairs: list[tuple[Vector, Vector]] = []
+        if self.known is not None:
+            return
         basis = self.B.basis
         base = np.zeros((0, n))
         if basis is not None:  # the rows that B acts on
@@ -62,7 +70,6 @@ class ProxCurvature:
         if basis is not None:
             self.gram[: self.first, : self.first] = basis.gram[: self.first, : self.first]
         self.moved = Moved(phi.terms.psi, len(self.rows))
-        self.pairs: list[tuple[Vector, Vector]] = []
         self.count = 0  # pairs put into the rows, of which the newest are kept
         for s, y_g in pairs[-memory:]:
             self.add(s, y_g)
@@ -70,7 +77,7 @@ class ProxCurvature:
     def add(self, s: Vector, y_g: Vector) -> None:
         """One more pair, in the place of the oldest one."""
         size, geometry = self.phi.terms.norm(s), self.phi.terms.geometry
-        if not size > 0.0:
+        if self.moved is None or not size > 0.0:
             return
         self.pairs.append((s, y_g))
         at = self.first + 2 * (self.count % self.memory)
@@ -90,8 +97,13 @@ class ProxCurvature:
         """Forget the pairs."""
         self.pairs, self.count = [], 0
 
-    def matrix(self, tau: float) -> LowRank:
-        """C without the shift."""
+    def matrix(self) -> tuple[LowRank, float]:
+        """C without the shift, as a matrix and a multiple of I that is added to it."""
+        if self.known is not None:
+            return self.B, self.phi.mu + self.phi.part * self.known
+        return self._from_pairs(self._tau()), 0.0
+
+    def _from_pairs(self, tau: float) -> LowRank:
         phi, B, first = self.phi, self.B, self.first
         lam, a, end = B.lam + phi.mu + tau, phi.part, self.end
         if not end:
@@ -114,17 +126,27 @@ class ProxCurvature:
         T[:k, :k] += B.T
         return LowRank(lam, basis, 0.5 * (T + T.T), B.geometry)
 
-    def tau(self, otherwise: float) -> float:
-        """ProxCurvature of a g along the newest step."""
+    def _tau(self) -> float:
+        """Curvature of a g along the newest step; before there is one, that of the model."""
         if not self.pairs:
-            return otherwise
+            return self.phi.B.lam + self.phi.mu
         s, y_g = self.pairs[-1]
         dot = self.phi.terms.dot
         return max(self.phi.part * float(dot(s, y_g)), 0.0) / float(dot(s, s))
 
 
+def _spherical(terms: TermEvaluator) -> float | None:
+    """c where g is c/2 |v|^2 and a linear function in the variables of the run, else None."""
+    spherical = getattr(terms.problem.g.term, "spherical", None)
+    if spherical is None or (spherical[0] and terms.scale is not None):
+        return None
+    return float(spherical[0])
+
+
 def _positive(B: LowRank) -> LowRank:
-    """B with its negative eigenvalues set to 0."""
+    """B with its negative eigenvalues set to 0; there are none where h is convex."""
+    if isinstance(B, Updated) and B.update.floor == 0.0:
+        return B
     shifted = B.T.copy()
     shifted.flat[:: len(B.T) + 1] += B.lam
     if not len(B.T) or lapack().dpotrf(shifted, lower=1)[1] == 0:
@@ -158,8 +180,9 @@ def descend(
         over = calls >= most or size <= enough or tries > _TRIES
         if over or (calls and tries == 0 and leave(v, grad_g, size)):
             break
-        C = learned.matrix(learned.tau(phi.B.lam + phi.mu))
-        to = minimised(C, shift, d, r, psi, v, _ACCURACY * size, learned.moved)
+        C, more = learned.matrix()
+        accuracy = _ACCURACY * size if learned.known is None else enough
+        to = minimised(C, more + shift, d, r, psi, v, accuracy, learned.moved)
         prox_steps += to.prox_steps
         s, value_w = to.w - v, terms.psi_at(to.w)
         length, rise = norm(s), value_w - value
@@ -186,7 +209,7 @@ def descend(
             linear, tries = linear + Bs, 0
             shift = 0.1 * shift if shift > 1e-10 * C.lam else 0.0
         else:
-            missed = norm(Bs + a * y_g - C(s)) / length
+            missed = norm(Bs + a * y_g - C(s, more)) / length
             shift, tries = max(4.0 * shift, missed, 0.1 * C.lam), tries + 1
     known = None if v is p.v else (g, grad_g)
     kept = tuple(learned.pairs[-memory:])

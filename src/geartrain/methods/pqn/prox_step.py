@@ -5,16 +5,18 @@ symbol     name            meaning
 =========  ==============  ==================================================================
 v, d       ``v``, ``d``    a point, and the gradient of the smooth part there
 r          ``r``           shortest known element of d + dpsi(v)
-C          ``C``           curvature of the smooth part, lam I + W'TW
+C          ``C``           curvature of the smooth part, lam I + A'SA
+A          --              K V with a few rows V: W of `LowRank` with S = T, or the factors of the
+                           updates of the model, where S has the diagonal 1, ..., 1, -1, ..., -1
 w          ``w``           ~ argmin <d, w - v> + 1/2 <w - v, C (w - v)> + psi(w)
-u          ``grad_psi``    element of the subdifferential of psi at w, by the last proximal step
-q          ``q``           stands for W (w - v)
-w(q)       --              prox(v - (d + W'T q)/lam, lam)
-F(q)       ``F``           q - W (w(q) - v); its root gives the minimiser
+--         ``grad_psi``    element of the subdifferential of psi at w, by the last proximal step
+q          ``q``           stands for A (w - v)
+w(q)       --              prox(u, lam), u = v - (d + A'S q)/lam
+F(q)       ``F``           q - A (w(q) - v); its root gives the minimiser
 J          ``J``           derivative of the proximal step
 =========  ==============  ==================================================================
 
-Where psi tells J, by a semismooth Newton method [1]_: a step solves (I + W J W' T/lam) dq = -F(q),
+Where psi tells J, by a semismooth Newton method [1]_: a step solves (I + A J A'S/lam) dq = -F(q),
 which is exact as long as J does not change. The first J is that of the step from v to itself. With
 other terms, and where that does not end, by accelerated proximal gradient steps with restart [2]_.
 Both ask for proximal steps of psi, and neither h nor g.
@@ -38,6 +40,7 @@ import numpy as np
 
 from geartrain.methods.pqn.evaluation import NoPsi
 from geartrain.methods.pqn.low_rank import LowRank
+from geartrain.methods.pqn.models import Updated
 from geartrain.methods.pqn.rows import add_to, dots
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.spectrum import lapack
@@ -86,27 +89,67 @@ class Moved:
             new = V @ (self.diagonal * V[i])
             self.products[i, : len(V)] = self.products[: len(V), i] = new
 
-    def __call__(self, V: Vector, J: Any) -> Vector:
-        """V J V'."""
+    def __call__(self, V: Vector, J: Any, gram: Vector | None = None) -> Vector:
+        """V J V'; gram = V V', where it is known, saves work for the first J."""
         if not self.psi.separable:
-            moved = J(V.T)
-            support = np.flatnonzero(moved.any(axis=1))
-            if support.size < len(moved):
-                return np.asarray(V[:, support] @ moved[support])
-            return np.asarray(V @ moved)
-        r, before = len(V), self.diagonal
-        after = J(np.ones((V.shape[1], 1)))[:, 0]
-        used = self.products[:r, :r]
-        if before is None:
-            A = V[:, after != 0.0]
-            used[:] = A @ (after[after != 0.0, None] * A.T) if not (after <= 1.0).all() else A @ A.T
-        else:
-            changed = np.flatnonzero(after != before)
-            if changed.size:
-                A = V[:, changed]
-                used += (A * (after - before)[changed]) @ A.T
+            return J.form(V) if hasattr(J, "form") else np.asarray(V @ J(V.T))
+        r, n = V.shape
+        used, before = self.products[:r, :r], self.diagonal
+        after = J(np.ones((n, 1)))[:, 0]
+        if before is None:  # from J = 0 or J = I, whichever is nearer
+            full = gram is not None and 2 * np.count_nonzero(after == 1.0) > n
+            before = np.full(n, float(full))
+            used[:] = gram if full else 0.0
+        changed = np.flatnonzero(after != before)
+        if changed.size:
+            A, change = V[:, changed], (after - before)[changed]
+            same = bool((change == change[0]).all())
+            used += change[0] * (A @ A.T) if same else (A * change) @ A.T
         self.diagonal = after
         return used
+
+
+@dataclass(frozen=True)
+class _Factors:
+    """C - lam I = A'SA, where A = K V has rows that are combinations of the rows V."""
+
+    V: Vector
+    K: Vector
+    S: Vector  # symmetric, or its diagonal
+    gram: Vector | None = None  # V V', where the rows of A are not orthonormal
+
+    @staticmethod
+    def of(C: LowRank) -> _Factors:
+        """From the updates that C is made of, where it is known by them."""
+        basis = C.basis
+        assert basis is not None
+        if isinstance(C, Updated):
+            P, N = C.factors
+            used = basis.gram.diagonal() > 0.0  # y_g = 0 where there is no g
+            S = np.append(np.ones(len(P)), -np.ones(len(N)))
+            K = np.concatenate([P, N])[:, used]
+            return _Factors(basis.rows[basis.which[used]], K, S, basis.gram[np.ix_(used, used)])
+        K = np.zeros((len(C.T), len(basis.order)))
+        K[:, basis.order] = basis.C[: len(K)]
+        return _Factors(basis.rows, K, C.T)
+
+    def weights(self, q: Vector) -> Vector:
+        """c with A'S q = V'c."""
+        return (self.S * q if self.S.ndim == 1 else self.S @ q) @ self.K
+
+    def size(self, q: Vector) -> float:
+        """|A'S q|."""
+        if self.gram is None:
+            return norm(self.S @ q)
+        c = self.weights(q)
+        return math.sqrt(max(float(c @ self.gram @ c), 0.0))
+
+    def newton(self, G: Vector, lam: float) -> Vector:
+        """I + A J A'S/lam, where G = V J V'."""
+        M = self.K @ G @ self.K.T
+        M = M * (self.S / lam) if self.S.ndim == 1 else M @ (self.S / lam)
+        M.flat[:: len(M) + 1] += 1.0
+        return np.asarray(M)
 
 
 def minimised(
@@ -175,39 +218,35 @@ def _product(C: LowRank, lam: float) -> Callable[[Vector], Vector]:
 def _root(
     C: LowRank, lam: float, d: Vector, r: Vector, psi: Any, v: Vector, enough: float, moved: Moved
 ) -> ProxStep:
-    """w(q) with |W'T F(q)| <= `enough`, or the last one."""
-    basis, T = C.basis, C.T
-    assert basis is not None
-    V, k = basis.rows, len(T)
-    R, order = basis.C[:k], basis.order
+    """w(q) with |A'S F(q)| <= `enough`, or the last one."""
+    factors = _Factors.of(C)
+    V, K = factors.V, factors.K
     calls = 0
 
-    def at(q: Vector) -> tuple[Vector, Vector, Vector, float]:
-        """The slope at q, w(q), F(q), and |W'T F(q)|, by orthonormality |T F(q)|."""
+    def at(q: Vector) -> tuple[Vector, Vector, Vector, Vector, float]:
+        """u and the slope at q, w(q) = prox(u), F(q), and |A'S F(q)|."""
         nonlocal calls
-        slope = add_to(d.copy(), V, basis.coefficients(T @ q))
-        w = psi.prox(v - slope / lam, lam)
+        slope = add_to(d.copy(), V, factors.weights(q))
+        u = v - slope / lam
+        w = psi.prox(u, lam)
         calls += 1
-        F = q - basis.coordinates(dots(V, w - v, C.geometry))[:k]
-        return slope, w, F, norm(T @ F)
+        F = q - K @ dots(V, w - v, C.geometry)
+        return u, slope, w, F, factors.size(F)
 
     def solved(J: Any, right: Vector) -> Vector | None:
-        """dq with (I + W J W'T/lam) dq = right."""
-        G = moved(V, J)[np.ix_(order, order)]
-        N = (R @ G @ R.T) @ (T / lam)
-        N.flat[:: k + 1] += 1.0
+        """dq with (I + A J A'S/lam) dq = right."""
+        N = factors.newton(moved(V, J, factors.gram), lam)
         dq, info = lapack().dgesv(N, right)[2:]
         return dq if not info and np.isfinite(dq).all() else None
 
     J = psi.derivative(v + (r - d) / lam, lam)
-    Jr = J(r[:, None])[:, 0]
-    q = solved(J, basis.coordinates(dots(V, Jr, C.geometry))[:k] / -lam)
-    slope, w, F, size = at(np.zeros(k) if q is None else q)
-    q = np.zeros(k) if q is None else q
+    first = solved(J, K @ dots(V, J(r[:, None])[:, 0], C.geometry) / -lam)
+    q = np.zeros(len(K)) if first is None else first
+    u, slope, w, F, size = at(q)
     for _ in range(_NEWTON):
         if size <= enough:
             break
-        dq = solved(psi.derivative(v - slope / lam, lam), -F)
+        dq = solved(psi.derivative(u, lam), -F)
         if dq is None:
             break
         part = 1.0
@@ -219,5 +258,5 @@ def _root(
         else:
             break
         q = q + part * dq
-        slope, w, F, size = after
+        u, slope, w, F, size = after
     return ProxStep(w, _proven(lam, v, w, slope, enough), size, calls)
