@@ -8,7 +8,6 @@ from geartrain import __version__
 sys.path.insert(0, str(Path(__file__).parent))
 import benchmark_pages
 import citations
-import mathematics
 import method_pages
 import paper_table
 import question_table
@@ -50,6 +49,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
 }
 
+highlight_language = "none"  # the boxes of algorithms are not Python
 nitpicky = False
 exclude_patterns = ["_build", "benchmarks", "generated"]
 html_theme = "pydata_sphinx_theme"
@@ -90,4 +90,3 @@ def setup(app):
     app.connect("doctree-read", _trim_code)
     app.connect("builder-inited", _write_generated)
     app.connect("autodoc-process-docstring", citations.process, priority=400)  # before numpydoc
-    app.connect("autodoc-process-docstring", mathematics.process, priority=390)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
-import types
 
 import matplotlib as mpl
 import numpy as np
@@ -166,39 +164,6 @@ def test_verbose_prints_and_the_logger_hears(capsys, caplog):
     with caplog.at_level(logging.DEBUG, "geartrain"):
         gt.minimize(p.h, p.g, method="afb", max_iter=3)
     assert [r.levelname for r in caplog.records].count("DEBUG") == 4
-
-
-class Handle:
-    """What IPython's ``display`` gives back."""
-
-    def __init__(self, first):
-        self.shown = [first]
-
-    def update(self, page):
-        self.shown.append(page)
-
-
-def test_progress_in_a_notebook_is_a_bar_that_is_replaced(monkeypatch, capsys):
-    handles = []
-
-    def display(page, display_id):
-        assert display_id is True
-        handles.append(Handle(page))
-        return handles[-1]
-
-    shell = type("ZMQInteractiveShell", (), {})()
-    ipython = types.ModuleType("IPython")
-    ipython.get_ipython = lambda: shell
-    ipython.display = types.ModuleType("IPython.display")
-    ipython.display.HTML, ipython.display.display = str, display
-    monkeypatch.setitem(sys.modules, "IPython", ipython)
-    monkeypatch.setitem(sys.modules, "IPython.display", ipython.display)
-    p = logistic()
-    gt.minimize(p.h, p.g, method="fgm", progress=True)
-    (handle,) = handles
-    assert "<progress " in handle.shown[0] and "value='1.000'" in handle.shown[-1]
-    assert "h.grad" in handle.shown[-1] and "#" not in handle.shown[-1].replace("&#", "")
-    assert capsys.readouterr() == ("", "")
 
 
 def test_a_warm_start_with_more_than_two_terms():

@@ -64,8 +64,8 @@ def mutating(x):
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [
-        (term(grad=lambda x: -TRUE.grad(x)), "the gradient does not fit the value: the Taylor"),
-        (term(grad=one_entry_off), "the gradient does not fit the value: the Taylor error falls"),
+        (term(grad=lambda x: -TRUE.grad(x)), "the gradient does not fit the value: along a"),
+        (term(grad=one_entry_off), "the gradient does not fit the value: along a"),
         (term(grad=lambda x: TRUE.grad(x)[::-1]), "does not fit the value"),
         (term(grad=lambda x: 2 * TRUE.grad(x)), "it is 2 times what it should be"),
         (term(grad=lambda x: TRUE.grad(x) / M), "it is 0.125 times what it should be"),
@@ -96,8 +96,8 @@ def mutating(x):
         (term(grad=lambda x: TRUE.grad(x)[:, None]), "the gradient has shape (6, 1), expected"),
         (term(grad=with_nan), "the gradient contains NaN or infinity"),
         (term(grad=lambda x: 1j * x), "the gradient is made of complex128"),
-        (term(value=lambda x: np.nan), "the value is nan"),
-        (term(value=lambda x: x[:1]), "the value is an array of shape (1,), expected a number"),
+        (term(value=lambda x: np.nan), "the value contains NaN or infinity"),
+        (term(value=lambda x: x[:1]), "the value has shape (1,), expected ()"),
         (
             term(value_and_grad=lambda x: (TRUE.value(x) + 1e-6, TRUE.grad(x))),
             "value_and_grad gives the value",
@@ -108,32 +108,9 @@ def mutating(x):
         ),
         (quadratic(prox=lambda u, alpha: EXACT.prox(u, 2 * alpha)), "prox(u, alpha) does not min"),
         (quadratic(prox=lambda u, alpha: u[:2]), "prox(u, alpha) has shape (2,), expected (6,)"),
-        (
-            term(products=lambda x, D: 2.0 * TRUE.products(x, D)),
-            "products does not fit the gradient",
-        ),
-        (
-            term(products=lambda x, D: TRUE.products(x, D) * (1.0 + 1e-4)),
-            "products does not fit the gradient: along a direction of length 1",
-        ),
-        (term(products=lambda x, D: np.triu(H) @ D), "not the product with a symmetric matrix"),
-        (term(products=lambda x, D: TRUE.products(x, D)[:, 0]), "products(x, D) has shape (6,)"),
-        (
-            term(second_order=lambda x, D: (*TRUE.value_and_grad(x), -TRUE.products(x, D))),
-            "second_order does not fit the gradient",
-        ),
-        (
-            term(second_order=lambda x, D: (0.0, TRUE.grad(x), TRUE.products(x, D))),
-            "second_order gives the value 0, expected",
-        ),
-        (
-            term(second_order=lambda x, D: (TRUE.value(x), 0.0 * x, TRUE.products(x, D))),
-            "the gradient of second_order is wrong",
-        ),
-        (term(second_order=lambda x, D: TRUE.products(x, D)), "must answer with a triple"),
         (gt.Term(value_and_grad=TRUE.grad, n=N), "value_and_grad must answer with a pair"),
         (term(component=lambda x, k: 1j * x), "component(x, k) is made of complex128"),
-        (gt.Term(value=lambda x: np.inf, n=N), "the value is inf"),
+        (gt.Term(value=lambda x: np.inf, n=N), "the value contains NaN or infinity"),
         (term(grad=mutating), "asking for its gradient changes x"),
         (gt.Term(value=TRUE.value, coord=lambda x, i: 2 * x[i], n=N), "does not fit the value"),
     ],
@@ -235,10 +212,10 @@ def test_a_step_length_in_place_of_a_weight_is_recognised(kind):
         ({"value": l1, "prox": lambda u, a: u}, "at another point"),
         ({"value": box, "prox": lambda u, a: np.clip(u, -0.6, 0.6)}, "at prox(u, alpha) is inf"),
         ({"value": ridge, "prox": lambda u, a: 0.0 * u}, "at another point"),
-        ({"prox": lambda u, a: 2.0 * u}, "prox is not firmly non-expansive"),
-        ({"prox": lambda u, a: -u}, "prox is not firmly non-expansive"),
-        ({"prox": lambda u, a: np.sin(9.0 * u)}, "prox is not firmly non-expansive"),
-        ({"prox": lambda u, a: u / (1.0 + a)}, "are not steps of one function"),
+        ({"prox": lambda u, a: 2.0 * u}, "are not steps of one convex function"),
+        ({"prox": lambda u, a: -u}, "are not steps of one convex function"),
+        ({"prox": lambda u, a: np.sin(9.0 * u)}, "are not steps of one convex function"),
+        ({"prox": lambda u, a: u / (1.0 + a)}, "are not steps of one convex function"),
         ({"prox": lambda u, a: u * np.nan}, "prox(u, alpha) contains NaN or infinity"),
         ({"prox": lambda u, a: u[None]}, "prox(u, alpha) has shape (1, 6), expected (6,)"),
         ({"prox": lambda u, a: u.__imul__(0.5)}, "asking for a proximal step changes x"),
@@ -359,15 +336,6 @@ def test_the_calls_that_are_granted_are_kept(calls):
     assert report.unchecked and "not finished: " in str(report)
     with pytest.raises(ValueError, match="calls must be positive, got 0"):
         gt.check_term(TRUE, calls=0)
-
-
-def test_the_report_is_a_table_in_a_notebook():
-    good = gt.check_term(TRUE)._repr_html_()
-    assert good.startswith("<table><caption style='text-align:left'>nothing wrong found</caption>")
-    assert "<th style='text-align:left'>calls</th>" in good and "value_and_grad" in good
-    bad = gt.check_term(gt.Term(value=l1, prox=lambda u, a: soft(u, 1.0 / a), n=N))._repr_html_()
-    assert "1 problem(s) found" in bad and "the weight of |v - u|^2/2" in bad
-    assert "<th" in bad and "&lt;" not in good
 
 
 def test_a_reused_buffer_is_fine():

@@ -1,35 +1,32 @@
-"""The progress bar of a run: a line in a terminal, a bar in a notebook."""
+"""The progress bar of a run."""
 
 from __future__ import annotations
 
 import math
-import sys
-from time import perf_counter
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from geartrain.callbacks.notebook import NotebookBar, in_notebook
 from geartrain.core.stopping import AnyOf, Calls, Gap, Gradient, Rule, Seconds
 
 if TYPE_CHECKING:  # SciPy's part of it takes a while
     from geartrain.core.result import Intermediate
 
-_BAR = 20
+_TEXT = "{desc} [{elapsed}"
 
 
 class Progress:
-    """A line that tells how far a run is: bar, f or ``|grad f|``, calls of each oracle, time left.
+    """A bar of tqdm that tells how far a run is: f or ``|grad f|``, calls of oracles, time left.
 
     The bar is an estimate: gradients are taken to shrink as quickly as they did so far, and
-    budgets to be used up evenly. In a notebook the line stands beside a bar of the browser.
+    budgets to be used up evenly.
 
     Parameters
     ----------
     rule : rule, optional
         The stopping rule, for bar and time left.
     stream : file, optional
-        Where the line is written; if not given, standard error or the output of the cell.
+        Where the bar is written; if not given, standard error or the output of the cell.
     every : float
-        Seconds between two lines.
+        Seconds between two updates.
     """
 
     def __init__(
@@ -37,84 +34,67 @@ class Progress:
     ) -> None:
         self.rule, self.stream, self.every = rule, stream, every
         self._first_norm = math.nan
-        self._first_seconds = 0.0
-        self._next = -math.inf
-        self._line = ""
-        self._last = ""  # the line without the time left, for a run that is over
-        self._part = 0.0  # of the run that is done, by the lines so far
-        self._bar = NotebookBar() if stream is None and in_notebook() else None
+        self._bar: Any = None
 
     def __call__(self, intermediate_result: Intermediate) -> None:
-        """Show a line, if it is time."""
+        """Show how far the run is, if it is time."""
         seen = intermediate_result
-        if math.isnan(self._first_norm):
-            self._first_norm, self._first_seconds = seen.grad_norm, seen.seconds
-        shown, self._line = self._line, self.line(seen)
-        now = perf_counter()
-        if now >= self._next:
-            self._next = now + self.every
-            if self._bar is not None:
-                self._bar.show(self._line, self._part)
-            else:
-                self._print(self._line.ljust(len(shown)))
+        if self._bar is None:
+            self._first_norm = seen.grad_norm
+            self._bar = self._new_bar()
+        done = max(self._done(self.rule, seen), self._bar.n)  # a bar does not shrink
+        self._bar.bar_format = f"|{{bar}}| {_TEXT}<{{remaining}}]" if done > 0.0 else f"{_TEXT}]"
+        self._bar.set_description_str(_line(seen), refresh=False)
+        self._bar.update(done - self._bar.n)
 
     def close(self) -> None:
-        """Show the last line and end it."""
-        if self._line and self._bar is not None:
-            self._bar.show(self._last, self._part, over=True)
-        elif self._line:
-            self._print(self._last.ljust(len(self._line)) + "\n")
-        self._line = ""
+        """Show the bar as it is at the end, without a time left."""
+        if self._bar is not None:
+            self._bar.bar_format = self._bar.bar_format.replace("<{remaining}", "")
+            self._bar.close()
+            self._bar = None
 
-    def line(self, seen: Intermediate) -> str:
-        """The line for what a callback sees."""
-        done = self._part = max(self._part, self._done(self.rule, seen))  # a bar does not shrink
-        calls = " ".join(f"{k} {v}" for k, v in seen.calls.items() if v)
-        if math.isnan(seen.grad_norm):
-            what = "" if math.isnan(seen.fun) else f"f {seen.fun:.9g}  "
+    def _new_bar(self) -> Any:
+        if self.stream is None:
+            from tqdm.auto import tqdm
         else:
-            what = f"|grad f| {seen.grad_norm:.2e}  "
-        bar, left = "", ""
-        if done > 0.0:
-            full = int(_BAR * done)
-            bar = "" if self._bar else f"[{'#' * full}{'.' * (_BAR - full)}] "
-            elapsed = seen.seconds - (self._first_seconds if self._by_gradient else 0.0)
-            left = f", about {_duration(elapsed * (1.0 - done) / done)} left"
-        self._last = f"{bar}{seen.nit:6d}  {what}{calls}  {_duration(seen.seconds)}"
-        return self._last + left
-
-    _by_gradient = False  # whether the part that is done counts from the first line
+            from tqdm.std import tqdm
+        return tqdm(
+            total=1.0,
+            file=self.stream,
+            mininterval=self.every,
+            miniters=0,  # news come without a longer bar, too
+            smoothing=0,  # the time left by the mean rate
+            bar_format=f"{_TEXT}]",
+        )
 
     def _done(self, rule: Rule | None, seen: Intermediate) -> float:
         """Part of the run that is done, between 0 and 1; 0 where nothing is known."""
-        if isinstance(rule, AnyOf):
-            parts = [(self._done(r, seen), self._by_gradient) for r in rule.rules]
-            done, self._by_gradient = max(parts)
-            return done
-        self._by_gradient = False
         done = 0.0
-        if isinstance(rule, Calls):
+        if isinstance(rule, AnyOf):
+            done = max(self._done(r, seen) for r in rule.rules)
+        elif isinstance(rule, Calls):
             done = max(seen.calls.get(k, 0) / most for k, most in rule.budget.items())
         elif isinstance(rule, Seconds):
             done = seen.seconds / rule.limit
-        elif isinstance(rule, Gradient) or (isinstance(rule, Gap) and rule.mu is not None):
-            self._by_gradient = True
-            first, now = self._first_norm, seen.grad_norm
-            if isinstance(rule, Gradient):
-                target = max(rule.rel * first, rule.abs)
-            else:
-                target = math.sqrt(2.0 * rule.eps * (rule.mu or 0.0))
-            if 0.0 < target < first and 0.0 < now < first:
-                done = math.log(first / now) / math.log(first / target)
+        elif isinstance(rule, Gradient):
+            done = self._digits(seen, max(rule.rel * self._first_norm, rule.abs))
+        elif isinstance(rule, Gap) and rule.mu is not None:
+            done = self._digits(seen, math.sqrt(2.0 * rule.eps * rule.mu))
         return min(done, 1.0)
 
-    def _print(self, text: str) -> None:
-        stream = sys.stderr if self.stream is None else self.stream
-        print(f"\r{text}", end="", file=stream, flush=True)
+    def _digits(self, seen: Intermediate, target: float) -> float:
+        """Part of the digits that the gradient has to lose."""
+        first, now = self._first_norm, seen.grad_norm
+        if 0.0 < target < first and 0.0 < now < first:
+            return math.log(first / now) / math.log(first / target)
+        return 0.0
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 100.0:
-        return f"{seconds:.1f} s"
-    minutes = seconds / 60.0
-    return f"{minutes:.0f} min" if minutes < 100.0 else f"{minutes / 60.0:.1f} h"
+def _line(seen: Intermediate) -> str:
+    if not math.isnan(seen.grad_norm):
+        value = [f"|grad f| {seen.grad_norm:.2e}"]
+    else:
+        value = [] if math.isnan(seen.fun) else [f"f {seen.fun:.9g}"]
+    calls = [f"{k} {v}" for k, v in seen.calls.items() if v]
+    return "  ".join([f"{seen.nit:6d}", *value, " ".join(calls)])

@@ -124,10 +124,7 @@ class Comparison:
             With the columns status, f, gap (f - f*), grad_norm, iterations, seconds, bill (if
             prices were given) and one per kind of call.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_pandas needs pandas: pip install geartrain[plot]") from error
+        pd = _pandas("to_pandas")
         if runs:
             return pd.DataFrame(self._records())
         rows = [
@@ -194,19 +191,10 @@ class Comparison:
             A ``tabular`` environment; medians over the seeds, with their spread in parentheses.
         """
         head, body = self._cells()
-        names = ["method", "status", "$f - f^*$", *(_tex(cell) for cell in head[3:])]
-        lines = [
-            r"% needs \usepackage{booktabs}",
-            rf"% {self._caption}",
-            rf"\begin{{tabular}}{{ll{'r' * (len(head) - 2)}}}",
-            r"\toprule",
-            " & ".join(names) + r" \\",
-            r"\midrule",
-        ]
-        for method, status, *numbers in body:
-            cells = [_tex(method), _tex(status.lower().replace("_", " ")), *map(_power, numbers)]
-            lines.append(" & ".join(cells) + r" \\")
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+        frame = _pandas("to_latex").DataFrame(body, columns=head)
+        aligned = "ll" + "r" * (len(head) - 2)
+        tabular = frame.to_latex(index=False, escape=True, column_format=aligned)
+        return f"% needs \\usepackage{{booktabs}}; {self._caption}\n{tabular}"
 
     def to_csv(self, path: Any) -> None:
         """Write one row per run as comma-separated values.
@@ -311,23 +299,12 @@ def _short(number: float) -> str:
     return str(int(number)) if whole else f"{number:.3g}"
 
 
-def _tex(text: str) -> str:
-    for symbol in ("\\", "_", "&", "%", "#", "$", "{", "}"):
-        text = text.replace(symbol, rf"\{symbol}" if symbol != "\\" else r"\textbackslash ")
-    return text
-
-
-def _power(cell: str) -> str:
-    """Numbers such as 1.2e-09 as a power of ten."""
-    words = []
-    for word in cell.split(" "):
-        bare = word.strip("()")
-        mantissa, e, exponent = bare.partition("e")
-        if e:
-            bare_tex = rf"${mantissa}\cdot 10^{{{int(exponent)}}}$"
-            word = word.replace(bare, bare_tex)
-        words.append(word)
-    return " ".join(words)
+def _pandas(caller: str) -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(f"{caller} needs pandas: pip install geartrain[plot]") from error
+    return pandas
 
 
 def _bill(calls: Mapping[str, int], prices: Mapping[str, float]) -> float:

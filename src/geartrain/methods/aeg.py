@@ -66,12 +66,12 @@ class AEG:
     r"""Accelerated extragradient for r = p + q, mu-strongly convex; p = h may be non-convex.
 
     Algorithm 1 of [1]_, from x_0 = x_f, with tau = min(1, sqrt(mu/L_p)/2), theta = 1/(2 L_p),
-    eta = min(1/(2 mu), 1/(2 sqrt(mu L_p))), alpha = mu:
+    eta = min(1/(2 mu), 1/(2 sqrt(mu L_p))), alpha = mu::
 
-    1. x_g = tau x + (1 - tau) x_f
-    2. x_f ~ argmin A(v) = <grad p(x_g), v> + \|v - x_g\|^2/(2 theta) + q(v), until
-       \|grad A(x_f)\| <= c L_p \|x_f - x_g\|
-    3. x_+ = x + eta alpha (x_f - x) - eta grad r(x_f)
+        1. x_g = tau x + (1 - tau) x_f
+        2. x_f ~ argmin A(v) = <grad p(x_g), v> + |v - x_g|^2/(2 theta) + q(v), until
+           |grad A(x_f)| <= c L_p |x_f - x_g|
+        3. x_+ = x + eta alpha (x_f - x) - eta grad r(x_f)
 
     Guarantee: \|x - x*\|^2/eta + (2/tau)(r(x_f) - r*) falls by the factor
     1 - 1/2 min(1, sqrt(mu/L_p)) per iteration. Two gradients of h per iteration.

@@ -107,13 +107,13 @@ class AFB:
     h convex and L_h-smooth; strong convexity is used where the terms state it (``h.mu``,
     ``g.mu``). A non-smooth term psi is part of phi, and w in dpsi(x_+) is part of G.
 
-    Algorithm, from x_0 = z_0, A_0 = 0, with lambda = (1 - sigma^2)/L_h, eta = (1 - zeta^2) lambda:
+    Algorithm, from x_0 = z_0, A_0 = 0, with lambda = (1 - sigma^2)/L_h, eta = (1 - zeta^2) lambda::
 
-    1. A_+, theta from `geartrain.methods.sc_sae.weights`; y = x + theta (z - x)
-    2. x_+ ~ argmin phi(v) = <grad h(y), v> + g(v) + \|v - y\|^2/(2 lambda) until
-       lambda^2 \|e\|^2 + 2 lambda (1 + mu eta) eps <= zeta^2 lambda^2 \|G\|^2
-       + sigma^2 \|x_+ - y\|^2, G = grad h(y) + s (+ w), e = G + (x_+ - y)/lambda
-    3. z_+ = [(1 + mu A) z + a mu x_+ - a G]/(1 + mu A_+)
+        1. A_+, theta from sc_sae.weights; y = x + theta (z - x)
+        2. x_+ ~ argmin phi(v) = <grad h(y), v> + g(v) + |v - y|^2/(2 lambda) until
+           lambda^2 |e|^2 + 2 lambda (1 + mu eta) eps <= zeta^2 lambda^2 |G|^2
+           + sigma^2 |x_+ - y|^2, G = grad h(y) + s (+ w), e = G + (x_+ - y)/lambda
+        3. z_+ = [(1 + mu A) z + a mu x_+ - a G]/(1 + mu A_+)
 
     Guarantee: A (f(x) - f*) + (1 + mu A) \|z - x*\|^2/2 does not grow, so f(x_N) - f* <=
     R^2/(2 A_N), and A_{k+1} >= A_k/(1 - s), s = sqrt(mu eta/(1 + mu eta)). One gradient of h per

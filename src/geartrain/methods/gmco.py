@@ -95,10 +95,10 @@ def ms_ratio(F: Envelope, y: Vector, grad_f: Vector) -> float:
 class GMCO:
     r"""Gradient method for composite optimisation, on F_{L,x} = f + L/2 \|. - x\|^2.
 
-    Algorithm (procedure GMCO of Algorithm 1 of [1]_, and Algorithm 3), for k = 1, 2, ...:
+    Algorithm (procedure GMCO of Algorithm 1 of [1]_, and Algorithm 3), for k = 1, 2, ...::
 
-    1. phi_k(v) = <grad h(zeta), v> + g(v) + L/2 \|v - x\|^2 + L_h/2 \|v - zeta\|^2
-    2. zeta_+ ~ argmin phi_k by the inner method, started at zeta
+        1. phi_k(v) = <grad h(zeta), v> + g(v) + L/2 |v - x|^2 + L_h/2 |v - zeta|^2
+        2. zeta_+ ~ argmin phi_k by the inner method, started at zeta
 
     Guarantee (Theorem 2): F(zeta_K) - F* <= exp(-K (mu + L)/(4 L_h)) (F(zeta_0) - F*) with
     exact inner solutions. One gradient of h per step.

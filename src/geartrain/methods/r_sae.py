@@ -39,7 +39,7 @@ class RSAE:
 
     Notes
     -----
-    Implements Algorithm 2 of [1]_. # Deviation: [1]_ prints
+    Implements Algorithm 2 of [1]_. Deviation: [1]_ prints
     \|y^N - x*\| <= \|x^0 - x*\|^2/2 and ln(mu R^2/eps) stages; what its proof gives is
     \|y^N - x*\|^2 <= \|x^0 - x*\|^2/2, hence log2.
 

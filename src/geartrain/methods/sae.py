@@ -72,13 +72,13 @@ class SAE:
     Minimises f = h + g, h and g convex and smooth, or f = h + g + psi with a non-smooth psi; then
     grad f(y^{k+1}) in lines 4 and 5 is a subgradient of f, of which the proof uses nothing more.
 
-    Algorithm, from x^0 = y^0 = z^0 and A_0 = 0, for k = 0, 1, ...:
+    Algorithm, from x^0 = y^0 = z^0 and A_0 = 0, for k = 0, 1, ...::
 
-    3. a = (1/L + sqrt(1/L^2 + 4 A_k/L))/2, A_{k+1} = A_k + a,
-       x^{k+1} = (A_k y^k + a z^k)/A_{k+1}
-    4. y^{k+1} = GMCO(x^{k+1}, F_{L,x^{k+1}}), that is
-       \|grad F(y^{k+1})\| <= sigma L \|y^{k+1} - x^{k+1}\|
-    5. z^{k+1} = z^k - a grad f(y^{k+1})
+        3. a = (1/L + sqrt(1/L^2 + 4 A_k/L))/2, A_{k+1} = A_k + a,
+           x^{k+1} = (A_k y^k + a z^k)/A_{k+1}
+        4. y^{k+1} = GMCO(x^{k+1}, F_{L,x^{k+1}}), that is
+           |grad F(y^{k+1})| <= sigma L |y^{k+1} - x^{k+1}|
+        5. z^{k+1} = z^k - a grad f(y^{k+1})
 
     Guarantee: f(y^N) - f* <= R^2/(2 A_N) with A_N >= (N + 1)^2/(4 L), for every sigma in
     [0, 1] (eq. (24) of [1]_; [2]_). K middle steps cost K + 1 gradients of h, K where the

@@ -103,11 +103,11 @@ class SCSAE:
     h may be non-convex as long as f is convex. With a non-smooth term psi, grad f in lines 2 and 3
     is a subgradient of f = h + g + psi.
 
-    Algorithm, from x_0 = z_0, A_0 = 0, eta = 1/L:
+    Algorithm, from x_0 = z_0, A_0 = 0, eta = 1/L::
 
-    1. A_+, theta from `weights`; y = x + theta (z - x)
-    2. x_+ with \|grad F_{L,y}(x_+)\| <= sqrt(sigma^2 + mu/L) L \|x_+ - y\|, by GMCO
-    3. G = grad f(x_+); z_+ = [(1 + mu A) z + a mu x_+ - a G]/(1 + mu A_+)
+        1. A_+, theta from weights; y = x + theta (z - x)
+        2. x_+ with |grad F_{L,y}(x_+)| <= sqrt(sigma^2 + mu/L) L |x_+ - y|, by GMCO
+        3. G = grad f(x_+); z_+ = [(1 + mu A) z + a mu x_+ - a G]/(1 + mu A_+)
 
     Guarantee: A (f(x) - f*) + (1 + mu A) \|z - x*\|^2/2 does not grow, so
     f(x_N) - f* <= R^2/(2 A_N) with A_{k+1} >= A_k/(1 - s), s = sqrt(mu eta/(1 + mu eta)). Two

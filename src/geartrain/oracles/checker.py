@@ -1,17 +1,10 @@
 """Shared parts of the checks of a term: counted answers and estimates of their noise.
 
-========  ================  ==========================================================
-symbol    name              meaning
-========  ================  ==========================================================
-sigma     ``noise``         standard deviation of the error of an answer
-T^k       --                k-th differences of answers at equally spaced points
-gamma_k   ``_GAMMA``        (k!)^2/(2k)!, so that E gamma_k |T^k|^2 = sigma^2
-========  ================  ==========================================================
-
-The noise is estimated by a table of differences [1]_. For a smooth function the k-th differences of
-answers at spacing h decrease like h^k until only the noise is left, which may come from rounding or
-from the tolerance of a simulator. A smooth function may also vary faster than the spacing resolves.
-If the noise seems large, it is therefore estimated again from points that are closer.
+The noise is estimated by a table of differences [1]_. For a smooth function the k-th differences
+T^k of answers at spacing h decrease like h^k until only the noise sigma is left, which may come
+from rounding or from the tolerance of a simulator; then (k!)^2/(2k)! E |T^k|^2 = sigma^2. A smooth
+function may also vary faster than the spacing resolves. If the noise seems large, it is therefore
+estimated again from points that are closer.
 
 References
 ----------
@@ -27,7 +20,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from geartrain.oracles.constant_checks import CONSTANT_CHECKS, OutOfCalls
 from geartrain.oracles.protocols import (
     AnyTerm,
     Asked,
@@ -36,13 +28,19 @@ from geartrain.oracles.protocols import (
     can,
     extended_valued,
 )
-from geartrain.oracles.question_checks import EPS, NOISY
-from geartrain.oracles.questions import COLUMNS, QUESTIONS, Question
+from geartrain.oracles.question_checks import EPS
+from geartrain.oracles.questions import Question
 from geartrain.oracles.vectors import Vector, norm
 
 # Points of a table of differences, and their two spacings in units of the scale of x.
 _POINTS, _SPACINGS = 7, (1e-5, 1e-8)
 _GAMMA = [math.factorial(k) ** 2 / math.factorial(2 * k) for k in range(_POINTS)]
+# An answer whose errors exceed this part of its size is called noisy. Single precision stays below.
+_NOISY = 3e-6
+
+
+class OutOfCalls(Exception):
+    """The calls that were granted are spent."""
 
 
 class Broken(Exception):
@@ -60,16 +58,11 @@ class _Counted(Asked):
         ask = super()._own(question, fn)
 
         def counted(*args: Any) -> Any:
-            self._checker.spend(question, args)
-            before = [a.copy() for a in args if isinstance(a, np.ndarray)]
+            self._checker.spend(question)
             try:
-                answer = ask(*args)
+                return ask(*args)
             except ReadOnlyArgument as error:
                 self._checker.give_up(f"asking for {question.words} changes x: {error}")
-            after = [a for a in args if isinstance(a, np.ndarray)]
-            if not all(map(np.array_equal, before, after)):  # by code that ignores the flag
-                self._checker.give_up(f"asking for {question.words} changes x; work on a copy")
-            return answer
 
         return counted
 
@@ -86,8 +79,7 @@ class Checker:
     rng : Generator
         Generator of random directions.
     calls : float
-        The number of calls that may be made. n partial derivatives or m summands count as one call,
-        and products with the Hessian as one call per column.
+        The number of calls that may be made. n partial derivatives or m summands count as one call.
     """
 
     def __init__(self, term: AnyTerm, x: Vector, rng: np.random.Generator, calls: float) -> None:
@@ -103,16 +95,10 @@ class Checker:
         self.calls: Counter[str] = Counter()
         self.left = float(calls)
         self.scale = 1.0 + norm(x) / math.sqrt(self.n)
-        # Standard deviations of the errors of a value and of a gradient, and whether one of them
-        # is too large for differences to be meaningful.
-        self.value_noise = self.grad_noise = 0.0
+        # Standard deviations of the errors, and whether one of them is too large for differences.
+        self.noise = {"value": 0.0, "grad": 0.0}
         self.noisy = False
-        self.stated_noise = float(getattr(term, "noise", 0.0) or 0.0)
-        self.may_be_infinite = extended_valued(term)
-        self.at_x: dict[str, Any] = {}  # own answers at x, by question
-        self._values: dict[bytes, float] = {}
-        self._grads: dict[bytes, Vector] = {}
-        self._errors: dict[bytes, float] = {}
+        self._answers: dict[bytes, dict[str, Any]] = {}  # by point
 
     # Answers ----------------------------------------------------------------------
 
@@ -120,12 +106,10 @@ class Checker:
         """Whether `question` can be answered, by the term or from its other answers."""
         return can(self.term, question)
 
-    def spend(self, question: Question, args: tuple[Any, ...]) -> None:
+    def spend(self, question: Question) -> None:
         """Count a call, or raise `OutOfCalls`."""
         per = question.per_gradient
         cost = 1.0 if per is None else 1.0 / per(self.n, getattr(self.term, "n_components", 1) or 1)
-        if COLUMNS in question.answer:
-            cost = args[1].shape[1] + (len(question.answer) > 1)
         if cost > self.left + 1e-9:
             raise OutOfCalls
         self.left -= cost
@@ -138,38 +122,42 @@ class Checker:
 
     def value(self, x: Vector) -> float:
         """The value, asked for once per point."""
-        key = x.tobytes()
-        if key not in self._values:
-            if "value_and_grad" in self.known:
-                self._ask_both(x)
-            else:
-                self._values[key] = float(self.asked.value(x))
-        return self._values[key]
+        return self._at(x, "value")
 
     def grad(self, x: Vector) -> Vector:
         """The gradient, asked for once per point."""
-        key = x.tobytes()
-        if key not in self._grads:
-            if "value_and_grad" in self.known:
-                self._ask_both(x)
-            else:
-                self._grads[key] = np.array(self.asked.grad(x), dtype=np.float64)
-        return self._grads[key]
+        return self._at(x, "grad")
 
-    def remember_x(self) -> None:
-        """Store the answers in `at_x`, so that they are not asked for again."""
-        value, grad = self.at_x.get("value_and_grad", (None, None))
-        value = self.at_x.get("value") if value is None else value
-        grad = self.at_x.get("grad") if grad is None else grad
-        if value is not None:
-            self._values[self.x.tobytes()] = value
-        if grad is not None:
-            self._grads[self.x.tobytes()] = grad
+    def _at(self, x: Vector, name: str) -> Any:
+        known = self._answers.setdefault(x.tobytes(), {})
+        if name not in known:
+            answer = self._ask(x, name)
+            finite = np.array_equal(x, self.x) and not extended_valued(self.term)
+            if "value" in answer:
+                known["value"] = self.array("the value", answer["value"], (), finite)
+            if "grad" in answer:
+                known["grad"] = self.array("the gradient", answer["grad"], (self.n,), finite)
+        return known[name]
 
-    def _ask_both(self, x: Vector) -> None:
-        value, grad = self.asked.value_and_grad(x)
-        self._values[x.tobytes()] = float(value)
-        self._grads[x.tobytes()] = np.array(grad, dtype=np.float64)
+    def _ask(self, x: Vector, name: str) -> dict[str, Any]:
+        """Value or gradient; both where the term answers them together."""
+        if "value_and_grad" not in self.known:
+            return {name: getattr(self.asked, name)(x)}
+        pair = self.asked.value_and_grad(x)
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            self.give_up("value_and_grad must answer with a pair (value, gradient)")
+        return {"value": pair[0], "grad": pair[1]}
+
+    def array(self, name: str, answer: Any, shape: tuple[int, ...], finite: bool = True) -> Vector:
+        """The answer as an array, if it is one of real numbers and of that shape."""
+        array = np.array(answer)
+        if array.shape != shape:
+            self.give_up(f"{name} has shape {array.shape}, expected {shape}")
+        if array.dtype.kind not in "fiu":
+            self.give_up(f"{name} is made of {array.dtype}, not of real numbers")
+        if finite and not np.isfinite(array).all():
+            self.give_up(f"{name} contains NaN or infinity")
+        return array.astype(np.float64)
 
     # Points ------------------------------------------------------------------
 
@@ -188,48 +176,43 @@ class Checker:
         """Estimate the noise of values and gradients, and report it if it is large."""
         u = self.x + 1e-3 * self.scale * self.direction()  # x itself may lie on a kink
         d = self.direction()
-        kinds = {name: self.has(name) for name in ("value", "grad")}
-        found = {"value": 0.0, "grad": 0.0}
+        noisy = [name for name in self.noise if self.has(name)]
         for spacing in _SPACINGS:
             points = [u + i * spacing * self.scale * d for i in range(_POINTS)]
-            for name in kinds:
-                if kinds[name]:
-                    table = np.array([getattr(self, name)(p) for p in points])
-                    found[name] = _noise(table.reshape(_POINTS, -1))
-            sizes = self._sizes(u)
-            kinds = {name: kinds[name] and found[name] > NOISY * sizes[name] for name in kinds}
-            if not any(kinds.values()):
-                break
-        self.value_noise, self.grad_noise = found["value"], found["grad"]
-        for name, words in (("value", "value"), ("grad", "gradient")):
-            if not kinds[name] or (name == "value" and found[name] <= 4.0 * self.stated_noise):
-                continue
-            level = found[name] / sizes[name]
-            self.noisy = True
-            self.problems.append(
-                f"the {words} is noisy: at points closer than {_SPACINGS[-1] * self.scale:.0e} its "
-                f"errors are about {found[name]:.1e}, a relative noise of {level:.0e}"
-                + ("; state it, e.g. Term(..., noise=...)" if name == "value" else "")
-            )
+            for name in noisy:
+                table = np.array([self._at(p, name) for p in points])
+                self.noise[name] = _noise(table.reshape(_POINTS, -1))
+            noisy = [name for name in noisy if self.noise[name] > _NOISY * self._size(u, name)]
+        for name in noisy:
+            self.report_noise(name, self.noise[name], u)
 
-    def _sizes(self, u: Vector) -> dict[str, float]:
-        """Sizes of value and gradient to which their noise near u is compared."""
-        sizes = {"value": 0.0, "grad": 0.0}
-        if self.has("grad"):
-            sizes["grad"] = norm(self.grad(u))
-        if self.has("value"):
-            sizes["value"] = max(abs(self.value(u)), sizes["grad"] * self.scale)
-        return {name: max(size, float(np.finfo(np.float64).tiny)) for name, size in sizes.items()}
+    def report_noise(self, name: str, noise: float, u: Vector) -> None:
+        """Report the noise of the answers near u, if it is large and was not stated."""
+        size = self._size(u, name)
+        stated = float(getattr(self.term, "noise", 0.0) or 0.0) if name == "value" else 0.0
+        if noise <= max(_NOISY * size, 4.0 * stated):
+            return
+        self.noisy = True
+        self.problems.append(
+            f"the {'value' if name == 'value' else 'gradient'} is noisy: its errors are about "
+            f"{noise:.1e}, a relative noise of {noise / size:.0e}"
+            + ("; state it, e.g. Term(..., noise=...)" if name == "value" else "")
+        )
+
+    def _size(self, u: Vector, name: str) -> float:
+        """What the noise of value or gradient near u is compared with."""
+        grad = norm(self.grad(u)) if self.has("grad") else 0.0
+        size = grad if name == "grad" else max(abs(self.value(u)), grad * self.scale)
+        return max(size, float(np.finfo(np.float64).tiny))
 
     def grad_error(self, u: Vector) -> float:
         """Bound of the errors of the gradient at u, from one more call close to u."""
-        key = u.tobytes()
-        if key not in self._errors:
+        known = self._answers.setdefault(u.tobytes(), {})
+        if "error" not in known:
             near = u * (1.0 + 8.0 * EPS * self.rng.standard_normal(self.n))
             moved = norm(self.grad(near) - self.grad(u))
-            size = 40.0 * EPS * norm(self.grad(u))
-            self._errors[key] = 20.0 * (moved + self.grad_noise) + size
-        return self._errors[key]
+            known["error"] = 20.0 * (moved + self.noise["grad"]) + 40.0 * EPS * norm(self.grad(u))
+        return known["error"]
 
 
 def _noise(table: Vector) -> float:
@@ -239,20 +222,3 @@ def _noise(table: Vector) -> float:
         table = np.diff(table, axis=0)
         by_order.append(math.sqrt(_GAMMA[k]) * norm(table.ravel()) / math.sqrt(len(table)))
     return sorted(by_order[2:5])[1]
-
-
-def examine(checker: Checker) -> None:
-    """Run the checks of questions and of constants, as long as calls are left."""
-    checks = {q.name: q.check for q in QUESTIONS.values() if checker.has(q.name)}
-    for name, check in {**checks, **CONSTANT_CHECKS}.items():
-        if check is None:
-            continue
-        try:
-            with np.errstate(all="ignore"):
-                check(checker)
-        except OutOfCalls:
-            checker.unchecked.append(name)
-        except Broken:
-            checker.broken.add(name)
-            if name in ("grad", "value"):  # which all other checks compare with
-                return

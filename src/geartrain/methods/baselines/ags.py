@@ -55,16 +55,16 @@ class AGS:
     r"""Accelerated gradient sliding: one gradient of h and T of g per iteration.
 
     Algorithm, with L = L_h, M = L_g, T = ceil(sqrt(M/L)), gamma_k = 2/(k + 1), lambda_1 = 1,
-    lambda_k = gamma_k (T + 1)(T + 2)/(T (T + 3)), beta_k = 3 L gamma_k/(k lambda_k):
+    lambda_k = gamma_k (T + 1)(T + 2)/(T (T + 3)), beta_k = 3 L gamma_k/(k lambda_k)::
 
-    1. x_low = (1 - gamma) x_bar + gamma x, gradient of h there
-    2. from ut = x_bar, u = x, for t = 1 .. T:
-       ul = (1 - lambda) x_bar + lambda ((1 - a) ut + a u);
-       u_+ = (beta x + (beta p + q) u - grad h(x_low) - grad g(ul))/(beta + beta p + q);
-       ut_+ = (1 - a) ut + a u_+
-       with (a, p, q) = (2/(t + 1), (t - 1)/2, 6 M/t) for k = 1 and
-       (2/(t + 2), t/2, 6 M/(k (t + 1))) for k > 1
-    3. x = u_T, x_bar = (1 - lambda) x_bar + lambda ut_T
+        1. x_low = (1 - gamma) x_bar + gamma x, gradient of h there
+        2. from ut = x_bar, u = x, for t = 1 .. T:
+           ul = (1 - lambda) x_bar + lambda ((1 - a) ut + a u);
+           u_+ = (beta x + (beta p + q) u - grad h(x_low) - grad g(ul))/(beta + beta p + q);
+           ut_+ = (1 - a) ut + a u_+
+           with (a, p, q) = (2/(t + 1), (t - 1)/2, 6 M/t) for k = 1 and
+           (2/(t + 2), t/2, 6 M/(k (t + 1))) for k > 1
+        3. x = u_T, x_bar = (1 - lambda) x_bar + lambda ut_T
 
     With a non-smooth term psi, u_+ is the proximal step prox(u_+, beta + beta p + q) of psi.
 

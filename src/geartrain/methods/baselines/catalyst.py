@@ -142,13 +142,13 @@ class CatalystState(State):
 class Catalyst:
     r"""Catalyst over gradient descent or SVRG.
 
-    Algorithm, with q = mu/(mu + kappa), a_0 = sqrt(q), or (sqrt(5) - 1)/2 for mu = 0:
+    Algorithm, with q = mu/(mu + kappa), a_0 = sqrt(q), or (sqrt(5) - 1)/2 for mu = 0::
 
-    1. x_k ~ argmin H_k(x) = f(x) + kappa/2 \|x - y_{k-1}\|^2 by the inner method, up to
-       \|grad H_k(x)\|^2 <= delta_k kappa (kappa + mu) \|x - y_{k-1}\|^2,
-       delta_k = sqrt(q)/(2 - sqrt(q)), or 1/(k + 1)^2 for mu = 0
-    2. a_k^2 = (1 - a_k) a_{k-1}^2 + q a_k
-    3. y_k = x_k + b_k (x_k - x_{k-1}), b_k = a_{k-1} (1 - a_{k-1})/(a_{k-1}^2 + a_k)
+        1. x_k ~ argmin H_k(x) = f(x) + kappa/2 |x - y_{k-1}|^2 by the inner method, up to
+           |grad H_k(x)|^2 <= delta_k kappa (kappa + mu) |x - y_{k-1}|^2,
+           delta_k = sqrt(q)/(2 - sqrt(q)), or 1/(k + 1)^2 for mu = 0
+        2. a_k^2 = (1 - a_k) a_{k-1}^2 + q a_k
+        3. y_k = x_k + b_k (x_k - x_{k-1}), b_k = a_{k-1} (1 - a_{k-1})/(a_{k-1}^2 + a_k)
 
     Guarantee: f(x_k) - f* <= 2 (1 - sqrt(q)/2)^k (f(x_0) - f*) (criterion C2 of [1]_). h and g
     are asked equally often over gradient descent, h once per component over SVRG: no separation.

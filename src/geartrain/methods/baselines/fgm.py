@@ -50,11 +50,11 @@ class FGMState(State):
 class FGM:
     r"""Nesterov's fast gradient method, convex (mu = 0) and strongly convex; FISTA with psi.
 
-    Algorithm, from x_0 = y_0, theta_0 = 1, with q = mu/L:
+    Algorithm, from x_0 = y_0, theta_0 = 1, with q = mu/L::
 
-    1. x_{k+1} = y_k - grad f(y_k)/L
-    2. theta_{k+1} and the momentum m_k from `geartrain.methods.momentum.next_theta`
-    3. y_{k+1} = x_{k+1} + m_k (x_{k+1} - x_k)
+        1. x_{k+1} = y_k - grad f(y_k)/L
+        2. theta_{k+1} and the momentum m_k from momentum.next_theta
+        3. y_{k+1} = x_{k+1} + m_k (x_{k+1} - x_k)
 
     With a non-smooth term psi, line 1 is x_{k+1} = prox(y_k - grad (h + g)(y_k)/L, L) [2]_.
 

@@ -50,13 +50,13 @@ class GradientSliding:
     Minimises h + g, h convex and L-smooth, g convex and Lipschitz, not necessarily smooth.
 
     Algorithm, with gamma_k = 2/(k + 1), beta_k = 2 L/k, T_k = ceil(M^2 N k^2/(D L^2)) and
-    D = 3 R^2/4, for k = 1 .. N:
+    D = 3 R^2/4, for k = 1 .. N::
 
-    1. x_low = (1 - gamma_k) x_bar + gamma_k x, gradient of h there
-    2. from ut = u = x, for t = 1 .. T_k, with p_t = t/2 and theta_t = 2 (t + 1)/(t (t + 3)):
-       u_+ = argmin <grad h(x_low) + g'(u), v> + beta_k/2 \|v - x\|^2 + beta_k p_t/2 \|v - u\|^2,
-       ut_+ = (1 - theta_t) ut + theta_t u_+
-    3. x = u_T, x_bar = (1 - gamma_k) x_bar + gamma_k ut_T
+        1. x_low = (1 - gamma_k) x_bar + gamma_k x, gradient of h there
+        2. from ut = u = x, for t = 1 .. T_k, with p_t = t/2 and theta_t = 2 (t + 1)/(t (t + 3)):
+           u_+ = argmin <grad h(x_low) + g'(u), v> + beta_k/2 |v - x|^2 + beta_k p_t/2 |v - u|^2,
+           ut_+ = (1 - theta_t) ut + theta_t u_+
+        3. x = u_T, x_bar = (1 - gamma_k) x_bar + gamma_k ut_T
 
     Guarantee: f(x_bar_N) - f* <= 6 L R^2/(N (N + 1)) ([1]_, Corollary 2), hence N_h of order
     sqrt(L R^2/eps) and N_g of order M^2 R^2/eps^2 + N_h. One gradient of h and T_k subgradients of

@@ -53,12 +53,12 @@ class KatyushaWhole:
     r"""Katyusha on f = (1/m) sum_k (h + g_k), with mu the strong convexity of f.
 
     Algorithm, one step = one epoch of l component steps from the snapshot xt, with L = L_h + mean
-    L_k, tau_2 = 1/2, tau_1 = min(sqrt(l mu/(3 L)), 1/2), a = 1/(3 tau_1 L):
+    L_k, tau_2 = 1/2, tau_1 = min(sqrt(l mu/(3 L)), 1/2), a = 1/(3 tau_1 L)::
 
-    1. x = tau_1 z + tau_2 xt + (1 - tau_1 - tau_2) y,
-       G~ = grad h(x) + grad g(xt) + (grad g_k(x) - grad g_k(xt))/(m p_k)
-    2. z_+ = (z + a mu x - a G~)/(1 + a mu),  y_+ = x + tau_1 (z_+ - z)
-    3. xt_+ = sum_j (1 + a mu)^j y_j, normalised; both gradients there
+        1. x = tau_1 z + tau_2 xt + (1 - tau_1 - tau_2) y,
+           G~ = grad h(x) + grad g(xt) + (grad g_k(x) - grad g_k(xt))/(m p_k)
+        2. z_+ = (z + a mu x - a G~)/(1 + a mu),  y_+ = x + tau_1 (z_+ - z)
+        3. xt_+ = sum_j (1 + a mu)^j y_j, normalised; both gradients there
 
     For mu = 0, tau_1 = 2/(s + 4) in epoch s and xt_+ is the plain mean.
 

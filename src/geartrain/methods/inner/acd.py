@@ -51,11 +51,11 @@ class ACDState:
 class ACD:
     r"""Accelerated coordinate descent on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
 
-    Algorithm, from y = z = v_0, with tau = 2/(1 + sqrt(4 S^2/sigma + 1)):
+    Algorithm, from y = z = v_0, with tau = 2/(1 + sqrt(4 S^2/sigma + 1))::
 
-    1. draw i with probability p_i = sqrt(L_i)/S;  x = tau z + (1 - tau) y
-    2. y_+ = x - (d/L_i) e_i with d the i-th partial derivative of phi at x
-    3. z_+ = (1 - tau) z + tau x - tau/(sigma p_i) d e_i
+        1. draw i with probability p_i = sqrt(L_i)/S;  x = tau z + (1 - tau) y
+        2. y_+ = x - (d/L_i) e_i with d the i-th partial derivative of phi at x
+        3. z_+ = (1 - tau) z + tau x - tau/(sigma p_i) d e_i
 
     Guarantee: E[phi(y) - phi* + sigma/2 \|z - v*\|^2] falls by the factor 1 - tau per step,
     tau ~ 1/K with K = S/sqrt(sigma) ([1]_, Theorem 5.1, eta sigma = tau/(1 - tau)). A step of

@@ -46,11 +46,11 @@ class AGM:
     tested at x_{k+1}, where the gradient of g is asked for when the rule is likely to be met
     (`geartrain.methods.inner.composite_agm`).
 
-    Algorithm, from x_0 = v_0, theta_0 = 1:
+    Algorithm, from x_0 = v_0, theta_0 = 1::
 
-    1. x_{k+1} = (L_g v_k - grad g(v_k) - beta)/(L_g + alpha)
-    2. theta_{k+1} and the momentum m_k from `geartrain.methods.momentum.next_theta`
-    3. v_{k+1} = x_{k+1} + m_k (x_{k+1} - x_k)
+        1. x_{k+1} = (L_g v_k - grad g(v_k) - beta)/(L_g + alpha)
+        2. theta_{k+1} and the momentum m_k from momentum.next_theta
+        3. v_{k+1} = x_{k+1} + m_k (x_{k+1} - x_k)
 
     Guarantee: phi falls by the factor 1 - sqrt(q) per step, so tau_g = sqrt(L_g + alpha) in
     Assumption 4. One gradient of g per step and one at the start, unless that is handed in; with

@@ -58,11 +58,11 @@ class APCG:
     f(s) + sum_k Psi_k(s_k), f(s) = 1/2 \|beta + (1/m) A' s\|^2_{D^{-1}} + gamma/(2 m) \|s\|^2,
     Psi_k(s_k) = (loss_k^*(s_k) - gamma/2 s_k^2)/m.
 
-    Algorithm, from x = z = s^0 with s_k^0 = loss_k'(<a_k, v_0>):
+    Algorithm, from x = z = s^0 with s_k^0 = loss_k'(<a_k, v_0>)::
 
-    1. y = (x + a z)/(1 + a);  draw k uniformly
-    2. z_+ = argmin m a/2 \|s - (1 - a) z - a y\|_L^2 + (grad f(y))_k s_k + Psi_k(s_k)
-    3. x_+ = y + m a (z_+ - z) + m a^2 (z - y)
+        1. y = (x + a z)/(1 + a);  draw k uniformly
+        2. z_+ = argmin m a/2 |s - (1 - a) z - a y|_L^2 + (grad f(y))_k s_k + Psi_k(s_k)
+        3. x_+ = y + m a (z_+ - z) + m a^2 (z - y)
 
     Guarantee: E[F(x^t) - F*] <= (1 - a)^t [F(x^0) - F* + mu_L/2 \|x^0 - x*\|_L^2] (Theorem 1 of
     [1]_), so tau_g = sqrt(m L) in Assumption 4. One summand per step. A step of this object is a

@@ -67,14 +67,14 @@ class APPROXState:
 class APPROX:
     r"""APPROX on phi(v) = g(v) + psi(v), psi(v) = <beta, v> + alpha/2 \|v\|^2.
 
-    Algorithm (serial, uniform sampling), from x = z = v_0, theta = 1/n:
+    Algorithm (serial, uniform sampling), from x = z = v_0, theta = 1/n::
 
-    1. y = (1 - theta) x + theta z;  draw i uniformly
-    2. z_i+ = argmin_t d (t - y_i) + n theta b_i/2 (t - z_i)^2 + psi_i(t)
-       = (n theta b_i z_i - d - beta_i)/(n theta b_i + alpha),
-       d the i-th partial derivative of g at y
-    3. x_+ = y + n theta (z_+ - z)
-    4. theta_+ = (sqrt(theta^4 + 4 theta^2) - theta^2)/2
+        1. y = (1 - theta) x + theta z;  draw i uniformly
+        2. z_i+ = argmin_t d (t - y_i) + n theta b_i/2 (t - z_i)^2 + psi_i(t)
+           = (n theta b_i z_i - d - beta_i)/(n theta b_i + alpha),
+           d the i-th partial derivative of g at y
+        3. x_+ = y + n theta (z_+ - z)
+        4. theta_+ = (sqrt(theta^4 + 4 theta^2) - theta^2)/2
 
     Guarantee: E[phi(x_k) - phi*] <= 4 n^2/(k - 1 + 2 n)^2 [(1 - 1/n)(phi(x_0) - phi*) +
     1/2 \|x_0 - v*\|_b^2] ([1]_, Theorem 3); restarts make it linear. A step of this object is a

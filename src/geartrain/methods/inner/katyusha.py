@@ -78,13 +78,14 @@ class Katyusha(EpochMethod):
     r"""Katyusha on phi(v) = <beta, v> + alpha/2 \|v\|^2 + (1/m) sum_k g_k(v).
 
     Algorithm, one step = one epoch of l component steps from the snapshot xt, with
-    tau_2 = 1/2, tau_1 = min(sqrt(l alpha/(3 L)), 1/2), a = 1/(3 tau_1 L):
+    tau_2 = 1/2, tau_1 = min(sqrt(l alpha/(3 L)), 1/2), a = 1/(3 tau_1 L)::
 
-    1. for j = 1 .. l: draw k with probability p_k, x = tau_1 z + tau_2 xt + (1 - tau_1 - tau_2) y,
-       G~ = grad g(xt) + beta + (grad g_k(x) - grad g_k(xt))/(m p_k)
-    2. z_+ = (z - a G~)/(1 + a alpha)
-    3. y_+ = x + tau_1 (z_+ - z) (option II), or (3 L x - G~)/(3 L + alpha) (option I)
-    4. xt_+ = sum_j (1 + a alpha)^j y_j, normalised; the gradient of g there
+        1. for j = 1 .. l: draw k with probability p_k,
+           x = tau_1 z + tau_2 xt + (1 - tau_1 - tau_2) y,
+           G~ = grad g(xt) + beta + (grad g_k(x) - grad g_k(xt))/(m p_k)
+        2. z_+ = (z - a G~)/(1 + a alpha)
+        3. y_+ = x + tau_1 (z_+ - z) (option II), or (3 L x - G~)/(3 L + alpha) (option I)
+        4. xt_+ = sum_j (1 + a alpha)^j y_j, normalised; the gradient of g there
 
     For alpha = 0, tau_1 = 2/(s + 4) in epoch s and xt_+ is the plain mean (Katyusha^ns).
 

@@ -31,13 +31,13 @@ class LKatyusha(EpochMethod):
     r"""Loopless Katyusha on phi(v) = <beta, v> + alpha/2 \|v\|^2 + (1/m) sum_k g_k(v).
 
     Algorithm, with sigma = alpha/L, theta_2 = 1/2, theta_1 = min(sqrt(2 sigma/(3 p)), 1/2),
-    eta = 1/(3 theta_1), for each component step:
+    eta = 1/(3 theta_1), for each component step::
 
-    1. x = theta_1 z + theta_2 w + (1 - theta_1 - theta_2) y, G~ from the component at x as in
-       `geartrain.Katyusha`
-    2. z_+ = (z - (eta/L) G~)/(1 + eta sigma)
-    3. y_+ = x + theta_1 (z_+ - z)
-    4. with probability p: w_+ = y (the one before the step), the gradient of g there
+        1. x = theta_1 z + theta_2 w + (1 - theta_1 - theta_2) y, G~ from the component at x as in
+           Katyusha
+        2. z_+ = (z - (eta/L) G~)/(1 + eta sigma)
+        3. y_+ = x + theta_1 (z_+ - z)
+        4. with probability p: w_+ = y (the one before the step), the gradient of g there
 
     Guarantee: the potential of Theorem 2.4 of [1]_ falls in expectation by
     1 - min(sigma eta/(1 + sigma eta), p theta_1/(1 + theta_1), theta_1/2) per component step.

@@ -53,13 +53,13 @@ class NesterovStichState:
 class NesterovStich:
     r"""Accelerated coordinate descent on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
 
-    Algorithm, from x = v = v_0, A = 0, B = 1:
+    Algorithm, from x = v = v_0, A = 0, B = 1::
 
-    1. a from S_beta^2 a^2 = (A + a)(B + sigma_w a);  A_+ = A + a, B_+ = B + sigma_w a,
-       s = a/A_+, t = sigma_w a/B_+
-    2. y = [(1 - s) x + s (1 - t) v]/(1 - s t);  draw i with p_i = L_i^beta/S_beta
-    3. x_+ = y - (d/L_i) e_i with d the i-th partial derivative of phi at y
-    4. v_+ = (1 - t) v + t y - a d/(B_+ w_i p_i) e_i
+        1. a from S_beta^2 a^2 = (A + a)(B + sigma_w a);  A_+ = A + a, B_+ = B + sigma_w a,
+           s = a/A_+, t = sigma_w a/B_+
+        2. y = [(1 - s) x + s (1 - t) v]/(1 - s t);  draw i with p_i = L_i^beta/S_beta
+        3. x_+ = y - (d/L_i) e_i with d the i-th partial derivative of phi at y
+        4. v_+ = (1 - t) v + t y - a d/(B_+ w_i p_i) e_i
 
     Guarantee: E[A (phi(x) - phi*) + B/2 \|v - v*\|_w^2] does not grow, so the natural number of
     steps is K = S_beta/sqrt(sigma_w) ([1]_). A step of this object is a chunk of K steps, one

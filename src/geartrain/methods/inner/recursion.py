@@ -12,7 +12,7 @@ G~                  ``estimate``  b + (grad g_k(x) - grad g_k(xt))/(m p_k), unbi
 rho                 ``rho``       the new snapshot is sum_j rho^{l-j} y_j, normalised
 ==================  ============  ==========================================================
 
-One step, with the component k drawn with probability p_k:
+One step, with the component k drawn with probability p_k::
 
     x = tau_1 z + tau_2 xt + t3 y,    z_+ = (z - a G~)/(1 + a alpha),
     y_+ = x + tau_1 (z_+ - z)   or   y_+ = (c x - G~)/(c + alpha), c = 3 L.

@@ -35,12 +35,12 @@ class RPDG:
 
     Minimises phi(v) = <beta, v> + alpha/2 \|v\|^2 + (1/m) sum_k g_k(v).
 
-    Algorithm, from x^0 = x^{-1} = x_k = v_0 and y_k = grad g_k(v_0), for t = 1, 2, ...:
+    Algorithm, from x^0 = x^{-1} = x_k = v_0 and y_k = grad g_k(v_0), for t = 1, 2, ...::
 
-    1. draw k with probability p_k;  x~ = x^{t-1} + a (x^{t-1} - x^{t-2})
-    2. x_k+ = (x~ + tau x_k)/(1 + tau),  y_k+ = grad g_k(x_k+)
-    3. x^t = argmin <beta + G~, v> + alpha/2 \|v\|^2 + eta/2 \|v - x^{t-1}\|^2 with
-       G~ = (1/m) sum_j y_j + (y_k+ - y_k)/(m p_k)
+        1. draw k with probability p_k;  x~ = x^{t-1} + a (x^{t-1} - x^{t-2})
+        2. x_k+ = (x~ + tau x_k)/(1 + tau),  y_k+ = grad g_k(x_k+)
+        3. x^t = argmin <beta + G~, v> + alpha/2 |v|^2 + eta/2 |v - x^{t-1}|^2 with
+           G~ = (1/m) sum_j y_j + (y_k+ - y_k)/(m p_k)
 
     with tau = (sqrt((m - 1)^2 + 4 m C) - (m - 1))/(2 m), eta = mu (sqrt((m - 1)^2 + 4 m C) +
     m - 1)/2.

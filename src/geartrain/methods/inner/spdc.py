@@ -40,12 +40,12 @@ class SPDC:
 
     Minimises phi(v) = <beta, v> + alpha/2 \|v\|^2 + (1/m) sum_k loss_k(<a_k, v>).
 
-    Algorithm, from x^0 = x^{-1} = v_0 and s_k = loss_k'(<a_k, v_0>), for t = 1, 2, ...:
+    Algorithm, from x^0 = x^{-1} = v_0 and s_k = loss_k'(<a_k, v_0>), for t = 1, 2, ...::
 
-    1. draw k uniformly;  x~ = x^{t-1} + theta (x^{t-1} - x^{t-2})
-    2. s_k+ = argmax s <a_k, x~> - loss_k^*(s) - (s - s_k)^2/(2 sigma)
-    3. x^t = argmin <beta + u + (s_k+ - s_k) a_k, v> + alpha/2 \|v\|^2 +
-       \|v - x^{t-1}\|^2/(2 tau) with u = (1/m) sum_j s_j a_j
+        1. draw k uniformly;  x~ = x^{t-1} + theta (x^{t-1} - x^{t-2})
+        2. s_k+ = argmax s <a_k, x~> - loss_k^*(s) - (s - s_k)^2/(2 sigma)
+        3. x^t = argmin <beta + u + (s_k+ - s_k) a_k, v> + alpha/2 |v|^2 +
+           |v - x^{t-1}|^2/(2 tau) with u = (1/m) sum_j s_j a_j
 
     Guarantee: E[(1/(2 tau) + lambda) \|x^t - v*\|^2 + (1/(4 sigma) + gamma) \|s - s*\|^2] <=
     theta^t [(1/(2 tau) + lambda) \|x^0 - v*\|^2 + (1/(2 sigma) + gamma) \|s^0 - s*\|^2] (Theorem 1

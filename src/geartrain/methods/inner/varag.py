@@ -36,15 +36,15 @@ class Varag(EpochMethod):
 
     Algorithm, one step = epoch s = 1, 2, ..., with s_0 = floor(log2 m) + 1,
     T_s = 2^{min(s, s_0) - 1}, p_s = 1/2, alpha_s = 1/2 for s <= s_0 and
-    max(2/(s - s_0 + 4), min(sqrt(m alpha/(3 L)), 1/2)) later, gamma_s = 1/(3 L alpha_s):
+    max(2/(s - s_0 + 4), min(sqrt(m alpha/(3 L)), 1/2)) later, gamma_s = 1/(3 L alpha_s)::
 
-    1. xbar = xt; for t = 1 .. T_s: the component step of `geartrain.Katyusha`, option II, with
-       tau_1 = alpha_s, tau_2 = p_s, a = gamma_s, y = xbar, z = x
-    2. xt_+ = sum_t theta_t xbar_t, normalised, where (up to a factor) theta_t = 1 - t3 for
-       t < T_s and 1 for t = T_s while s <= s_0, or m < 3 L/(4 alpha) and
-       s <= s_0 + sqrt(12 L/(m alpha)) - 4; otherwise
-       theta_t = Gamma_{t-1} - t3 Gamma_t and Gamma_{T-1}, Gamma_t = (1 + alpha gamma_s)^t, with
-       t3 = 1 - alpha_s - p_s; the gradient of g there
+        1. xbar = xt; for t = 1 .. T_s: the component step of Katyusha, option II, with
+           tau_1 = alpha_s, tau_2 = p_s, a = gamma_s, y = xbar, z = x
+        2. xt_+ = sum_t theta_t xbar_t, normalised, where (up to a factor) theta_t = 1 - t3 for
+           t < T_s and 1 for t = T_s while s <= s_0, or m < 3 L/(4 alpha) and
+           s <= s_0 + sqrt(12 L/(m alpha)) - 4; otherwise
+           theta_t = Gamma_{t-1} - t3 Gamma_t and Gamma_{T-1}, Gamma_t = (1 + alpha gamma_s)^t, with
+           t3 = 1 - alpha_s - p_s; the gradient of g there
 
     Guarantee: phi(xt_s) - phi* <= D_0/2^{s+1} up to s_0, then linear with tau_g = sqrt(m L)
     (Theorem 2 of [1]_), D_0 = 2 (phi(v_0) - phi*) + (3 L/2) \|v_0 - v*\|^2. T_s components

@@ -74,7 +74,7 @@ class _ZerothOrder:
 class CoordinateSearch(_ZerothOrder):
     r"""Accelerated coordinate search on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
 
-    Algorithm: that of `geartrain.inner.NesterovStich`, [1]_, with beta = 1/2, and
+    Algorithm: that of `geartrain.inner.NesterovStich`, [1]_, with beta = 1/2, and::
 
         (g(y + t_i e_i) - g(y - t_i e_i))/(2 t_i) + beta_i + alpha y_i
 
@@ -125,14 +125,14 @@ class CoordinateSearch(_ZerothOrder):
 class DirectionalSearch(_ZerothOrder):
     r"""Accelerated random directional search on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
 
-    Algorithm, from x = v = v_0, A = 0, B = 1, with L = L_g + alpha, sigma = alpha + mu_g:
+    Algorithm, from x = v = v_0, A = 0, B = 1, with L = L_g + alpha, sigma = alpha + mu_g::
 
-    1. a from n^2 L a^2 = (A + a)(B + sigma a);  A_+ = A + a, B_+ = B + sigma a,
-       s = a/A_+, r = sigma a/B_+
-    2. y = [(1 - s) x + s (1 - r) v]/(1 - s r);  draw e uniformly on the unit sphere
-    3. d = (g(y + t e) - g(y - t e))/(2 t) + <beta + alpha y, e>
-    4. x_+ = y - (d/L) e
-    5. v_+ = (1 - r) v + r y - (a/B_+) n d e
+        1. a from n^2 L a^2 = (A + a)(B + sigma a);  A_+ = A + a, B_+ = B + sigma a,
+           s = a/A_+, r = sigma a/B_+
+        2. y = [(1 - s) x + s (1 - r) v]/(1 - s r);  draw e uniformly on the unit sphere
+        3. d = (g(y + t e) - g(y - t e))/(2 t) + <beta + alpha y, e>
+        4. x_+ = y - (d/L) e
+        5. v_+ = (1 - r) v + r y - (a/B_+) n d e
 
     Guarantee: without noise E[A (phi(x) - phi*) + B/2 \|v - v*\|^2] does not grow, by the proof for
     coordinates with E[n d e] = grad phi(y); n sqrt(L/sigma) steps are the natural number K. Two
@@ -144,7 +144,7 @@ class DirectionalSearch(_ZerothOrder):
     Needs more steps than `geartrain.inner.CoordinateSearch` where the coordinates differ, but no
     constant for each of them, and it ends a little nearer to the minimum when values are noisy. The
     difference step t is the smallest of `geartrain.oracles.differences`. ``grad_g`` of the state
-    is an estimate by coordinate differences. # Deviation: the weights of [1]_ are replaced by those
+    is an estimate by coordinate differences. Deviation: the weights of [1]_ are replaced by those
     of `geartrain.inner.NesterovStich`, whose constants are smaller.
 
     References
