@@ -120,7 +120,7 @@ _BENCHES = {
     "estimators": "benches.kernel_svc",
     "frontier": "frontier.measure",
     "kernels": "benches.compiled_loops",
-    "profile": "profile.measure",
+    "profile": "benches.profile",
     "seconds": "seconds.measure",
 }
 

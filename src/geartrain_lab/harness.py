@@ -20,6 +20,7 @@ import numpy as np
 
 import geartrain as gt
 from geartrain.comparison import ComparedRun
+from geartrain.comparison.table import CANNOT_RUN
 from geartrain.core.status import Status
 from geartrain.core.stopping import Rule
 from geartrain.oracles.ledger import in_gradients
@@ -94,6 +95,8 @@ class Gaps:
 
     def marks(self, run: ComparedRun) -> tuple[Any, Mapping[str, Any]]:
         """The accuracy of every look at the run, and seconds and calls until then."""
+        if not len(run.rows):
+            return np.zeros(0), {}
         columns = {key: run.column(key) for key in ("seconds", *run.calls)}
         return (run.column("f") - self._task.f_star) / self._task.fall, columns
 
@@ -258,7 +261,7 @@ def _attempt(
         return None, f"{type(error).__name__}: {error}"
     if found.status == Status.INTERRUPTED.name:  # half a run makes no table
         raise KeyboardInterrupt
-    return (found, "") if len(found.rows) else (None, found.message)
+    return (None, found.message) if found.status == CANNOT_RUN else (found, "")
 
 
 def lowest(h: Any, g: Any, x0: Any, methods: Sequence[Any], rule: Rule) -> float:
