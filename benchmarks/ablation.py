@@ -23,7 +23,7 @@ from geartrain.methods.pqn import method, scaling
 from geartrain.methods.pqn.model_selection import Selection
 from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK
 from geartrain.methods.pqn.tuning import DEFAULT
-from geartrain_lab.profile.families import problems
+from geartrain_lab.problems.random_convex import problems
 
 UNUSED = 20_000  # number of the first problem
 

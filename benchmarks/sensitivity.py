@@ -24,9 +24,11 @@ from typing import Any
 
 import numpy as np
 
+import geartrain as gt
 from geartrain.estimators import KernelSVC
-from geartrain_lab.profile.families import problems
-from geartrain_lab.profile.solvers import LIMITS, run
+from geartrain_lab.benches.profile import LIMITS, auto_at, outcomes
+from geartrain_lab.harness import Solver
+from geartrain_lab.problems.random_convex import problems
 
 UNUSED = 10_000  # number of the first problem: development takes the small numbers
 RHOS = (10, 100)
@@ -82,15 +84,25 @@ def changed(tuning: type, name: str, value: Any) -> Iterator[None]:
 def bills(count: int) -> Costs:
     """The bills of `auto`; that of a run that was cut off is the largest possible."""
     drawn = [p for p in problems("development", count, start=UNUSED) if p.n <= 200]
+    most = {**LIMITS, "h.grad": 300}
+    solvers = [
+        Solver(
+            auto_at(rho),
+            lambda task, _: "auto",
+            {"prices": {"h.grad": float(rho), "g.grad": 1.0}},
+            limit=lambda task, rows: gt.stop.Calls(most),
+        )
+        for rho in RHOS
+    ]
+    rhos = np.array(RHOS, dtype=float)
 
     def costs() -> np.ndarray:
         out = []
         for problem in drawn:
-            for rho in RHOS:
-                prices = {"h.grad": float(rho), "g.grad": 1.0}
-                bill = run(problem, "auto", {**LIMITS, "h.grad": 300}, prices=prices).bill(rho)
-                out.append(bill if math.isfinite(bill) else rho * 300.0 + LIMITS["g.grad"])
-        return np.array(out)
+            found = outcomes(problem, solvers)
+            bills = rhos * found.N_h.to_numpy() + found.N_g.to_numpy()
+            out.append(np.where(np.isfinite(bills), bills, rhos * 300.0 + LIMITS["g.grad"]))
+        return np.concatenate(out)
 
     return costs
 

@@ -27,7 +27,7 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 import geartrain as gt
-from geartrain_lab.composite.rivals import OWLQN
+from geartrain_lab.nonsmooth_rivals import OWLQN
 from geartrain_lab.problems.shards import with_unit_rows
 
 ACCURACY = 1e-6

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import geartrain as gt
 from composite import PSIS, Composite
 from geartrain.cli import main
-from geartrain_lab.composite import measure
-from geartrain_lab.composite.rivals import OWLQN, PANOC
-from geartrain_lab.composite.suite import CompositeProblem, smooth_curve, suite, text_like
+from geartrain_lab.benches import composite as bench
+from geartrain_lab.benches.composite import CompositeProblem, smooth_curve, suite, text_like
+from geartrain_lab.harness import Task
+from geartrain_lab.nonsmooth_rivals import OWLQN, PANOC
 
 pytestmark = [
     pytest.mark.outside,  # a bench in a small form
@@ -25,7 +26,8 @@ pytestmark = [
 @pytest.mark.parametrize("kind", PSIS)
 def test_rivals_end_at_the_solution(kind):
     p = Composite(PSIS[kind], L_g=10.0)
-    made = measure.methods(p.psi, p.h.L + p.g.L)
+    task = Task("p", p.h, p.g + p.psi, facts={"psi": p.psi, "L": p.h.L + p.g.L})
+    made = {s.name: s.make(task, None) for s in bench.SOLVERS if not s.unfit(task)}
     assert {"pqn", "proximal QN", "PANOC", "FISTA"} <= set(made)
     assert ("OWL-QN" in made) == (kind == "l1") and ("L-BFGS-B" in made) == (kind == "box")
     stop = gt.stop.Value(p.f_star + 1e-9)
@@ -63,20 +65,23 @@ def test_measured_and_reported(tmp_path, monkeypatch, capsys):
         CompositeProblem("text", partial(text_like, 8, 3e-3, 1), lambda h, g: h.parts[0][1].L),
         CompositeProblem("curve", partial(smooth_curve, 0.05, 1, 40), lambda h, g: h.L + g.L, True),
     ]
-    monkeypatch.setattr(measure, "suite", lambda quick: small)
+    monkeypatch.setattr(bench, "suite", lambda quick: small)
     file = tmp_path / "composite.json"
     assert main(["bench", "composite", "--quick", "--json", str(file)]) == 0
     figures = json.loads(file.read_text())
     shown = capsys.readouterr().out
     assert "OWL-QN" in shown and "L-BFGS-B" in shown
-    for row in figures["rows"]:
-        assert row["h 0.001"] <= row["h 1e-05"] <= row["h 1e-07"], row
-        # a rival is cut off only where another one is better
-        if math.isinf(row["h 1e-07"]):
-            others = [r["h 1e-07"] for r in figures["rows"] if r["problem"] == row["problem"]]
-            assert row["method"] in ("PANOC", "FISTA", "OWL-QN") and min(others) < math.inf
-    found = measure.ratios(figures["rows"], 1e-5)
-    of = {row["method"]: row["h 1e-05"] for row in figures["rows"] if row["problem"] == "text"}
+    table = pd.DataFrame(figures["rows"])
+    for _, runs in table.groupby(["problem", "solver"], sort=False):
+        assert list(runs.target) == [1e-3, 1e-5, 1e-7] and runs["h.grad"].is_monotonic_increasing
+    # a rival is cut off only where another one is better
+    last = table[table.target == 1e-7]
+    cut = last[np.isinf(last["h.grad"])]
+    assert set(cut.solver) <= {"PANOC", "FISTA", "OWL-QN"}
+    assert np.isfinite(last.groupby("problem")["h.grad"].min()).all()
+    found = bench.ratios(table, 1e-5)
+    text = table[(table.problem == "text") & (table.target == 1e-5)]
+    of = dict(zip(text.solver, text["h.grad"], strict=True))
     del of["pqn(1)"]  # our own method with equal prices is told apart
     assert found["text"] == of.pop("pqn") / min(of.values())
     assert figures["summary"]["made up 1e-05"]["of"] == 1

@@ -115,12 +115,12 @@ def _prices(name: str, args: argparse.Namespace) -> tuple[str, float, float]:
 
 # Names of `geartrain bench`, and the modules of `geartrain_lab` that run them.
 _BENCHES = {
-    "composite": "composite.measure",
+    "composite": "benches.composite",
     "distributed": "benches.cluster",
     "estimators": "benches.kernel_svc",
     "frontier": "frontier.measure",
     "kernels": "benches.compiled_loops",
-    "profile": "profile.measure",
+    "profile": "benches.profile",
     "seconds": "seconds.measure",
 }
 

@@ -26,7 +26,7 @@ from scipy import sparse
 
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic
 from geartrain.oracles.protocols import Vector
-from geartrain_lab.profile.losses import Poisson, Power, PseudoHuber, UnboundedModel
+from geartrain_lab.problems.random_losses import Poisson, Power, PseudoHuber, UnboundedModel
 
 Split = Literal["development", "report"]
 Generator = np.random.Generator

@@ -1,0 +1,284 @@
+"""The harness of all benchmarks: solvers run on problems, and a table tells what they asked.
+
+`run` hands every problem and solver to `geartrain.compare` and reads from the recorded run when
+each target was first reached. A row of the table belongs to a problem, a solver, a seed and a
+target. Its columns are those of `Task.facts`, ``end`` (empty where the target was reached,
+otherwise what ended the run), ``seconds``, and the calls until then by kind, infinite where the
+target was not reached. The row with the target `END` tells of the whole run.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import geartrain as gt
+from geartrain.comparison import ComparedRun
+from geartrain.comparison.table import CANNOT_RUN
+from geartrain.core.status import Status
+from geartrain.core.stopping import Rule
+from geartrain.oracles.ledger import in_gradients
+from geartrain.oracles.questions import kinds
+from geartrain_lab.store import pandas
+
+Row = dict[str, Any]
+CALLS = tuple(f"{term}.{kind}" for term in ("h", "g") for kind in kinds())
+END = 0.0  # the target of the row that tells of the whole run
+
+
+class OverBudget(Exception):
+    """Raised by an inner method to end a run within an iteration."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A problem f = h + g as a benchmark states it.
+
+    Parameters
+    ----------
+    name : str
+        As it is called in the table.
+    h, g : terms
+        As in `geartrain.minimize`; g may hold a non-smooth term.
+    x0 : array, optional
+        The starting point, zero if not given.
+    f_star, f_0 : float
+        The minimum, and f(x0): accuracies are relative to their difference. Without `f_0`,
+        accuracies are f - f* itself.
+    options : mapping
+        Arguments of `geartrain.minimize` for all solvers, such as constants.
+    facts : mapping
+        Further columns of the table.
+    """
+
+    name: str
+    h: Any
+    g: Any
+    x0: Any = None
+    f_star: float = math.nan
+    f_0: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def fall(self) -> float:
+        """What accuracies are divided by."""
+        return 1.0 if self.f_0 is None else self.f_0 - self.f_star
+
+    def level(self, target: float) -> float:
+        """The value of f at an accuracy."""
+        return self.f_star + target * self.fall
+
+    def in_gradients(self, calls: Any) -> tuple[Any, Any]:
+        """Calls of h and of g in gradients; `calls` may be a dict or a table."""
+        n = self.h.n
+        N_h, N_g = (
+            in_gradients(calls, name, n, int(getattr(term, "n_components", None) or 1))
+            for name, term in (("h", self.h), ("g", self.g))
+        )
+        return N_h, N_g
+
+
+class Gaps:
+    """Accuracies of the recorded points of a run: f - f*, as `Task` scales it."""
+
+    options: Mapping[str, Any] = {}
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def marks(self, run: ComparedRun) -> tuple[Any, Mapping[str, Any]]:
+        """The accuracy of every look at the run, and seconds and calls until then."""
+        if not len(run.rows):
+            return np.zeros(0), {}
+        columns = {key: run.column(key) for key in ("seconds", *run.calls)}
+        return (run.column("f") - self._task.f_star) / self._task.fall, columns
+
+    def facts(self) -> Row:
+        """Further columns."""
+        return {}
+
+
+def _nothing(task: Task) -> str:
+    return ""
+
+
+def _no_limit(task: Task, rows: list[Row]) -> Rule | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Solver:
+    """A method as it takes part.
+
+    Parameters
+    ----------
+    name : str
+        As it is called in the table.
+    make : callable
+        From the task and the rule of `limit` to the method.
+    options : mapping
+        Further arguments of `geartrain.minimize`.
+    limit : callable
+        From the task and the rows that other solvers have on it to a further stopping rule. What
+        ended the run is told by the attribute ``why`` of that rule if it has one.
+    unfit : callable
+        From the task to the reason why the solver cannot take it, or nothing.
+    seeds : sequence of int
+        One run each.
+    to_end : bool
+        Whether the run goes on below the last target, until `limit` ends it.
+    """
+
+    name: str
+    make: Callable[[Task, Any], Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    limit: Callable[[Task, list[Row]], Rule | None] = _no_limit
+    unfit: Callable[[Task], str] = _nothing
+    seeds: Sequence[int] = (0,)
+    to_end: bool = False
+
+
+def run(
+    tasks: Iterable[Task],
+    solvers: Sequence[Solver],
+    targets: Sequence[float],
+    *,
+    watch: Callable[[Task], Any] = Gaps,
+    forgiving: bool = False,
+    rows: Sequence[Row] = (),
+) -> Any:
+    """Run all solvers on all problems.
+
+    Parameters
+    ----------
+    tasks : iterable of Task
+        The problems.
+    solvers : sequence of Solver
+        In the order in which they run on each problem.
+    targets : sequence of float
+        Accuracies.
+    watch : callable
+        What judges the points of a run, see `Gaps`.
+    forgiving : bool
+        Whether the exception of a run is told in its rows instead of being raised.
+    rows : sequence of dict
+        Earlier rows on the same problem, which limits may depend on.
+
+    Returns
+    -------
+    DataFrame
+        See the docstring of the module.
+    """
+    out: list[Row] = []
+    for task in tasks:
+        own = list(rows)
+        for solver in solvers:
+            for seed in solver.seeds:
+                own += _rows(task, solver, seed, targets, watch(task), own, forgiving)
+        out += own[len(rows) :]
+    return pandas().DataFrame(out)
+
+
+def told(tasks: Sequence[Callable[[], Task]], names: Sequence[str]) -> Iterable[Task]:
+    """Make the problems one after the other, and tell on stderr how far the bench is."""
+    start = perf_counter()
+    for k, (make, name) in enumerate(zip(tasks, names, strict=True)):
+        spent = perf_counter() - start
+        left = f", {spent:.0f} s, about {spent / k * (len(tasks) - k):.0f} s left" if k else ""
+        print(f"[{k + 1}/{len(tasks)}] {name}{left}", file=sys.stderr, flush=True)
+        yield make()
+
+
+def _rows(
+    task: Task,
+    solver: Solver,
+    seed: int,
+    targets: Sequence[float],
+    watch: Any,
+    rows: list[Row],
+    forgiving: bool,
+) -> list[Row]:
+    head = {"problem": task.name, **task.facts, "solver": solver.name, "seed": seed}
+    reason = solver.unfit(task)
+    limit = None if reason else solver.limit(task, rows)
+    found = None
+    if not reason:
+        rules = [] if solver.to_end or math.isnan(task.f_star) else [_last(task, targets)]
+        rules += [] if limit is None else [limit]
+        found, reason = _attempt(task, solver, seed, rules, watch, forgiving)
+    unknown = dict.fromkeys(("seconds", *CALLS), math.inf)
+    if found is None:
+        return [{**head, "target": t, "end": reason, **unknown} for t in (*targets, END)]
+    accuracy, columns = watch.marks(found)
+    out = []
+    for target in targets:
+        hit = np.flatnonzero(accuracy <= target)
+        reached = {key: column[hit[0]] for key, column in columns.items()} if hit.size else {}
+        end = "" if hit.size else getattr(limit, "why", "") or found.status.lower()
+        out.append({**head, "target": target, "end": end, **watch.facts(), **unknown, **reached})
+    whole = {"seconds": found.seconds, **found.calls}
+    end = getattr(limit, "why", "") or found.status.lower()
+    return [*out, {**head, "target": END, "end": end, **watch.facts(), **unknown, **whole}]
+
+
+def _last(task: Task, targets: Sequence[float]) -> Rule:
+    return gt.stop.Value(task.level(min(targets)))
+
+
+def _attempt(
+    task: Task, solver: Solver, seed: int, rules: list[Any], watch: Any, forgiving: bool
+) -> tuple[ComparedRun | None, str]:
+    """The run, or the reason why there is none."""
+    method = solver.make(task, rules[-1] if rules else None)
+    options = {**task.options, **solver.options, **watch.options}
+    if rules:
+        options["stop"] = rules[0] if len(rules) == 1 else gt.stop.any_of(*rules)
+    try:
+        (found,) = gt.compare(
+            task.h, task.g, task.x0, methods={solver.name: method}, seeds=[seed], **options
+        ).trials
+    except OverBudget as error:
+        res = error.partial_result  # type: ignore[attr-defined]
+        found = ComparedRun(
+            method=solver.name,
+            seed=seed,
+            status=Status(res.status).name,
+            message=res.message,
+            calls=dict(res.calls),
+            columns=tuple(res.history),
+            rows=np.array(res.history.rows, dtype=float),
+        )
+    except Exception as error:
+        if not forgiving:
+            raise
+        return None, f"{type(error).__name__}: {error}"
+    if found.status == Status.INTERRUPTED.name:  # half a run makes no table
+        raise KeyboardInterrupt
+    return (None, found.message) if found.status == CANNOT_RUN else (found, "")
+
+
+def lowest(h: Any, g: Any, x0: Any, methods: Sequence[Any], rule: Rule) -> float:
+    """The smallest value at the ends of long runs, which stands for f*."""
+    named = dict(zip(map(str, range(len(methods))), methods, strict=True))
+    trials = gt.compare(h, g, x0, methods=named, stop=rule).trials
+    if any(trial.status == Status.INTERRUPTED.name for trial in trials):
+        raise KeyboardInterrupt
+    return min(trial.f for trial in trials)
+
+
+def geometric_mean(values: Any) -> float:
+    """Exp of the mean logarithm; nan of nothing."""
+    return math.exp(sum(map(math.log, values)) / len(values)) if len(values) else math.nan
+
+
+def by_solver(table: Any, column: str) -> Any:
+    """A row per problem and a column per solver, both in the order of the runs."""
+    wide = table.pivot(index="problem", columns="solver", values=column)
+    return wide.loc[table.problem.unique(), table.solver.unique()]

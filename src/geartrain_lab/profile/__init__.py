@@ -1,1 +1,0 @@
-"""Data profiles and performance profiles on random convex problems."""
