@@ -301,11 +301,14 @@ def _method(
     """The method, and the words for ``res.plan`` where the method has none of its own."""
     # Imported here, so that ``import geartrain`` is quick.
     from geartrain.gearing import make_train
+    from geartrain.methods.base import as_inner
     from geartrain.methods.choice import Prices
     from geartrain.methods.registry import make_method
     from geartrain.planner import make_auto
 
     known = Prices.checked(prices, problem.ledger)
+    if not isinstance(inner, str):
+        as_inner(inner)
     if state is not None:
         check_same_terms(state.calls, problem)
         return state.method, "continued"

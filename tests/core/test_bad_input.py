@@ -102,6 +102,11 @@ def is_told(make, error, message):
         (lambda: Q + Bounds(0, 1), TypeError, "got Bounds; bounds become a term by gt.Box"),
         (lambda: gt.minimize(Q, Bounds(0, 1)), TypeError, r"got Bounds \(write gt.Box"),
         (lambda: Q - np.ones(3), TypeError, "a term can be added to a term only, got ndarray"),
+        # Non-smooth terms.
+        (lambda: gt.Ball(1.0, np.nan), ValueError, "center must be finite, got nan"),
+        (lambda: gt.GroupL1(1e300, 1.0), TypeError, "groups must be a whole number, .* got 1e"),
+        (lambda: gt.L1(weight for weight in (1, 2)), TypeError, "lam must be a number or a vec.* got <gen"),
+        (lambda: gt.Box(Bounds(1j, 2)), TypeError, "Box: lower must be numbers, got .*1j"),
     ],
 )
 def test_terms(make, error, message):
@@ -143,6 +148,17 @@ def test_terms(make, error, message):
         ({"method": "sae", "inner": "agn"}, ValueError, "inner method 'agn'; did you mean 'agm'"),
         ({"method": "sae", "inner": 3}, TypeError, "inner must be a name or an inner method"),
         ({"method": gt.SAE(), "inner": "agm"}, TypeError, "inner= goes with a method given by na"),
+        (
+            {"method": "sae", "inner": np.ones(3)},
+            TypeError,
+            "inner must be a name or an inner meth",
+        ),
+        ({"inner": np.ones(3)}, TypeError, "inner must be a name or an inner method"),
+        (
+            {"record": 1.0},
+            ValueError,
+            "record must be 'f', 'grad_norm' or both as a tuple, got 1.0",
+        ),
     ],
 )
 def test_arguments_of_minimize(arguments, error, message):

@@ -163,3 +163,10 @@ def test_fgm_and_ags_bounds():
     for k, state in enumerate(states(gt.methods.AGS(mu=0.0), known.sum(), x0, 30)):
         if k:
             assert known.f(state.x_bar) - known.f_star <= 15 * known.h.L * R2 / (k * (k + 1))
+
+
+def test_ags_takes_a_bounded_number_of_sliding_steps():
+    """L_h = 5e-15 beside L_g = 1 would mean 14 million of them in one iteration."""
+    h, g = gt.Quadratic(5e-15 * np.eye(3)), gt.Quadratic(np.eye(3), np.ones(3))
+    res = gt.minimize(h, g, method="ags", max_iter=1, tol=1e-12)
+    assert res.calls["g.grad"] <= 10_002

@@ -26,12 +26,9 @@ def as_record(record: Any) -> tuple[str, ...]:
     """The argument ``record`` of `minimize` as a tuple of columns."""
     if record is None:
         return ()
-    names = (record,) if isinstance(record, str) else tuple(record)
-    for name in names:
-        if name not in RECORDABLE:
-            raise ValueError(
-                f"record must be 'f', 'grad_norm' or both as a tuple, got {record!r:.60}"
-            )
+    names = tuple(record) if isinstance(record, (tuple, list, set)) else (record,)
+    if not set(map(str, names)) <= set(RECORDABLE):
+        raise ValueError(f"record must be 'f', 'grad_norm' or both as a tuple, got {record!r:.60}")
     return names
 
 

@@ -43,7 +43,7 @@ from geartrain.oracles.nonsmooth_arguments import (
     as_weights,
     size_of,
 )
-from geartrain.oracles.validation import as_positive, as_vector
+from geartrain.oracles.validation import as_number, as_positive, as_vector
 from geartrain.oracles.vectors import Vector, norm
 
 # Rounding may move convex combinations of points of a simplex or a ball out of it by this much,
@@ -219,8 +219,9 @@ class GroupL1(Algebra):
     extended_valued = False
 
     def __post_init__(self) -> None:
-        labelled = not isinstance(self.groups, (int, np.integer)) and np.ndim(self.groups[0]) == 0
-        object.__setattr__(self, "groups", as_groups(self.groups))
+        given = self.groups
+        object.__setattr__(self, "groups", as_groups(given))
+        labelled = not isinstance(self.groups, int) and np.ndim(given[0]) == 0
         object.__setattr__(self, "n", self.groups.size if labelled else None)
         object.__setattr__(self, "lam", as_weights(self.lam, "lam"))
         count = None if isinstance(self.groups, int) else int(self.groups.max()) + 1
@@ -364,7 +365,7 @@ class Ball(Algebra):
         if np.ndim(self.center):
             object.__setattr__(self, "center", as_vector(self.center, "center"))
         else:
-            object.__setattr__(self, "center", float(self.center))
+            object.__setattr__(self, "center", as_number(self.center, "center"))
 
     @property
     def n(self) -> int | None:

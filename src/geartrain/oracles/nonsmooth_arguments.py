@@ -21,7 +21,10 @@ def are_bounds(value: Any) -> bool:
 
 def as_weights(value: Any, name: str) -> Any:
     """One finite number that is at least 0, or a vector of them."""
-    checked = as_vector(value, name) if np.ndim(value) else float(value)
+    try:
+        checked = as_vector(value, name) if np.ndim(value) else float(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a number or a vector, got {value!r:.60}") from None
     if not np.all(np.isfinite(checked)) or np.any(np.less(checked, 0.0)):
         raise ValueError(f"{name} must be finite and at least 0, got {value!r:.60}")
     return checked
@@ -30,6 +33,8 @@ def as_weights(value: Any, name: str) -> Any:
 def as_bounds(value: Any, name: str) -> Any:
     """One number or a vector; infinities are allowed, NaN is not."""
     try:
+        if np.iscomplexobj(value):
+            raise TypeError("complex numbers")
         checked = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(f"Box: {name} must be numbers, got {value!r:.60}") from error
@@ -46,6 +51,11 @@ def as_groups(groups: Any) -> Any:
         if groups < 1:
             raise ValueError(f"GroupL1: the size of groups must be at least 1, got {groups}")
         return int(groups)
+    if not hasattr(groups, "__len__"):
+        raise TypeError(
+            "GroupL1: groups must be a whole number, the number of the group of each coordinate, "
+            f"or lists of coordinates, got {groups!r:.60}"
+        )
     if len(groups) == 0:
         raise ValueError("GroupL1: there are no groups")
     if all(np.ndim(entry) == 0 for entry in groups):

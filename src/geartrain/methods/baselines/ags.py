@@ -25,6 +25,9 @@ from geartrain.methods.gmco import total
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
 
+# L_h counts as this part of L_g at least.
+_LEAST = 1e-8
+
 
 @dataclass(frozen=True, kw_only=True)
 class AGSState(State):
@@ -70,7 +73,8 @@ class AGS:
 
     Guarantee: f(x_bar_N) - f* <= 15 L R^2/(N (N + 1)). For mu > 0 the method starts again from
     x_bar every N_0 = ceil(sqrt(60 L/mu)) iterations, which halves \|x_bar - x*\|^2. One
-    gradient of h and T of g per iteration.
+    gradient of h and T of g per iteration. L is at least 1e-8 M, which any smaller constant allows,
+    so that T is at most 10,000.
 
     Parameters
     ----------
@@ -93,6 +97,7 @@ class AGS:
         """Both gradients at x0: the first sliding step uses them."""
         L = problem.L_h.need("L_h", "AGS")
         M = problem.L_g.need("L_g", "AGS")
+        L = max(L, _LEAST * M) or 1.0
         psi = problem.psi
         if psi is not None and not psi.has_residual:
             raise TypeError(
