@@ -352,7 +352,7 @@ class Gear:
         )
 
     def limit(self, phi: Model) -> int:
-        """A hundred times the natural number of steps: rounding has won by then."""
+        """Step limit: 100 times the theoretical number."""
         L = phi.g.problem.L_h.value or 0.0
         return 200 + ceiling(100.0 * math.sqrt(1.0 + L / phi.alpha))
 

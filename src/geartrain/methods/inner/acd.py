@@ -101,7 +101,7 @@ class ACD:
         return ACDState(v, phi.g.grad(v), walk, state.chunk + 1)
 
     def limit(self, phi: Model) -> int:
-        """Chunks after which rounding has won."""
+        """Limit on the chunks."""
         return MAX_CHUNKS
 
 

@@ -100,7 +100,7 @@ class AGM:
         return composite_agm.settle(phi, state, _need_L(phi))
 
     def limit(self, phi: Model) -> int:
-        """A hundred times the natural number of steps: rounding has won by then."""
+        """Step limit: 100 times the theoretical number."""
         return 200 + ceiling(100.0 * math.sqrt(1.0 + _need_L(phi) / phi.alpha))
 
 

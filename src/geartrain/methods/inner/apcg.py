@@ -133,7 +133,7 @@ class APCG:
         return APCGState(v, terms.snapshot(v)[0], z, u, state.s + 1, grad_psi)
 
     def limit(self, phi: Model) -> int:
-        """Chunks after which rounding has won: each contracts the error by e."""
+        """Limit on the chunks, each of which contracts the error by e."""
         return 300
 
 

@@ -158,7 +158,7 @@ class APPROX:
         return self._with_output(phi, after)
 
     def limit(self, phi: Model) -> int:
-        """Chunks after which rounding has won; more where restarts may be badly placed."""
+        """Limit on the chunks; a higher one where restarts are guessed."""
         return MAX_CHUNKS if self.restart is None else 20 * MAX_CHUNKS
 
 

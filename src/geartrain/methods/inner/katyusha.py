@@ -171,7 +171,7 @@ class Katyusha(EpochMethod):
         return KatyushaState(end.mean, grad_g, memory, end.y, end.z, state.s + 1, plain=state.plain)
 
     def limit(self, phi: Model) -> int:
-        """A hundred times the natural number of epochs: rounding has won by then."""
+        """Epoch limit: 100 times the theoretical number."""
         terms = finite_sum(phi.g)
         L = terms.sampling(self.sampling, self._shift(phi)).L
         l = self._length(phi, terms, L)

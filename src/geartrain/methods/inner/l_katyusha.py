@@ -110,7 +110,7 @@ class LKatyusha(EpochMethod):
         return KatyushaState(w, grad_g, memory, y, z, state.s + 1)
 
     def limit(self, phi: Model) -> int:
-        """A hundred times the natural number of steps: rounding has won by then."""
+        """Step limit: 100 times the theoretical number."""
         terms = finite_sum(phi.g)
         p = 1.0 / terms.m if self.p is None else self.p
         L = terms.sampling(self.sampling).L

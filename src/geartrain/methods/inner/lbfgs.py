@@ -106,7 +106,7 @@ class LBFGS:
         return replace(state, failed=True)
 
     def limit(self, phi: Model) -> int:
-        """As given."""
+        """Step limit: `max_steps`."""
         return self.max_steps
 
 

@@ -125,7 +125,7 @@ class NesterovStich:
         return NesterovStichState(v, phi.g.grad(v), walk, A, B, since, state.chunk + 1)
 
     def limit(self, phi: Model) -> int:
-        """Chunks after which rounding has won; more where restarts may be badly placed."""
+        """Limit on the chunks; a higher one where restarts are guessed."""
         return MAX_CHUNKS if self.restart is None else 20 * MAX_CHUNKS
 
 

@@ -161,7 +161,7 @@ class ProxQN:
         return replace(state, pairs=pairs, mu=mu, tries=state.tries + 1)
 
     def limit(self, phi: Model) -> int:
-        """As given."""
+        """Step limit: `max_steps`."""
         return self.max_steps
 
 

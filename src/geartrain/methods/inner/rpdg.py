@@ -82,7 +82,7 @@ class RPDG:
         return walk(phi, state, order, draw.scale, numbers, KIND)
 
     def limit(self, phi: Model) -> int:
-        """Chunks after which rounding has won: each contracts the error by e."""
+        """Limit on the chunks, each of which contracts the error by e."""
         return 300
 
 

@@ -111,7 +111,7 @@ class Varag(EpochMethod):
         return composite_katyusha.new_snapshot(phi, terms, draw.L, xt, y, z, s)
 
     def limit(self, phi: Model) -> int:
-        """A hundred times the natural number of epochs: rounding has won by then."""
+        """Epoch limit: 100 times the theoretical number."""
         terms = finite_sum(phi.g)
         L = terms.sampling(self.sampling).L
         return 200 + ceiling(100.0 * math.sqrt(1.0 + 3.0 * L / (terms.m * phi.alpha)))
