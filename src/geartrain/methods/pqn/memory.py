@@ -6,7 +6,7 @@ symbol     name            meaning
 s          ``S``           steps, divided by their lengths
 y_h, y_g   --              changes of grad h and of grad g along them, divided alike
 V          ``rows``        s_1, y_h1, y_g1, s_2, y_h2, y_g2, ...: oldest first
-Gamma      ``gram``        V V', in blocks: [i, j] holds the products of rows i, j of the pairs
+Gamma      ``matrix``      inner products of the rows, in the order s_1, ..., y_h1, ..., y_g1, ...
 =========  ==============  ==================================================================
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.pqn.low_rank import RowBasis
-from geartrain.methods.pqn.rows import dots3
+from geartrain.methods.pqn.rows import dots3, table
 from geartrain.oracles.protocols import Vector
 
 # Part of the pairs that are kept for which there is room besides in a new block: few vectors where
@@ -46,7 +46,7 @@ class Memory:
     """At most so many pairs, oldest first."""
 
     rows: Vector
-    gram: Vector = field(default_factory=lambda: np.zeros((3, 3, 0, 0)))
+    matrix: Vector = field(default_factory=lambda: np.zeros((0, 0)))
     _block: RowBlock | None = field(default=None, compare=False, metadata={"saved": False})
     _end: int = field(default=0, compare=False, metadata={"saved": False})  # of the window
 
@@ -58,16 +58,22 @@ class Memory:
     @staticmethod
     def of(rows: Vector, geometry: Geometry) -> Memory:
         """The pairs with these rows."""
-        k = len(rows) // 3
-        gram = (geometry.primal(rows) @ geometry.dual(rows).T).reshape(k, 3, k, 3)
-        return Memory(rows, gram.transpose(1, 3, 0, 2).copy())
+        order = _by_kind(len(rows) // 3)
+        gram = geometry.primal(rows) @ geometry.dual(rows).T
+        return Memory(rows, gram[order[:, None], order])
 
     def __len__(self) -> int:
         return len(self.rows) // 3
 
+    @property
+    def gram(self) -> Vector:
+        """The inner products in blocks: [i, j] holds those of rows i, j of the pairs."""
+        k = len(self)
+        return self.matrix.reshape(3, k, 3, k).transpose(0, 2, 1, 3)
+
     def products(self, s: Vector, y_h: Vector, y_g: Vector, geometry: Geometry) -> Vector:
-        """Inner products of the rows with a new step and its changes, a column for each."""
-        return dots3(self.rows, s, y_h, y_g, geometry)
+        """Inner products of the rows, ordered as in the matrix, with a new pair: three columns."""
+        return dots3(self.rows, s, y_h, y_g, geometry, _by_kind(len(self)))
 
     def add(
         self, pair: tuple[Vector, Vector, Vector], cross: Vector, own: Vector, most: int
@@ -87,24 +93,30 @@ class Memory:
             block.rows[end + i] = row
         end = block.filled = end + 3
         m = k - less
-        gram = np.empty((3, 3, m + 1, m + 1))
-        gram[:, :, :m, :m] = self.gram[:, :, less:, less:]
-        gram[:, :, :m, m] = cross.reshape(k, 3, 3)[less:].transpose(1, 2, 0)
-        gram[:, :, m, :m] = cross.reshape(k, 3, 3)[less:].transpose(2, 1, 0)
-        gram[:, :, m, m] = own
-        return Memory(block.rows[start:end], gram, block, end)
+        gram, cross = np.empty((3, m + 1, 3, m + 1)), cross.reshape(3, k, 3)[:, less:]
+        gram[:, :m, :, :m] = self.matrix.reshape(3, k, 3, k)[:, less:, :, less:]
+        gram[:, :m, :, m] = cross
+        gram[:, m, :, :m] = cross.transpose(2, 0, 1)
+        gram[:, m, :, m] = own
+        r = 3 * (m + 1)
+        return Memory(block.rows[start:end], gram.reshape(r, r), block, end)
 
-    def with_changes(self, i: int, y_g: Vector, factor: float, geometry: Geometry) -> Memory:
-        """With another y_g in pair i, and y_h times a factor."""
-        rows, gram = self.rows.copy(), self.gram.copy()
-        at = 3 * i
-        rows[at + 1] *= factor
-        rows[at + 2] = y_g
-        gram[1, :, i] *= factor
-        gram[:, 1, :, i] *= factor
-        new = (geometry.primal(rows) @ geometry.dual(y_g)).reshape(-1, 3).T
-        gram[2, :, i], gram[:, 2, :, i] = new, new
-        return Memory(rows, gram)
+    def with_changes(self, changes: list[tuple[Vector, float]], geometry: Geometry) -> Memory:
+        """With another y_g in each of the newest pairs, newest first, and y_h times a factor."""
+        rows, k = self.rows.copy(), len(self)
+        factors = np.ones(k)
+        for i, (y_g, factor) in enumerate(changes, 1):
+            factors[-i] = factor
+            rows[-3 * i + 1] *= factor
+            rows[-3 * i + 2] = y_g
+        gram = self.matrix.copy().reshape(3, k, 3, k)
+        gram[1] *= factors[:, None, None]
+        gram[:, :, 1] *= factors
+        new = rows[2::3][k - len(changes) :]
+        to_new = table(new, rows, geometry, _by_kind(k)).reshape(-1, 3, k)
+        gram[2, k - len(changes) :] = to_new
+        gram[:, :, 2, k - len(changes) :] = to_new.transpose(1, 2, 0)
+        return Memory(rows, gram.reshape(3 * k, 3 * k))
 
     def pair(self, i: int) -> tuple[Vector, Vector, Vector]:
         """Pair i."""
@@ -122,8 +134,7 @@ class Memory:
     def basis(self, kinds: int) -> RowBasis:
         """Orthonormal combinations of the rows s, y_h, y_g, or of the first kinds of them."""
         r = kinds * len(self)
-        gram = self.gram[:kinds, :kinds].transpose(0, 2, 1, 3).reshape(r, r)
-        return RowBasis(self.rows, _by_kind(len(self)), gram)
+        return RowBasis(self.rows, _by_kind(len(self)), self.matrix[:r, :r])
 
 
 @lru_cache(maxsize=64)
