@@ -108,7 +108,14 @@ class LowRank:
     T : matrix, optional
         It acts on the first coordinates.
     geometry : Geometry
+
+    Attributes
+    ----------
+    age : int or None
+        Of the memory with the rows, where these are as they were in younger memories.
     """
+
+    age: int | None = None
 
     def __init__(
         self,

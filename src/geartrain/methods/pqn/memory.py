@@ -13,6 +13,7 @@ Gamma      ``matrix``      inner products of the rows, in the order s_1, ..., y_
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -25,20 +26,42 @@ from geartrain.methods.pqn.rows import dots3, table
 from geartrain.oracles.protocols import Vector
 
 # Part of the pairs that are kept for which there is room besides in a new block: few vectors where
-# they are long, and few copies.
-_SPARE = 0.25
+# they are long, and few copies; and as many as are kept up to this length.
+_SPARE, _SHORT = 0.25, 5_000
 
 
 class RowBlock:
-    """Rows that are written once, so that the memories of all states can share them.
+    """Rows that are written once, so that many windows of them can share them.
 
-    A memory is a window of them. The next one has one pair more at its end, and one less at its
-    beginning; where another memory has taken that place, or none is left, the rows are copied.
+    The next window has some rows more at its end, and perhaps fewer at its beginning. Where another
+    one has taken that place, or none is left, the rows are copied into a new block.
+
+    Parameters
+    ----------
+    capacity : int
+        Number of rows.
+    kept : rows
+        The first ones.
     """
 
-    def __init__(self, capacity: int, n: int) -> None:
-        self.rows = np.empty((3 * capacity, n))
-        self.filled = 0
+    def __init__(self, capacity: int, kept: Vector) -> None:
+        self.rows = np.empty((capacity, kept.shape[1]))
+        self.rows[: len(kept)] = kept
+        self.filled = len(kept)
+
+    def ends_with(self, window: Vector) -> bool:
+        """Whether the window is followed by free rows."""
+        start = self.filled - len(window)
+        free = start >= 0 and self.filled < len(self.rows)
+        return free and window.ctypes.data == self.rows[start:].ctypes.data
+
+    def extended(self, kept: Vector, new: Iterable[Vector]) -> Vector:
+        """A window with as many rows as are kept of the last one, and the new ones."""
+        start = self.filled - len(kept)
+        for row in new:
+            self.rows[self.filled] = row
+            self.filled += 1
+        return self.rows[start : self.filled]
 
 
 @dataclass(frozen=True)
@@ -47,8 +70,8 @@ class Memory:
 
     rows: Vector
     matrix: Vector = field(default_factory=lambda: np.zeros((0, 0)))
+    age: int = 0  # number of pairs that were ever added
     _block: RowBlock | None = field(default=None, compare=False, metadata={"saved": False})
-    _end: int = field(default=0, compare=False, metadata={"saved": False})  # of the window
 
     @staticmethod
     def empty(n: int) -> Memory:
@@ -81,17 +104,11 @@ class Memory:
         """With one more pair, of which the inner products with the rows and its own are known."""
         k, n = len(self), self.rows.shape[1]
         less = max(k + 1 - most, 0)
-        drop = 3 * less
-        block, end = self._block, self._end
-        if block is None or block.filled != end or end == len(block.rows):
-            block = RowBlock(most + math.ceil(_SPARE * most), n)
-            kept = self.rows[drop:]
-            end = len(kept)
-            block.rows[:end] = kept
-        start = end - (3 * k - drop)
-        for i, row in enumerate(pair):
-            block.rows[end + i] = row
-        end = block.filled = end + 3
+        block, kept = self._block, self.rows[3 * less :]
+        if block is None or not block.ends_with(kept):
+            spare = most if n <= _SHORT else math.ceil(_SPARE * most)
+            block = RowBlock(3 * (most + spare), kept)
+        rows = block.extended(kept, pair)
         m = k - less
         gram, cross = np.empty((3, m + 1, 3, m + 1)), cross.reshape(3, k, 3)[:, less:]
         gram[:, :m, :, :m] = self.matrix.reshape(3, k, 3, k)[:, less:, :, less:]
@@ -99,7 +116,7 @@ class Memory:
         gram[:, m, :, :m] = cross.transpose(2, 0, 1)
         gram[:, m, :, m] = own
         r = 3 * (m + 1)
-        return Memory(block.rows[start:end], gram.reshape(r, r), block, end)
+        return Memory(rows, gram.reshape(r, r), self.age + 1, block)
 
     def with_changes(self, changes: list[tuple[Vector, float]], geometry: Geometry) -> Memory:
         """With another y_g in each of the newest pairs, newest first, and y_h times a factor."""

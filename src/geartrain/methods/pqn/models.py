@@ -177,6 +177,8 @@ class Updated(LowRank):
         super().__init__(lam, self.span, None, geometry)
         self.memory, self.floor, self.tuning = memory, floor, tuning
         self.kind = (with_g, lam, share)
+        if not with_g:  # where h is not convex, pairs are refreshed
+            self.age = memory.age
 
     @cached_property
     def update(self) -> Any:
