@@ -21,9 +21,9 @@ from geartrain.methods.pqn.inner import Phi
 from geartrain.methods.pqn.low_rank import LowRank, RowBasis
 from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.method import ProximalQuasiNewton
-from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK, Models
+from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK, Models, kernels
 from geartrain.methods.pqn.rows import add_to, dots, dots3, table
-from geartrain.methods.pqn.secants import agreeing, compact, independent
+from geartrain.methods.pqn.secants import compact
 from geartrain.methods.pqn.tuning import DEFAULT, Tuning
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.problem import Constant, Sum
@@ -130,7 +130,9 @@ def test_low_rank_matrix_is_the_dense_one(mu: float) -> None:
     w, E = np.linalg.eigh(T)
     raised = 0.5 * np.eye(n) + W.T @ (E * np.maximum(w, 0.0)) @ E.T @ W
     np.testing.assert_allclose(B.at_least(0.0)(v), raised @ v, rtol=1e-9, atol=1e-9)
-    assert B.bend(V @ v, np.linalg.norm(v)) == pytest.approx(v @ dense @ v, rel=1e-9)
+    assert B.bend(basis.products(v, EUCLIDEAN), np.linalg.norm(v)) == pytest.approx(
+        v @ dense @ v, rel=1e-9
+    )
 
 
 def test_inverse_of_an_indefinite_matrix() -> None:
@@ -193,10 +195,11 @@ def test_models_are_literal_updates(old: int, new: int) -> None:
     v = rng.standard_normal(n)
     for name, y in ((KEEP, Y), (PLAIN, Y + Y_g)):
         lam = 0.7 if name == KEEP else float(y[-1] @ y[-1] / (S[-1] @ y[-1]))
-        block = agreeing(S @ y.T, np.zeros(len(S)), DEFAULT.agree)[0]
-        assert new <= block < max(len(S), 2) or old == 0  # old pairs agree by chance at most
-        expected = _literal(S, y, lam, block if block > 1 else 0)
         B = models[name]
+        pairs, one_by_one = B.update[:2]
+        block = len(pairs) - len(one_by_one)
+        assert len(pairs) == len(S) and block >= new  # old pairs agree by chance at most
+        expected = _literal(S, y, lam, block)
         size = np.linalg.norm(expected, 2)
         cond = size * np.linalg.norm(np.linalg.inv(expected), 2)
         np.testing.assert_allclose(_dense(B, n), expected, atol=1e-9 * size)
@@ -213,9 +216,9 @@ def test_pairs_that_nearly_agree_are_one_block() -> None:
     skew = rng.standard_normal((n, n))
     Y = Y + 1e-3 * S @ (skew - skew.T)
     cross = S @ Y.T
-    count, apart = agreeing(cross, np.zeros(5), DEFAULT.agree)
-    assert count == 5 and apart > 1e-6
+    assert np.abs(cross - cross.T).max() > 1e-6
     B = _models(_memory(S, Y, np.zeros_like(Y)))[PLAIN]
+    assert len(B.update[0]) == 5 and not len(B.update[1])
     expected = _block_bfgs(B.lam * np.eye(n), S, Y)
     v = rng.standard_normal(n)
     np.testing.assert_allclose(_dense(B, n), expected, atol=1e-8)
@@ -293,23 +296,32 @@ def test_curvature_below_the_floor_is_raised() -> None:
         np.testing.assert_allclose(found, [2.0, 1.0 / 64.0, 1.0], rtol=1e-9)
 
 
-def test_agreeing_looks_from_the_newest_pair() -> None:
+def _block(S_S: np.ndarray, cross: np.ndarray, new: float = 0.05) -> list[int]:
+    """The pairs of the block."""
+    k = len(cross)
+    gram = np.zeros((3 * k, 3 * k))
+    gram[:k, :k] = S_S
+    return kernels().block(gram, cross, np.ones(k), 0.0, 0.05, new)[1].tolist()
+
+
+def test_block_is_chosen_from_the_newest_pair_on() -> None:
     """A pair that contradicts a newer one ends the block, whatever older ones do."""
     cross = np.eye(5)
     cross[1, 3] = 0.2
-    assert agreeing(cross, np.zeros(5), 0.05)[0] == 3
+    assert _block(np.eye(5), cross) == [2, 3, 4]
     cross[1, 3], cross[4, 0] = 0.0, 0.2
-    assert agreeing(cross, np.zeros(5), 0.05) == (4, 0.0)
+    assert _block(np.eye(5), cross) == [1, 2, 3, 4]
     cross[4, 4] = -1.0
-    assert agreeing(cross, np.zeros(5), 0.05)[0] == 0
+    assert _block(np.eye(5), cross) == []
 
 
-def test_independent_prefers_newer_steps() -> None:
+def test_block_prefers_newer_steps() -> None:
     """Of two steps that are nearly the same, the older one is left out."""
     S = np.eye(4)[[0, 1, 0, 2]] + 1e-3 * np.eye(4)[[3, 3, 2, 1]]
     S /= np.linalg.norm(S, axis=1)[:, None]
-    assert independent(S @ S.T, 0.05).tolist() == [1, 2, 3]
-    assert independent(S @ S.T, 1e-6).tolist() == [0, 1, 2, 3]
+    cross = S @ S.T  # of |x|^2/2: the pairs agree up to rounding
+    assert _block(cross, cross) == [1, 2, 3]
+    assert _block(cross, cross, new=1e-6) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("name", [KEEP, PLAIN])
@@ -379,13 +391,14 @@ def test_two_memories_from_one() -> None:
 
 
 def test_changed_pairs() -> None:
-    """Another y_g and a scaled y_h in one pair, and shifts of all y_g; the old memory stays."""
+    """Other y_g and scaled y_h in the newest pairs, and shifts of all y_g; the old memory stays."""
     rng = _random(52)
     memory = _memory(*rng.standard_normal((3, 4, 7)))
-    rows, y_g = memory.rows.copy(), rng.standard_normal(7)
-    changed = memory.with_changes(1, y_g, 0.5, EUCLIDEAN)
+    rows, y_g = memory.rows.copy(), rng.standard_normal((2, 7))
+    changed = memory.with_changes([(y_g[1], 0.5), (y_g[0], 3.0)], EUCLIDEAN)
     expected = rows.copy()
-    expected[4], expected[5] = 0.5 * rows[4], y_g
+    expected[[7, 10]] *= [[3.0], [0.5]]
+    expected[[8, 11]] = y_g
     shifts = list(rng.standard_normal((4, 7)))
     shifted = memory.with_pairs_shifted(shifts, EUCLIDEAN)
     np.testing.assert_array_equal(changed.rows, expected)

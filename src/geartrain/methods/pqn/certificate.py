@@ -25,9 +25,8 @@ import numpy as np
 from geartrain.geometry import Geometry
 from geartrain.oracles.protocols import Vector
 
-_TINY = 1e-300
-# Ratios of the new weight to the old ones, times |G|/|grad|, that are tried.
-_RATIOS = np.concatenate([[0.0], np.geomspace(1e-6, 1e6, 241)])
+# |G + r grad|^2 below this part of the terms in it is rounding.
+_CANCELLED = 1e-14
 
 
 @dataclass(frozen=True)
@@ -75,15 +74,28 @@ class CutCertificate:
         if new > 0.0:
             choices.append((2.0 * new / gg, 0.0, 2.0 * new / gg))
         if self.A > 0.0:
-            r = np.append(_RATIOS * math.sqrt(GG / gg), root)
-            c, size = self.c + r * new, GG + 2.0 * r * Gg + r * r * gg
-            fit = (c > 0.0) & (size > 1e-14 * (GG + r * r * gg))
-            factor = np.where(fit, 2.0 * c / np.maximum(size, _TINY), 0.0)
-            best = int(np.argmax(factor * (self.A + r)))
-            scale = float(factor[best])
-            choices.append((scale * (self.A + float(r[best])), scale, scale * float(r[best])))
+            # weights a_i with a factor, and r times it for the new cut: E = 0 gives the factor
+            for r in (0.0, root, *_stationary(self.c, new, self.A, GG, Gg, gg)):
+                c, size = self.c + r * new, GG + 2.0 * r * Gg + r * r * gg
+                if c > 0.0 and size > _CANCELLED * (GG + r * r * gg):
+                    scale = 2.0 * c / size
+                    choices.append((scale * (self.A + r), scale, scale * r))
         A, factor_old, a = max(choices)
         if a == 0.0 and factor_old == 1.0:
             return self
         G = factor_old * self.G + a * grad
         return CutCertificate(self.x0, G, A, factor_old * self.c + a * new)
+
+
+def _stationary(
+    c: float, new: float, A: float, GG: float, Gg: float, gg: float
+) -> tuple[float, ...]:
+    """The r > 0 where (c + r new)(A + r)/(GG + 2 r Gg + r^2 gg) is stationary."""
+    b = c + new * A
+    square, half, rest = 2.0 * new * Gg - b * gg, new * GG - c * A * gg, b * GG - 2.0 * c * A * Gg
+    under = half * half - square * rest
+    if not 0.0 <= under < math.inf:
+        return ()
+    q = -half - math.copysign(math.sqrt(under), half)
+    roots = (q / square if square != 0.0 else 0.0, rest / q if q != 0.0 else 0.0)
+    return tuple(r for r in roots if 0.0 < r < math.inf)

@@ -30,17 +30,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from geartrain.methods.pqn.evaluation import CURVED
-from geartrain.methods.pqn.inner import InnerOutcome, Leave, Pairs, Phi
-from geartrain.methods.pqn.low_rank import Inverse
-from geartrain.methods.pqn.rows import add_to, dots, table
+from geartrain.methods.pqn.inner import InnerOutcome, InnerPairs, Leave, Pairs, Phi
+from geartrain.methods.pqn.low_rank import Inverse, LowRank
+from geartrain.methods.pqn.memory import RowBlock
+from geartrain.methods.pqn.models import Updated
+from geartrain.methods.pqn.rows import add_to, dots, dots3, table
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.spectrum import lapack
 from geartrain.problem import EPS
 
 # A step along d is taken where the slope has risen into [-STEEP, FLAT] times |slope at 0|.
@@ -49,8 +51,16 @@ _STEEP, _FLAT = 0.9, 0.3
 _BENT = 1.0 + 1e-6
 # Points per line search.
 _POINTS = 30
-# H_0 is made again where tau has changed by more than this factor.
-_NEAR = 2.0
+# There is room for as many pairs again as are used in a new block of rows up to this length.
+_SHORT = 20_000
+_TINY = 1e-300
+
+
+@lru_cache(maxsize=1)
+def _kernels() -> Any:
+    from geartrain.compiled import inner_directions  # here, because importing Numba takes a while
+
+    return inner_directions
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,7 @@ class InnerCurvature:
     ----------
     phi : Phi
         The model.
-    pairs : tuple of (s, y_g)
+    pairs : sequence of (s, y_g)
         Known at the start.
     memory : int
         Number of pairs used.
@@ -80,25 +90,30 @@ class InnerCurvature:
         self.phi, self.memory, self.basis = phi, memory, phi.B.basis
         self.b = phi.B.lam + phi.mu
         self.gram = np.zeros((0, 0)) if self.basis is None else self.basis.gram
-        room, r, pairs = memory + memory // 4 + 1, len(self.gram), pairs[-memory:]
-        self.D, self.D_D = np.empty((2 * room, phi.p.v.size)), np.empty((2 * room, 2 * room))
-        self.Z, self.E, self.Z_B = np.empty((2 * room, r)), np.empty((room, r)), np.empty((room, r))
-        self.start, self.end = 0, len(pairs)  # of the window of pairs in use
-        self.tau, self._made = 0.0, -1.0
-        for i, pair in enumerate(pairs):
-            self.D[2 * i], self.D[2 * i + 1] = pair
-        if pairs:
-            D, geometry = self.D[: 2 * len(pairs)], phi.terms.geometry
-            for i in range(0, len(D), 3):  # three rows with those before and with themselves
-                new = slice(i, min(i + 3, len(D)))
-                self.D_D[new, : new.stop] = table(D[new], D[: new.stop], geometry)
-                self.D_D[: new.stop, new] = self.D_D[new, : new.stop].T
-            if self.basis is not None:
-                self.Z[: len(D)] = table(D, self.basis.rows, geometry, self.basis.which)
-            Z = self.Z[: len(D) : 2]
-            self.E[: self.end] = self._weights(Z)
-            self.Z_B[: self.end] = self.b * Z + self.E[: self.end] @ self.gram
-        self._learn()
+        room, r = 2 * memory, len(self.gram)
+        self.D_D, self.Z = np.empty((2 * room, 2 * room)), np.empty((2 * room, r))
+        self.E, self.Z_B, self.Z_Y = (np.empty((room, r)) for _ in range(3))
+        self.S_Y, self.Y_Y = (np.empty((room, room)) for _ in range(2))
+        self.tau = self._made = 0.0
+        self._bases: dict[float, Inverse] = {}
+        n, geometry = phi.p.v.size, phi.terms.geometry
+        self._load(InnerPairs.of(pairs[-memory:] if len(pairs) > memory else pairs, n, geometry))
+
+    def _load(self, known: InnerPairs) -> None:
+        """Begin with these pairs; those along which phi does not bend up are left out."""
+        m = len(known)
+        self.start, self.end, self.block, self.D = 0, m, known.block, known.rows
+        if not m:
+            return
+        self.D_D[: 2 * m, : 2 * m] = known.gram
+        Z = self.Z[: 2 * m]
+        if self.basis is not None and not _carried(known, self.phi.B, Z):
+            Z[:] = table(known.rows, self.basis.rows, self.phi.terms.geometry, self.basis.which)
+        self.E[:m] = self._weights(Z[::2])
+        self.Z_B[:m] = self.b * Z[::2] + self.E[:m] @ self.gram
+        bent = self._learn(0)
+        if not bent.all():
+            self._load(known.chosen(np.flatnonzero(bent)))
 
     def __len__(self) -> int:
         return self.end - self.start
@@ -106,12 +121,14 @@ class InnerCurvature:
     def clear(self) -> None:
         """Forget the pairs."""
         self.start = self.end = 0
-        self._learn()
+        self.block, self.D = None, self.D[:0]
 
     @property
-    def kept(self) -> Pairs:
+    def kept(self) -> InnerPairs:
         """The pairs (s, y_g)."""
-        return tuple((self.D[2 * i], self.D[2 * i + 1]) for i in range(self.start, self.end))
+        rows, age = slice(2 * self.start, 2 * self.end), self.phi.B.age
+        Z = None if age is None else self.Z[rows].copy()
+        return InnerPairs(self.D, self.D_D[rows, rows].copy(), Z, age or 0, self.block)
 
     def products(self, v: Vector) -> Vector:
         """V v."""
@@ -125,86 +142,93 @@ class InnerCurvature:
 
     def add(self, to: Direction, t: float, s: Vector, y_g: Vector, z_g: Vector) -> None:
         """Learn from a step s = t d, where V y_g = z_g."""
-        geometry = self.phi.terms.geometry
-        if len(self) == self.memory:
-            self.start += 1
         if self.end == len(self.E):
-            self._select(np.arange(self.start, self.end))
-        i, j, first = self.end, 2 * self.end, 2 * self.start
-        self.D[j], self.D[j + 1], self.Z[j], self.Z[j + 1] = s, y_g, t * to.z, z_g
-        self.E[i], self.Z_B[i] = t * to.e, t * to.z_B
-        for row, v in ((j, s), (j + 1, y_g)):
-            to_v = dots(self.D[first : j + 2], v, geometry)
-            self.D_D[row, first : j + 2] = self.D_D[first : j + 2, row] = to_v
-        self.end = i + 1
-        self._learn()
+            self._move()
+        D = self.D[2:] if len(self) == self.memory else self.D
+        if self.block is None or not self.block.ends_with(D):
+            spare = max(self.memory // 4 + 1, self.memory * _SHORT // max(s.size, _SHORT))
+            self.block = RowBlock(2 * (self.memory + spare), D)
+        D = self.block.extended(D, (s, y_g))
+        i, j = self.end, 2 * self.end
+        self.Z[j], self.Z[j + 1], self.E[i], self.Z_B[i] = t * to.z, z_g, t * to.e, t * to.z_B
+        first = j + 2 - len(D)
+        for row in (j, j + 1):
+            to_D = dots(D, D[row - first], self.phi.terms.geometry)
+            self.D_D[row, first : j + 2] = self.D_D[first : j + 2, row] = to_D
+        before, self.start, self.end = self.start, first // 2, i + 1
+        if self._learn(i)[0]:
+            self.D = D
+        else:
+            self.start, self.end, self.block = before, i, None
 
-    def _select(self, which: Any) -> None:
-        """Keep these pairs, at the beginning of the arrays."""
-        k, both = len(which), np.stack([2 * which, 2 * which + 1], axis=1).ravel()
-        for A in (self.E, self.Z_B):
-            A[:k] = A[which]
-        for A in (self.D, self.Z):
-            for i, j in enumerate(both):
-                A[i] = A[j]
-        self.D_D[: 2 * k, : 2 * k] = self.D_D[both][:, both]
-        self.start, self.end = 0, k
+    def _move(self) -> None:
+        """The window to the beginning of the arrays."""
+        pairs, rows, m = slice(self.start, self.end), slice(2 * self.start, 2 * self.end), len(self)
+        for A in (self.E, self.Z_B, self.Z_Y):
+            A[:m] = A[pairs].copy()
+        for A in (self.S_Y, self.Y_Y):
+            A[:m, :m] = A[pairs, pairs].copy()
+        self.Z[: 2 * m] = self.Z[rows].copy()
+        self.D_D[: 2 * m, : 2 * m] = self.D_D[rows, rows].copy()
+        self.start, self.end = 0, m
 
-    def _learn(self) -> None:
-        """The inner products of the y; pairs along which phi does not bend up are left out."""
-        a, b = self.phi.part, self.b
-        pairs, rows = slice(self.start, self.end), slice(2 * self.start, 2 * self.end)
-        D_D, Z, E = self.D_D[rows, rows], self.Z[rows], self.E[pairs]
+    def _learn(self, new: int) -> Any:
+        """The inner products of the y from pair `new` on; along which of them phi bends up."""
+        a, D_D, S_Y, Y_Y = self.phi.part, self.D_D, self.S_Y, self.Y_Y
+        tables = (D_D, self.Z, self.E, self.Z_B, self.Z_Y, S_Y, Y_Y)
+        _kernels().learn(a, self.b, self.start, new, self.end, *tables)
+        pairs = slice(new, self.end)
+        ss = D_D.diagonal()[2 * new : 2 * self.end : 2]
         with np.errstate(over="ignore", invalid="ignore"):  # such pairs do not pass the test
-            self.Z_Y = self.Z_B[pairs] + a * Z[1::2]
-            D_Y = b * D_D[:, ::2] + a * D_D[:, 1::2] + Z @ E.T
-            self.S_Y, g_Y = D_Y[::2], D_Y[1::2]
-            self.Y_Y = b * self.S_Y + a * g_Y + E @ self.Z_Y.T
-            along, ss = self.S_Y.diagonal(), D_D.diagonal()[::2]
-            bent = along > CURVED * np.sqrt(np.maximum(ss * self.Y_Y.diagonal(), 0.0))
-        if not bent.all():
-            self._select(self.start + np.flatnonzero(bent))
-            self._learn()
-        elif len(self):
-            self.tau = max(a * float(D_D[-2, -1]), 0.0) / float(ss[-1])
+            yy = np.maximum(ss * Y_Y.diagonal()[pairs], 0.0)
+            bent = S_Y.diagonal()[pairs] > CURVED * np.sqrt(yy)
+        if bent[-1]:
+            last = 2 * self.end - 2
+            self.tau = max(a * float(D_D[last, last + 1]), 0.0) / float(ss[-1])
+        return bent
 
     @property
     def base(self) -> Inverse:
-        """H_0."""
-        if not self._made / _NEAR <= self.tau <= _NEAR * self._made:
-            self._made = self.tau
-            self._inverse = self.phi.B.inverse(self.phi.mu + self.tau)
-        return self._inverse
+        """H_0, with the power of 4 that is next to tau."""
+        self._made = 4.0 ** round(0.5 * math.log2(self.tau)) if self.tau > _TINY else 0.0
+        if self._made not in self._bases:
+            self._bases[self._made] = self.phi.B.inverse(self.phi.mu + self._made)
+        return self._bases[self._made]
 
     def direction(self, u: Vector, z_u: Vector, eps: Vector) -> Direction:
         """-H (u + V'eps) with the inverse Hessian of BFGS, where V u = z_u."""
-        base, b, a = self.base, self.b, self.phi.part
+        base, window = self.base, (self.start, self.end)
         z = z_u + self.gram @ eps
-        d, of_V = u * (-1.0 / base.a), eps * (-1.0 / base.a)
-        z_d = z * (-1.0 / base.a)
-        if len(self):
-            pairs, rows = slice(self.start, self.end), slice(2 * self.start, 2 * self.end)
-            D, Z, E, R, Z_Y = self.D[rows], self.Z[rows], self.E[pairs], self.S_Y, self.Z_Y
-            to_D = dots(D, u, self.phi.terms.geometry) + Z @ eps
-            to_S, to_g = to_D[::2], to_D[1::2]
-            t = lapack().dtrtrs(R, to_S)[0]
-            weights = base.weights(z - t @ Z_Y)
-            Y_w = b * to_S + a * to_g + E @ z - self.Y_Y @ t  # w = u + V'eps - Y't
-            Y_q = Y_w / base.a + Z_Y @ weights
-            of_D = np.empty(len(D))
-            of_D[::2] = (b / base.a) * t
-            of_D[::2] -= lapack().dtrtrs(R, R.diagonal() * t - Y_q, trans=1)[0]
-            of_D[1::2] = (a / base.a) * t
-            add_to(d, D, of_D)
-            z_d += of_D @ Z
-            more = (t @ E) / base.a - weights
-        else:
-            more = -base.weights(z)
+        to_D = dots(self.D, u, self.phi.terms.geometry)
+        t, left = _kernels().first_loop(*window, to_D, eps, z, self.Z, self.Z_Y, self.S_Y)
+        weights = base.weights(left)
+        tables = (self.Z, self.E, self.Z_Y, self.S_Y, self.Y_Y)
+        of_D, of_V, z_d = _kernels().second_loop(
+            self.phi.part, self.b, base.a, *window, to_D, t, z, weights, *tables
+        )
+        d = add_to(u * (-1.0 / base.a), self.D, of_D)
         if self.basis is not None:
-            self.basis.add_to(d, of_V + more)
-            z_d += self.gram @ more
+            z_d += self.gram @ of_V
+            self.basis.add_to(d, of_V - eps / base.a)
         e = self._weights(z_d)
-        return Direction(d, z_d, b * z_d + self.gram @ e, e)
+        return Direction(d, z_d, self.b * z_d + self.gram @ e, e)
+
+
+def _carried(known: InnerPairs, B: LowRank, Z: Vector) -> bool:
+    """Fill Z by what is known of an earlier memory, and by the pairs that are new in this one."""
+    if known.Z is None or not isinstance(B, Updated) or B.age is None:
+        return False
+    memory, k = B.memory, len(B.memory)
+    before = known.Z.shape[1] // 2
+    same = k - (B.age - known.age)  # the first pairs of the memory, and the last ones of the other
+    if not 0 < same <= min(k, before):
+        return False
+    for kind in range(2):
+        to = (kind + 1) * before
+        Z[:, kind * k : kind * k + same] = known.Z[:, to - same : to]
+    for i in range(same, k):
+        Z[:, [i, k + i]] = dots3(known.rows, *memory.pair(i), B.geometry)[:, :2]
+    return True
 
 
 @dataclass(slots=True)

@@ -108,7 +108,14 @@ class LowRank:
     T : matrix, optional
         It acts on the first coordinates.
     geometry : Geometry
+
+    Attributes
+    ----------
+    age : int or None
+        Of the memory with the rows, where these are as they were in younger memories.
     """
+
+    age: int | None = None
 
     def __init__(
         self,
@@ -185,10 +192,10 @@ class LowRank:
         return LowRank(self.lam, self.basis, (E * np.maximum(w, least)) @ E.T, self.geometry)
 
     def bend(self, products: Vector, length: float) -> float:
-        """<s, B s> of a step of this length; `products` are those of all rows with s."""
+        """<s, B s> of a step of this length; `products` are those of the rows with s, in order."""
         bend = self.lam * length * length
         if self.basis is not None:
-            z = products[self.basis.which]
+            z = products[: len(self.basis.gram)]
             bend += float(self.weights(z) @ z)
         return bend
 

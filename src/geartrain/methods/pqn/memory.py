@@ -6,13 +6,14 @@ symbol     name            meaning
 s          ``S``           steps, divided by their lengths
 y_h, y_g   --              changes of grad h and of grad g along them, divided alike
 V          ``rows``        s_1, y_h1, y_g1, s_2, y_h2, y_g2, ...: oldest first
-Gamma      ``gram``        V V', in blocks: [i, j] holds the products of rows i, j of the pairs
+Gamma      ``matrix``      inner products of the rows, in the order s_1, ..., y_h1, ..., y_g1, ...
 =========  ==============  ==================================================================
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -21,24 +22,46 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.pqn.low_rank import RowBasis
-from geartrain.methods.pqn.rows import dots3
+from geartrain.methods.pqn.rows import dots3, table
 from geartrain.oracles.protocols import Vector
 
 # Part of the pairs that are kept for which there is room besides in a new block: few vectors where
-# they are long, and few copies.
-_SPARE = 0.25
+# they are long, and few copies; and as many as are kept up to this length.
+_SPARE, _SHORT = 0.25, 5_000
 
 
 class RowBlock:
-    """Rows that are written once, so that the memories of all states can share them.
+    """Rows that are written once, so that many windows of them can share them.
 
-    A memory is a window of them. The next one has one pair more at its end, and one less at its
-    beginning; where another memory has taken that place, or none is left, the rows are copied.
+    The next window has some rows more at its end, and perhaps fewer at its beginning. Where another
+    one has taken that place, or none is left, the rows are copied into a new block.
+
+    Parameters
+    ----------
+    capacity : int
+        Number of rows.
+    kept : rows
+        The first ones.
     """
 
-    def __init__(self, capacity: int, n: int) -> None:
-        self.rows = np.empty((3 * capacity, n))
-        self.filled = 0
+    def __init__(self, capacity: int, kept: Vector) -> None:
+        self.rows = np.empty((capacity, kept.shape[1]))
+        self.rows[: len(kept)] = kept
+        self.filled = len(kept)
+
+    def ends_with(self, window: Vector) -> bool:
+        """Whether the window is followed by free rows."""
+        start = self.filled - len(window)
+        free = start >= 0 and self.filled < len(self.rows)
+        return free and window.ctypes.data == self.rows[start:].ctypes.data
+
+    def extended(self, kept: Vector, new: Iterable[Vector]) -> Vector:
+        """A window with as many rows as are kept of the last one, and the new ones."""
+        start = self.filled - len(kept)
+        for row in new:
+            self.rows[self.filled] = row
+            self.filled += 1
+        return self.rows[start : self.filled]
 
 
 @dataclass(frozen=True)
@@ -46,9 +69,9 @@ class Memory:
     """At most so many pairs, oldest first."""
 
     rows: Vector
-    gram: Vector = field(default_factory=lambda: np.zeros((3, 3, 0, 0)))
+    matrix: Vector = field(default_factory=lambda: np.zeros((0, 0)))
+    age: int = 0  # number of pairs that were ever added
     _block: RowBlock | None = field(default=None, compare=False, metadata={"saved": False})
-    _end: int = field(default=0, compare=False, metadata={"saved": False})  # of the window
 
     @staticmethod
     def empty(n: int) -> Memory:
@@ -58,16 +81,22 @@ class Memory:
     @staticmethod
     def of(rows: Vector, geometry: Geometry) -> Memory:
         """The pairs with these rows."""
-        k = len(rows) // 3
-        gram = (geometry.primal(rows) @ geometry.dual(rows).T).reshape(k, 3, k, 3)
-        return Memory(rows, gram.transpose(1, 3, 0, 2).copy())
+        order = _by_kind(len(rows) // 3)
+        gram = geometry.primal(rows) @ geometry.dual(rows).T
+        return Memory(rows, gram[order[:, None], order])
 
     def __len__(self) -> int:
         return len(self.rows) // 3
 
+    @property
+    def gram(self) -> Vector:
+        """The inner products in blocks: [i, j] holds those of rows i, j of the pairs."""
+        k = len(self)
+        return self.matrix.reshape(3, k, 3, k).transpose(0, 2, 1, 3)
+
     def products(self, s: Vector, y_h: Vector, y_g: Vector, geometry: Geometry) -> Vector:
-        """Inner products of the rows with a new step and its changes, a column for each."""
-        return dots3(self.rows, s, y_h, y_g, geometry)
+        """Inner products of the rows, ordered as in the matrix, with a new pair: three columns."""
+        return dots3(self.rows, s, y_h, y_g, geometry, _by_kind(len(self)))
 
     def add(
         self, pair: tuple[Vector, Vector, Vector], cross: Vector, own: Vector, most: int
@@ -75,36 +104,36 @@ class Memory:
         """With one more pair, of which the inner products with the rows and its own are known."""
         k, n = len(self), self.rows.shape[1]
         less = max(k + 1 - most, 0)
-        drop = 3 * less
-        block, end = self._block, self._end
-        if block is None or block.filled != end or end == len(block.rows):
-            block = RowBlock(most + math.ceil(_SPARE * most), n)
-            kept = self.rows[drop:]
-            end = len(kept)
-            block.rows[:end] = kept
-        start = end - (3 * k - drop)
-        for i, row in enumerate(pair):
-            block.rows[end + i] = row
-        end = block.filled = end + 3
+        block, kept = self._block, self.rows[3 * less :]
+        if block is None or not block.ends_with(kept):
+            spare = most if n <= _SHORT else math.ceil(_SPARE * most)
+            block = RowBlock(3 * (most + spare), kept)
+        rows = block.extended(kept, pair)
         m = k - less
-        gram = np.empty((3, 3, m + 1, m + 1))
-        gram[:, :, :m, :m] = self.gram[:, :, less:, less:]
-        gram[:, :, :m, m] = cross.reshape(k, 3, 3)[less:].transpose(1, 2, 0)
-        gram[:, :, m, :m] = cross.reshape(k, 3, 3)[less:].transpose(2, 1, 0)
-        gram[:, :, m, m] = own
-        return Memory(block.rows[start:end], gram, block, end)
+        gram, cross = np.empty((3, m + 1, 3, m + 1)), cross.reshape(3, k, 3)[:, less:]
+        gram[:, :m, :, :m] = self.matrix.reshape(3, k, 3, k)[:, less:, :, less:]
+        gram[:, :m, :, m] = cross
+        gram[:, m, :, :m] = cross.transpose(2, 0, 1)
+        gram[:, m, :, m] = own
+        r = 3 * (m + 1)
+        return Memory(rows, gram.reshape(r, r), self.age + 1, block)
 
-    def with_changes(self, i: int, y_g: Vector, factor: float, geometry: Geometry) -> Memory:
-        """With another y_g in pair i, and y_h times a factor."""
-        rows, gram = self.rows.copy(), self.gram.copy()
-        at = 3 * i
-        rows[at + 1] *= factor
-        rows[at + 2] = y_g
-        gram[1, :, i] *= factor
-        gram[:, 1, :, i] *= factor
-        new = (geometry.primal(rows) @ geometry.dual(y_g)).reshape(-1, 3).T
-        gram[2, :, i], gram[:, 2, :, i] = new, new
-        return Memory(rows, gram)
+    def with_changes(self, changes: list[tuple[Vector, float]], geometry: Geometry) -> Memory:
+        """With another y_g in each of the newest pairs, newest first, and y_h times a factor."""
+        rows, k = self.rows.copy(), len(self)
+        factors = np.ones(k)
+        for i, (y_g, factor) in enumerate(changes, 1):
+            factors[-i] = factor
+            rows[-3 * i + 1] *= factor
+            rows[-3 * i + 2] = y_g
+        gram = self.matrix.copy().reshape(3, k, 3, k)
+        gram[1] *= factors[:, None, None]
+        gram[:, :, 1] *= factors
+        new = rows[2::3][k - len(changes) :]
+        to_new = table(new, rows, geometry, _by_kind(k)).reshape(-1, 3, k)
+        gram[2, k - len(changes) :] = to_new
+        gram[:, :, 2, k - len(changes) :] = to_new.transpose(1, 2, 0)
+        return Memory(rows, gram.reshape(3 * k, 3 * k))
 
     def pair(self, i: int) -> tuple[Vector, Vector, Vector]:
         """Pair i."""
@@ -122,8 +151,7 @@ class Memory:
     def basis(self, kinds: int) -> RowBasis:
         """Orthonormal combinations of the rows s, y_h, y_g, or of the first kinds of them."""
         r = kinds * len(self)
-        gram = self.gram[:kinds, :kinds].transpose(0, 2, 1, 3).reshape(r, r)
-        return RowBasis(self.rows, _by_kind(len(self)), gram)
+        return RowBasis(self.rows, _by_kind(len(self)), self.matrix[:r, :r])
 
 
 @lru_cache(maxsize=64)

@@ -430,6 +430,7 @@ class ProximalQuasiNewton:
         priced, k = math.isfinite(rho), len(state.memory)
         most = math.ceil(t.refreshes * math.sqrt(rho)) if priced else k
         e, calm = 1e-4 * max(terms.norm(p.v), state.length), 0
+        changes: list[tuple[Vector, float]] = []
         if e == 0.0:
             return memory
         for i in range(k - 1, max(k - 1 - most, -1), -1):
@@ -440,11 +441,11 @@ class ProximalQuasiNewton:
             if along > 0.0:
                 factor = min(max(float(terms.dot(s, now)) / along, 1e-6), 3.0)
             same = terms.norm(now - y_g) <= 0.05 * terms.norm(now)
-            memory = memory.with_changes(i, now, factor, terms.geometry)
+            changes.append((now, factor))
             calm = calm + 1 if same else 0
             if priced and calm == 2:
                 break
-        return memory
+        return memory.with_changes(changes, terms.geometry)
 
     # Lines 4 and 5 ----------------------------------------------------------------------------
 

@@ -14,21 +14,18 @@ plain      0               block BFGS of f from |y|^2/<s, y> of the newest pair:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from geartrain.geometry import Geometry
-from geartrain.methods.pqn.evaluation import CURVED, Step
-from geartrain.methods.pqn.low_rank import FLAT, FLAT_OFF, SPAN, Inverse, LowRank, RowBasis
+from geartrain.methods.pqn.evaluation import Step
+from geartrain.methods.pqn.low_rank import Inverse, LowRank
 from geartrain.methods.pqn.memory import Memory
-from geartrain.methods.pqn.secants import Update
 from geartrain.methods.pqn.tuning import Tuning
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.spectrum import lapack
 
 KEEP, SHRUNK, PLAIN = "keep", "shrunk", "plain"
 # <s, y_f> of the models that start from H_g is at least this part of <s, y_g>.
@@ -38,6 +35,14 @@ _CANCELLED = 1e-12
 _TINY = 1e-300
 # The error of a model whose numbers have overflown.
 _USELESS = 1e100
+
+
+@lru_cache(maxsize=1)
+def kernels() -> Any:
+    """The compiled arithmetic of the updates."""
+    from geartrain.compiled import secant_updates  # here, because importing Numba takes a while
+
+    return secant_updates
 
 
 @dataclass(frozen=True)
@@ -93,26 +98,19 @@ class Models:
         return self._made[name]
 
     def _make(self, name: str) -> LowRank:
-        a, lam = self.part(name), self.lam
+        a, lam, t = self.part(name), self.lam, self.tuning
         if name == SHRUNK:
             lam = self.share[1] or lam
         elif name == PLAIN:
             lam = self.scale
-        memory, t = self.memory, self.tuning
-        if not len(memory):
+        if not len(self.memory):
             return LowRank(lam, geometry=self.geometry)
-        (S_S, S_h, S_g), (_, h_h, h_g), (_, g_h, g_g) = memory.gram
-        S_S = S_S.copy()
-        S_S.flat[:: len(memory) + 1] += SPAN  # as in the basis
-        if name == KEEP and self.convex:
-            update = Update(np.concatenate([S_S, S_h], axis=1), lam, t)
-            return Updated(update, memory.basis(2), self.geometry)
         if name == PLAIN:
-            S_Y, Y_Y = S_h + S_g, h_h + h_g + g_h + g_g
-            update = Update(np.concatenate([S_S, S_Y], axis=1), _newest(S_Y, Y_Y, lam), t)
-            return Updated(update, memory.basis(3), self.geometry, Y_Y)
-        update = Update(np.concatenate([S_S, S_h + S_g, S_g], axis=1), lam, t, a, _FLATTEST)
-        return Updated(update, memory.basis(3), self.geometry)
+            lam = kernels().newest_curvature(self.memory.matrix, lam)
+            return Updated(self.memory, lam, self.geometry, t)
+        if self.convex:
+            return Updated(self.memory, lam, self.geometry, t, with_g=False)
+        return Updated(self.memory, lam, self.geometry, t, a, _FLATTEST)
 
     def error(self, B: LowRank, part: float, step: Step, products: Vector) -> float:
         """|y - B s|, y the change of the gradient of f without this part of g."""
@@ -122,7 +120,8 @@ class Models:
         square, size = yy - 2.0 * B.lam * ys + B.lam * (B.lam * ss), yy + B.lam * (B.lam * ss)
         if B.basis is not None:
             with np.errstate(over="ignore", invalid="ignore"):  # the vectors tell it then
-                z, gram = products[B.basis.which], B.basis.gram
+                gram = B.basis.gram
+                z = products[: len(gram)]
                 c = B.weights(z[:, 0])
                 square += float(c @ (2.0 * (B.lam * z[:, 0] - z[:, 1] - rest * z[:, 2]) + gram @ c))
                 size += float(np.abs(c) @ np.sqrt(gram.diagonal())) ** 2
@@ -134,110 +133,97 @@ class Models:
 
 
 class Updated(LowRank):
-    """The matrix of a model: what the updates make of lam I, by the weights of the rows.
+    """The matrix of a model: what the updates make of lam I, or add to a H_g + lam I.
+
+    BFGS updates: one by one for old pairs, all at once for the newest pairs that agree. For a
+    quadratic, <s_i, y_j> = <s_j, y_i> for all pairs, and one block update [1]_ satisfies all secant
+    equations. Where the curvature has changed between the pairs, the two differ, and the block
+    update is worse than useless: combinations of many old steps are short and have a large,
+    contradictory change of the gradient. Updates one by one [2]_ never combine pairs. So the newest
+    pairs make one block, as many of them as agree with each other, and older ones are used one by
+    one before. Close to a solution, where the curvature no longer changes, the block grows.
 
     Parameters
     ----------
-    update : Update
-        Of the rows s, y, where y is y_h or, with three kinds of rows in the basis, y_h + y_g; and
-        of y_g where there is a floor.
-    basis : RowBasis
+    memory : Memory
+    lam : float
     geometry : Geometry
-    Y_Y : matrix, optional
-        Inner products of the rows y, where the inverse is asked for.
+    tuning : Tuning
+    share : float
+        a.
+    floor : float
+        <s, y> is at least this part of <s, y_g>.
+    with_g : bool
+        y is the change of the gradient of f, and not that of h alone.
+
+    References
+    ----------
+    .. [1] W. Gao, D. Goldfarb, Block BFGS methods, SIAM J. Optim. 28 (2018).
+    .. [2] R. Byrd, J. Nocedal, R. Schnabel, Representations of quasi-Newton matrices and their use
+       in limited memory methods, Math. Program. 63 (1994).
     """
 
     def __init__(
-        self, update: Update, basis: RowBasis, geometry: Geometry, Y_Y: Vector | None = None
+        self,
+        memory: Memory,
+        lam: float,
+        geometry: Geometry,
+        tuning: Tuning,
+        share: float = 0.0,
+        floor: float = 0.0,
+        with_g: bool = True,
     ) -> None:
-        super().__init__(update.lam, basis, None, geometry)
-        self.update, self.span, self.Y_Y = update, basis, Y_Y
+        self.span = memory.basis(3 if with_g else 2)
+        super().__init__(lam, self.span, None, geometry)
+        self.memory, self.floor, self.tuning = memory, floor, tuning
+        self.kind = (with_g, lam, share)
+        if not with_g:  # where h is not convex, pairs are refreshed
+            self.age = memory.age
 
     @cached_property
-    def factors(self) -> tuple[Vector, Vector]:
-        """P and N, which weigh the rows in the order of the basis."""
-        P, N = self.update.factors
-        k = len(self.update.products)
-        return (P, N) if len(self.span.which) == 2 * k else (_of_three(P, k), _of_three(N, k))
+    def update(self) -> Any:
+        """The pairs in use and the factors of their update."""
+        t = self.tuning
+        return kernels().factorised(self.memory.matrix, *self.kind, self.floor, t.agree, t.new)
 
     @cached_property
     def T(self) -> Vector:
         """In the coordinates of the basis."""
-        P, N = (A @ self.span.X for A in self.factors)
-        return P.T @ P - N.T @ N
+        X = self.span.X
+        T = X.T @ self.weights(X.T).T
+        return 0.5 * (T + T.T)
 
     def weights(self, z: Vector) -> Vector:
         """c with W'TW v = V'c, from z; a row for each, where there are several."""
-        P, N = self.factors
-        return (z @ P.T) @ P - (z @ N.T) @ N
-
-    @cached_property
-    def _products(self) -> tuple[Vector, Vector, Vector]:
-        """P V V' P', P V V' N', N V V' N'."""
-        P, N = self.factors
-        of_P, of_N = P @ self.span.gram, N @ self.span.gram
-        return of_P @ P.T, of_P @ N.T, of_N @ N.T
+        rows = np.ascontiguousarray(z if z.ndim == 2 else z[None])
+        c = np.empty(rows.shape)
+        kernels().weights(rows, len(self.memory), *self.kind, *self.update, c)
+        return c.reshape(z.shape)
 
     def inverse(self, mu: float) -> Inverse:
-        """Of the matrix, its negative eigenvalues set to 0, plus mu I.
+        """Of the matrix, its negative eigenvalues set to 0, plus mu I."""
+        gram, k, t = self.memory.matrix, len(self.memory), self.tuning
+        with_g, lam, share = self.kind
 
-        By the formula of Woodbury for V'P'PV, then for -V'N'NV, where the matrix is definite.
-        """
-        if mu == 0.0 and self.Y_Y is not None:
-            direct = self.update.inverse(self.Y_Y)
-            if direct is not None:
-                return Inverse(self.lam, self.basis, _with_both(direct), self.geometry)
-        a = self.lam + mu
-        P, N = self.factors
-        if not len(P):  # along no step of the memory the curvature is known
+        def direct(z: Vector) -> Vector:
+            c = np.empty(len(z))
+            if not kernels().inverse_weights(gram, z, lam, t.agree, t.new, c):
+                return super(Updated, self).inverse(0.0).weights(z)
+            return c
+
+        if mu == 0.0 and with_g and share == 0.0:
+            return Inverse(lam, self.basis, direct, self.geometry)
+        a = lam + mu
+        pairs, d, lift, _, _, C = self.update
+        if not len(pairs):  # along no step of the memory the curvature is known
             return Inverse(max(a, _TINY))
-        P_P, P_N, N_N = self._products
-        size = a + float(P_P.diagonal().max(initial=0.0))
-        L, failed = _root(a * np.eye(len(P)) + P_P)
-        if failed or not a > FLAT_OFF * size:
-            return super().inverse(mu)
-        solve = lapack().dpotrs
-        E_P_N = solve(L, P_N, lower=1)[0]
-        F, failed = _root(np.eye(len(N)) - (N_N - P_N.T @ E_P_N) / a)
-        if failed or not float(F.diagonal().min(initial=1.0)) ** 2 * a > FLAT * size:
+        *factors, found = kernels().shifted(gram, a, *self.kind, pairs, d, lift, C)
+        if not found:
             return super().inverse(mu)
 
         def weights(z: Vector) -> Vector:
-            p = solve(L, P @ z, lower=1)[0]
-            n = solve(F, N @ z - p @ P_N, lower=1)[0] / a
-            return (n @ N - (p + E_P_N @ n) @ P) / a
+            c = np.empty(len(z))
+            kernels().shifted_weights(z, a, k, *self.kind, pairs, lift, *factors, c)
+            return c
 
         return Inverse(a, self.basis, weights, self.geometry)
-
-
-def _with_both(direct: Callable[[Vector, Vector], tuple[Vector, Vector]]) -> Any:
-    """From the weights of s and y = y_h + y_g those of s, y_h and y_g."""
-
-    def weights(z: Vector) -> Vector:
-        s, y_h, y_g = z.reshape(3, -1)
-        of_s, of_y = direct(s, y_h + y_g)
-        return np.concatenate([of_s, of_y, of_y])
-
-    return weights
-
-
-def _root(A: Vector) -> tuple[Vector, int]:
-    """Cholesky's factor, and whether there is none."""
-    L, info = lapack().dpotrf(A, lower=1, clean=0)
-    return L, info
-
-
-def _of_three(A: Vector, k: int) -> Vector:
-    """Weights of s, y_h, y_g from those of s, y_h + y_g and, where there is a floor, y_g."""
-    of_y = A[:, k : 2 * k]
-    return np.concatenate(
-        [A[:, : 2 * k], of_y + A[:, 2 * k :] if A.shape[1] > 2 * k else of_y], axis=1
-    )
-
-
-def _newest(S_Y: Vector, Y_Y: Vector, lam: float) -> float:
-    """|y|^2/<s, y> of the newest pair along which f bends."""
-    for along, square in zip(S_Y.diagonal()[::-1], Y_Y.diagonal()[::-1], strict=True):
-        if along > CURVED * math.sqrt(max(square, 0.0)):
-            return float(square / along)
-    return lam
