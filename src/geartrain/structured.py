@@ -161,7 +161,8 @@ class NuclearNorm(Algebra):
 
     def polar(self, u: Vector) -> float:
         """The largest singular value over lam."""
-        return float(self._svd(u)[1].max()) / self.lam
+        values = np.linalg.svd(np.reshape(u, self.shape), compute_uv=False)
+        return float(values.max()) / self.lam
 
     def residual(self, v: Vector, d: Vector) -> Vector:
         """d + lam U V' for v = U S V'; in the null spaces of v, singular values shrunk by lam."""

@@ -17,6 +17,8 @@ quadratic g this is exact.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from geartrain.methods.pqn.evaluation import CURVED, TermEvaluator
@@ -172,10 +174,13 @@ def descend(
         g, grad_g = terms.g(v)
         linear = linear + phi.B(v - p.v, phi.mu)
         calls = prox_steps = 1
-    shift = 0.0
+    shift, proven = 0.0, math.inf  # the residual of an exact model, by its last step
     while True:
         d = linear + a * grad_g
-        r = psi.residual(v, d, w)
+        if proven <= enough:
+            size = proven
+            break
+        r = p.r if v is p.v and w is None else psi.residual(v, d, w)
         size = norm(r)
         over = calls >= most or size <= enough or tries > _TRIES
         if over or (calls and tries == 0 and leave(v, grad_g, size)):
@@ -207,6 +212,7 @@ def descend(
         if change <= _ARMIJO * slope:  # by the trapezoidal rule
             v, g, grad_g, value, w = to.w, g_w, grad_w, value_w, to.grad_psi
             linear, tries = linear + Bs, 0
+            proven = math.inf if learned.known is None else to.residual
             shift = 0.1 * shift if shift > 1e-10 * C.lam else 0.0
         else:
             missed = norm(Bs + a * y_g - C(s, more)) / length
