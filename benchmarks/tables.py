@@ -21,7 +21,7 @@ import numpy as np
 import scipy
 
 import geartrain
-from geartrain_lab.frontier.report import is_scipy
+from geartrain_lab.frontier_report import is_scipy
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = {

@@ -6,10 +6,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from geartrain_lab.frontier.rivals import FIRST, LEFT_OUT, OTHERS, RHOS
-from geartrain_lab.frontier.suite import SuiteProblem
+from geartrain_lab.frontier_rivals import FIRST, LEFT_OUT, OTHERS, RHOS
+from geartrain_lab.harness import Row, geometric_mean
 
-Row = dict[str, Any]
 Cell = tuple[str, float, int]  # problem, target, rho
 
 MAIN = ("lbfgs(10)", "lbfgs(20)", "lbfgs(50)", "pqn", "sc-sae", "afb", "ags", "fgm")
@@ -35,11 +34,6 @@ _COLOURS = {
 _REST = ("#F0E442", "#332288", "#882255", "#44AA99", "#661100", "#999933")
 
 
-def geometric_mean(values: list[float]) -> float:
-    """Exp of the mean logarithm."""
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
-
-
 def is_scipy(method: str) -> bool:
     """Whether it is SciPy's L-BFGS, with any memory."""
     return method.startswith("lbfgs(")
@@ -58,7 +52,7 @@ def cheapest(by: dict[str, Row]) -> Row:
     return min((r for m, r in by.items() if m != "auto"), key=lambda r: r["bill"])
 
 
-def summary(rows: list[Row], problems: list[SuiteProblem]) -> Row:
+def summary(rows: list[Row], problems: list[Any]) -> Row:
     """The figures: gradients of h against L-BFGS, and auto against the cheapest."""
     cells = by_cell(rows)
     separable = {p.name for p in problems if p.separable}
@@ -102,7 +96,7 @@ def _wins(cells: dict[Cell, dict[str, Row]]) -> dict[str, int]:
     return dict(sorted(wins.items(), key=lambda item: -item[1]))
 
 
-def report(rows: list[Row], problems: list[SuiteProblem], figures: Row) -> None:
+def report(rows: list[Row], problems: list[Any], figures: Row) -> None:
     """All tables, and the figures."""
     cells = by_cell(rows)
     names = [p.name for p in problems]
