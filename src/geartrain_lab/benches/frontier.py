@@ -134,6 +134,7 @@ def run(json_file: str | None = None, quick: bool = False) -> None:
     if json_file is not None:
         path = Path(json_file)
         data = {"summary": figures, "rows": rows, "left_out": left_out, "timed": timed}
+        data["tables"] = frontier_report.page_tables(rows, figures)
         path.write_text(json.dumps(data, indent=1))
         tables.rows.to_csv(path.with_suffix(".csv"), index=False)
         frontier_report.draw(rows, path.with_suffix(".png"))
