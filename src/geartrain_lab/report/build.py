@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from geartrain_lab import tables
-from geartrain_lab.experiments import kernel_svm
+from geartrain_lab.experiments import kernel_svm, log_density
 from geartrain_lab.report import charts, findings, interactive, static
 from geartrain_lab.report.findings import Finding
 from geartrain_lab.report.interactive import Group, group
@@ -29,6 +29,7 @@ class Results:
     quick: bool
     svm: Any = None
     spectra: Any = None
+    stand_in: bool = False  # whether the data of the SVM take the place of the gas sensors
     density: Any = None
     observed: Any = None
     missing: list[str] = field(default_factory=list)  # data sets of the densities
@@ -72,8 +73,8 @@ def _data(results: Results) -> str:
     told = []
     if results.svm is not None:
         source = results.svm.data.iloc[0]
-        stand_in = " in place of the gas sensor data, which were not found" * ("digits" in source)
-        told.append(f"kernel SVM: {source}{stand_in}")
+        instead = " in place of the gas sensor data, which were not found" * results.stand_in
+        told.append(f"kernel SVM: {source}{instead}")
     if results.density is not None:
         told.append(f"log-density: synthetic as in the paper, {results.density.data.iloc[0]}")
     if results.missing:
@@ -241,7 +242,7 @@ def _settings(page: Page, results: Results) -> None:
             ["experiment", "case", "method"], sort=False
         ):
             used = json.loads(run.settings.iloc[0])
-            if case in (f"gamma {kernel_svm.GAMMAS[0]:g}", "synthetic"):
+            if case in (kernel_svm.MAIN_CASE, log_density.CASE):
                 curves.append(
                     {"curve": method, "experiment": experiment, "what it is": used["meaning"]}
                 )
