@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -24,6 +26,7 @@ from geartrain.methods.pqn.model_selection import Selection
 from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK
 from geartrain.methods.pqn.tuning import DEFAULT
 from geartrain_lab.problems.random_convex import problems
+from geartrain_lab.store import page_table
 
 UNUSED = 20_000  # number of the first problem
 
@@ -90,12 +93,15 @@ def ends(problem, method):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one problem of each family")
-    count = 22 if parser.parse_args().quick else 66
+    parser.add_argument("--json", metavar="FILE", help="write the table to FILE as well")
+    args = parser.parse_args()
+    count = 22 if args.quick else 66
     chosen = [p for p in problems("development", count, start=UNUSED) if p.n <= 200]
     best = [min(ends(p, gt.ScipyLBFGS(m))[0] for m in (10, 50)) for p in chosen]
     known = [(p, b) for p, b in zip(chosen, best, strict=True) if math.isfinite(b)]
     print(f"{len(known)} development problems from number {UNUSED:,} on, with n <= 200")
     print(f"{'':38}{'mean':>8}{'95 %':>8}{'worst':>8}{'unsolved':>10}{'g per h':>9}")
+    rows = []
     for name, (tuning, patched) in VARIANTS.items():
         pqn = gt.methods.ProximalQuasiNewton(tuning=tuning)
         with patched or contextlib.nullcontext():
@@ -105,10 +111,14 @@ def main():
         per_h = np.median([g / h for h, g in runs if math.isfinite(h)])
         mean = math.exp(np.mean(np.log(ratios[solved])))
         high = np.quantile(ratios, 0.95, method="inverted_cdf")
-        print(
-            f"{name:38}{mean:8.3f}{high:8.2f}{ratios.max():8.2f}{(~solved).sum():10}{per_h:9.1f}",
-            flush=True,
-        )
+        row = [f"{mean:.3f}", f"{high:.2f}", f"{ratios.max():.2f}", f"{(~solved).sum()}"]
+        row.append(f"{per_h:.1f}")
+        rows.append([name, *row])
+        print("{:38}{:>8}{:>8}{:>8}{:>10}{:>9}".format(*rows[-1]), flush=True)
+    if args.json:
+        head = ["method", "mean", "95 %", "worst", "unsolved", "calls of g per gradient of h"]
+        tables = {"ablation": page_table(head, rows)}
+        Path(args.json).write_text(json.dumps({"tables": tables}, indent=1))
 
 
 if __name__ == "__main__":

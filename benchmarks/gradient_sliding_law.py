@@ -9,11 +9,11 @@ of the whole stage, N iterations, which the theory asks for.
 
 from __future__ import annotations
 
-import argparse
-
 import numpy as np
 
 import geartrain as gt
+from geartrain.datasets import KnownProblem
+from geartrain_lab.laws.common import arguments, calls_to, exponent, geometric_means
 
 N_FEATURES, LAMBDA = 40, 0.2
 
@@ -31,13 +31,12 @@ def problem(seed):
         grad=lambda x: each * np.sign(x),
         n=N_FEATURES,
     )
-    return h, g, x_star, {"M": 2.0 * LAMBDA, "R": float(np.linalg.norm(x_star))}
+    known = KnownProblem(h, g, x_star, h.value(x_star) + g.value(x_star))
+    return known, {"M": 2.0 * LAMBDA, "R": float(np.linalg.norm(x_star))}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one seed, fewer accuracies")
-    quick = parser.parse_args().quick
+    quick = arguments(__doc__, None, "one seed, fewer accuracies").quick
     seeds = range(1 if quick else 3)
     accuracies = 10.0 ** -np.linspace(0.5, 1.5 if quick else 3.0, 3 if quick else 6)
     rows = []
@@ -45,24 +44,20 @@ def main():
     for accuracy in accuracies:
         found = []
         for seed in seeds:
-            h, g, x_star, numbers = problem(seed)
-            f_star = h.value(x_star) + g.value(x_star)
-            eps = accuracy * (g.value(np.zeros(N_FEATURES)) - f_star)
-            most = gt.theory.gradient_sliding(L_h=h.L, eps=eps, **numbers)
+            known, numbers = problem(seed)
+            eps = accuracy * (known.g.value(np.zeros(N_FEATURES)) - known.f_star)
+            most = gt.theory.gradient_sliding(L_h=known.h.L, eps=eps, **numbers)
             method = gt.methods.GradientSliding(N=int(most["h"]), **numbers)
-            stop = gt.stop.Value(f_star + eps)
-            res = gt.minimize(h, g, method=method, stop=stop, max_iter=10**6)
-            if not res.success:
-                raise RuntimeError(res.message)
-            found.append((res.calls["h.grad"], res.calls["g.grad"], most["h"], most["g"]))
-        mean = np.exp(np.log(found).mean(axis=0))
+            calls = calls_to(known, eps, method, max_iter=10**6)
+            found.append((calls["h.grad"], calls["g.grad"], most["h"], most["g"]))
+        mean = geometric_means(found)
         rows.append(mean)
         print(
             f"{accuracy:>10.3g}{mean[2]:>8.0f}{mean[0]:>10.1f}{mean[1]:>12.0f}"
             f"{mean[2]:>14.1f}{mean[3]:>12.0f}",
             flush=True,
         )
-    slopes = [np.polyfit(np.log(accuracies), np.log(column), 1)[0] for column in np.array(rows).T]
+    slopes = [exponent(accuracies, column) for column in np.array(rows).T]
     print(f"exponents of eps: N_h {slopes[0]:.2f} (stated -0.5), N_g {slopes[1]:.2f} (stated -2);")
     print(f"of the whole stage: N_h {slopes[2]:.2f}, N_g {slopes[3]:.2f}")
 

@@ -81,19 +81,21 @@ def changed(tuning: type, name: str, value: Any) -> Iterator[None]:
             object.__setattr__(instance, name, old)
 
 
+def _auto(rho: int, most: dict[str, int]) -> Solver:
+    prices = {"h.grad": float(rho), "g.grad": 1.0}
+    return Solver(
+        auto_at(rho),
+        lambda task, _: "auto",
+        lambda task: {"prices": prices},
+        lambda task, rows: gt.stop.Calls(most),
+    )
+
+
 def bills(count: int) -> Costs:
     """The bills of `auto`; that of a run that was cut off is the largest possible."""
     drawn = [p for p in problems("development", count, start=UNUSED) if p.n <= 200]
     most = {**LIMITS, "h.grad": 300}
-    solvers = [
-        Solver(
-            auto_at(rho),
-            lambda task, _: "auto",
-            {"prices": {"h.grad": float(rho), "g.grad": 1.0}},
-            limit=lambda task, rows: gt.stop.Calls(most),
-        )
-        for rho in RHOS
-    ]
+    solvers = [_auto(rho, most) for rho in RHOS]
     rhos = np.array(RHOS, dtype=float)
 
     def costs() -> np.ndarray:

@@ -1,7 +1,8 @@
 """Run the benchmarks and keep what they print: the tables of the documentation.
 
 ``python benchmarks/tables.py`` measures everything again and writes docs/benchmarks/*.txt, each
-with the command, the versions and the machine above its table; names restrict it to some of them.
+with the command, the versions and the machine above its table, and *.json for the page of the
+benchmarks; names restrict it to some of them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 import scipy
 
 import geartrain
-from geartrain_lab.frontier.report import is_scipy
+from geartrain_lab.frontier_report import is_scipy
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = {
@@ -34,11 +35,11 @@ COMMANDS = {
     "tiers": "python benchmarks/tiers.py --out out/tables",
     "frontier": "geartrain bench frontier --json out/tables/frontier.json",
     "profile": "geartrain bench profile --json out/tables/profile.json",
-    "ablation": "python benchmarks/ablation.py",
+    "ablation": "python benchmarks/ablation.py --json out/tables/ablation.json",
     "sensitivity": "python benchmarks/sensitivity.py --only methods",
-    "kernels": "geartrain bench kernels",
-    "estimators": "geartrain bench estimators",
-    "distributed": "geartrain bench distributed",
+    "kernels": "geartrain bench kernels --json out/tables/kernels.json",
+    "estimators": "geartrain bench estimators --json out/tables/estimators.json",
+    "distributed": "geartrain bench distributed --json out/tables/distributed.json",
     "theory_factors": "python benchmarks/theory_factors.py",
     "predicted_winner": "python benchmarks/predicted_winner.py",
     "map": "python -m geartrain_lab.experiments.map --out out/tables",
@@ -48,6 +49,8 @@ COMMANDS = {
     "gradient_sliding_law": "python benchmarks/gradient_sliding_law.py",
     "overhead": "python benchmarks/overhead.py",
 }
+# Commands whose tables the page of the benchmarks shows, from their JSON files.
+PAGES = ("ablation", "composite", "distributed", "estimators", "frontier", "kernels")
 # Pictures that a command draws besides, and where the documentation looks for them.
 PICTURES = {
     "separation_law": "separation_law.png",
@@ -75,6 +78,10 @@ def measure(name: str, quick: bool) -> None:
     lines = [x for x in done.stdout.splitlines() if not x.startswith(("wrote ", "picture: "))]
     text = "\n".join([*head, "", *lines]).rstrip() + "\n"
     (ROOT / "docs" / "benchmarks" / f"{name}.txt").write_text(text)
+    if name in PAGES:
+        tables = json.loads((ROOT / "out" / "tables" / f"{name}.json").read_text())["tables"]
+        page = json.dumps(tables, indent=1) + "\n"
+        (ROOT / "docs" / "benchmarks" / f"{name}.json").write_text(page)
     if name == "frontier":
         table = prices(ROOT / "out" / "tables" / "frontier.json")
         (ROOT / "docs" / "benchmarks" / "prices.txt").write_text(table)

@@ -11,12 +11,14 @@ a run exceeds ends the script with an error.
 
 from __future__ import annotations
 
-import argparse
 import itertools
+from dataclasses import replace
 
 import numpy as np
 
 import geartrain as gt
+from geartrain.datasets import KnownProblem
+from geartrain_lab.laws.common import arguments, calls_to
 
 N, M = 40, 80
 METHODS = {
@@ -49,7 +51,7 @@ def problem(L_h, L_g, mu, seed):
     g = gt.LinearModel(A, A @ x_star, loss="squared", l2=mu / 2)
     H = (H + H.T) / 2
     h = gt.Quadratic(H, b=H @ x_star + mu / 2 * x_star)
-    return h, g, x_star
+    return KnownProblem(h, g, x_star, h.value(x_star) + g.value(x_star))
 
 
 def unaware(term):
@@ -62,9 +64,10 @@ def measure(name, L_h, L_g, mu, eps, seed):
     setting, make = METHODS[name]
     strong = name.split(",")[0] != "sae" and mu > 0.0
     used = mu if strong else 0.0
-    h, g, x_star = problem(L_h, L_g, mu or 1e-4, seed)
-    value = h.value(x_star) + g.value(x_star) + eps
-    constants = {"L_h": h.L, "mu": used, "eps": eps, "R": float(np.linalg.norm(x_star))}
+    known = problem(L_h, L_g, mu or 1e-4, seed)
+    g = known.g
+    constants = {"L_h": known.h.L, "mu": used, "eps": eps}
+    constants["R"] = float(np.linalg.norm(known.x_star))
     constants["L_g"] = {
         "full": g.L,
         "coordinate": float(np.sqrt(g.L_coord).mean() ** 2),
@@ -77,15 +80,11 @@ def measure(name, L_h, L_g, mu, eps, seed):
         order = gt.theory.calls(setting, **constants, **size)
     most = gt.theory.bound(setting, **constants, **size, method=name.split(",")[0])
     if name == "afb" and not strong:
-        h, g = unaware(h), unaware(g)
-    res = gt.minimize(
-        h, g, method=make(used), stop=gt.stop.Value(value), mu=used, seed=seed, max_iter=10**7
-    )
-    if not res.success:
-        raise RuntimeError(f"{name} at L_h = {L_h:g}, L_g = {L_g:g}, mu = {mu:g}: {res.message}")
+        known = replace(known, h=unaware(known.h), g=unaware(g))
+    calls = calls_to(known, eps, make(used), mu=used, seed=seed, max_iter=10**7)
     kappa = next(iter(size.values()), 1)
-    asked = res.calls["h.grad"], kappa * res.calls["g.grad"] + res.calls["g.coord"]
-    asked = np.array([asked[0], asked[1] + res.calls["g.component"]], dtype=float)
+    asked_g = kappa * calls["g.grad"] + calls["g.coord"] + calls["g.component"]
+    asked = np.array([calls["h.grad"], asked_g], dtype=float)
     over_bound = asked / (most["h"], most["g"])
     if over_bound.max() > 1.0:
         raise RuntimeError(f"{name} exceeds its bound at L_h = {L_h:g}, L_g = {L_g:g}, mu = {mu:g}")
@@ -99,9 +98,7 @@ def span(values):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a part of the grid")
-    quick = parser.parse_args().quick
+    quick = arguments(__doc__, None, "a part of the grid").quick
     grid = list(
         itertools.product(
             (1.0,) if quick else (0.1, 1.0),

@@ -1,13 +1,12 @@
-"""The page of the benchmarks: tables that sort and figures, made of what the commands printed.
+"""The page of the benchmarks: tables that sort and figures, made of what the commands measured.
 
-``benchmarks/*.txt`` hold the output of the commands. The numbers on the page are read from there.
+``benchmarks/*.json`` hold the tables of the commands, cell by cell as they were printed.
 """
 
 from __future__ import annotations
 
 import html
-import re
-from collections.abc import Sequence
+import json
 from pathlib import Path
 
 Table = tuple[list[str], list[list[str]]]  # the head and the rows
@@ -21,106 +20,10 @@ _COLOURS = {
 }
 
 
-def gradients(text: str, target: str = "1e-05") -> Table:
-    """Gradients of h and g per method until `target`, from the output of ``bench frontier``."""
-    lines = _block(text, f"calls of h / of g, in gradients, until f - f* <= {target} ")
-    methods = lines[1].split()
-    rows = []
-    for line in lines[2:]:
-        number, *cells = re.split(r" {2,}", line.strip())
-        if len(cells) != len(methods):
-            raise ValueError(f"{len(cells)} numbers for {len(methods)} methods: {line}")
-        problem = number.split(" ", 1)[1]
-        rows.append([problem, *cells])
-    return ["problem", *methods], rows
-
-
-def cheapest(text: str, target: str = "1e-05") -> Table:
-    """The cheapest method per problem and price, and what ``auto`` takes in multiples of it."""
-    lines = _block(text, f"the cheapest method until {target}, ")
-    rhos = lines[0].split()[1:]
-    starts = [0, *(m.start() for m in re.finditer(r"\d+", lines[0]))]
-    ends = [*starts[1:], None]
-    rows = []
-    for line in lines[1:]:
-        first, *cells = (line[a:b].strip() for a, b in zip(starts, ends, strict=True))
-        rows.append([first.split(" ", 1)[1], *cells])
-    return ["problem", *(f"h costs {rho} g" for rho in rhos)], rows
-
-
-def ratios(text: str) -> Table:
-    """Gradients of h of the learned method over those of L-BFGS, per problem."""
-    mine = re.search(r"^gradients of h, (\S+) / best of SciPy's L-BFGS", text, re.MULTILINE)
-    assert mine is not None
-    lines = _block(text, mine[0])
-    found = (re.fullmatch(r"  (.+?) {2,}([\d.]+)", line) for line in lines)
-    return ["problem", f"{mine[1]} / L-BFGS"], [[m[1], m[2]] for m in found if m]
-
-
-def estimators(text: str) -> Table:
-    """Seconds of KernelSVC and SVC."""
-    lines = text.splitlines()
-    first = next(i for i, line in enumerate(lines) if line.startswith("data  "))
-    head = ["data", "rows", "gamma", "C", "SVC, s", "intelex, s", "KernelSVC, s", "ratio to SVC"]
-    head += ["ratio to intelex", "tol", "objective", "gap", "agreement"]
-    rows = []
-    for line in lines[first + 1 :]:
-        parts = line.rsplit(maxsplit=len(head) - 1)
-        if len(parts) != len(head) or not parts[-1].endswith("%"):
-            break
-        rows.append(parts)
-    return head, rows
-
-
-def cluster(text: str) -> Table:
-    """Rounds and seconds of the distributed methods."""
-    lines = _block(text, "rounds and seconds to f - f*")
-    rows = [re.split(r" {2,}", line.strip()) for line in lines[1:]]
-    head = ["data", "l2", "shards", "method", "rounds", "kB", "0 ms", "5 ms", "50 ms"]
-    if any(len(row) != len(head) for row in rows):
-        raise ValueError("a row of the distributed benchmark has another number of cells")
-    return head, rows
-
-
-def composite(text: str) -> Table:
-    """Calls of h and g with a non-smooth term, from the output of ``bench composite``."""
-    lines = _block(text, "those of the best of the others;")
-    methods = re.findall(r"proximal QN|\S+", lines[0])[1:-1]
-    cell = r"(?:\d+ / \d+|[>.t])"
-    row = re.compile(rf"(.+?) +({cell}(?: +{cell}){{{len(methods) - 1}}}) +([\d.]+|[>.-])")
-    found = [row.fullmatch(line) for line in lines[1:]]
-    rows = [[m[1].strip(), *re.findall(cell, m[2]), m[3]] for m in found if m]
-    return ["problem", *methods, "ratio of calls of h"], rows
-
-
-def composite_summary(text: str) -> Table:
-    """The ratios of the problems with a non-smooth term, by accuracy."""
-    line = r"^((?:report|made up)(?: with pqn\(1\))?) (\S+) +mean (\S+) +worst (\S+) +of (\d+)$"
-    found = re.findall(line, text, re.M)
-    return ["problems", "accuracy", "geometric mean", "largest", "number"], list(map(list, found))
-
-
-def ablation(text: str) -> Table:
-    """What the learned method needs without one of its parts."""
-    lines = text.splitlines()
-    first = next(i for i, line in enumerate(lines) if line.split()[:2] == ["mean", "95"])
-    head = ["method", "mean", "95 %", "worst", "unsolved", "calls of g per gradient of h"]
-    return head, [line.rsplit(maxsplit=len(head) - 1) for line in lines[first + 1 :] if line]
-
-
-def loops(text: str) -> Table:
-    """What compiled loops take."""
-    lines = _block(text, "measured on one thread")
-    found = (re.fullmatch(r"(.+?) {2,}([\d.]+)", line) for line in lines)
-    return ["measured on one thread", "figure"], [[m[1], m[2]] for m in found if m]
-
-
-def _block(text: str, begins: str) -> list[str]:
-    """The lines after the one that begins so, up to an empty one."""
-    lines = text.splitlines()
-    first = next(i for i, line in enumerate(lines) if line.startswith(begins)) + 1
-    rest = (i for i in range(first, len(lines)) if not lines[i].strip())
-    return lines[first : next(rest, len(lines))]
+def read(source: Path, name: str) -> Table:
+    """A table by name, from the JSON file of the command that has measured it."""
+    table = json.loads((source / f"{TABLES[name][0]}.json").read_text())[name]
+    return table["head"], table["rows"]
 
 
 def page_table(table: Table, caption: str) -> str:
@@ -202,44 +105,40 @@ def _pyplot():  # type: ignore[no-untyped-def]
     return plt
 
 
-TABLES: dict[str, Sequence[object]] = {
+# By name: the command that measures the table, and its caption.
+TABLES: dict[str, tuple[str, str]] = {
     "cheapest": (
         "frontier",
-        cheapest,
         "The cheapest method until f - f* is 1e-5 of its start, its bill, and the bill of auto in "
         "multiples of it",
     ),
     "gradients": (
         "frontier",
-        gradients,
         "Gradients of h / of g until f - f* is 1e-5 of its start; > and t: cut off by the bill or "
         "by the clock, a dot: the method cannot take the problem",
     ),
-    "ratios": ("frontier", ratios, "Gradients of h, in multiples of the best L-BFGS"),
-    "estimators": ("estimators", estimators, "Seconds to fit on one core"),
-    "cluster": ("distributed", cluster, "Rounds, and seconds if a round takes so much longer"),
+    "ratios": ("frontier", "Gradients of h, in multiples of the best L-BFGS"),
+    "estimators": ("estimators", "Seconds to fit on one core"),
+    "cluster": ("distributed", "Rounds, and seconds if a round takes so much longer"),
     "composite": (
         "composite",
-        composite,
         "Calls of h / of g until f - f* is 1e-5 of its start, and the ratio of pqn to the best "
         "of the others; >: cut off, because another is better or by the clock, a dot: the method "
         "cannot take the problem",
     ),
     "composite_summary": (
         "composite",
-        composite_summary,
         "Calls of h of pqn over those of the best of the others",
     ),
-    "ablation": ("ablation", ablation, "Gradients of h in multiples of L-BFGS"),
-    "loops": ("kernels", loops, "Compiled loops in multiples of the work that cannot be avoided"),
+    "ablation": ("ablation", "Gradients of h in multiples of L-BFGS"),
+    "loops": ("kernels", "Compiled loops in multiples of the work that cannot be avoided"),
 }
 
 
 def write(source: Path, target: Path) -> None:
-    """Write the tables and figures; `source` holds the output of the commands."""
+    """Write the tables and figures; `source` holds what the commands have measured."""
     target.mkdir(parents=True, exist_ok=True)
-    for name, (file, parse, caption) in TABLES.items():
-        table = parse((source / f"{file}.txt").read_text())  # type: ignore[operator]
-        (target / f"{name}.html").write_text(page_table(table, str(caption)))
-    draw_rounds(cluster((source / "distributed.txt").read_text()), target / "rounds.png")
-    draw_time_ratios(estimators((source / "estimators.txt").read_text()), target / "times.png")
+    for name, (_, caption) in TABLES.items():
+        (target / f"{name}.html").write_text(page_table(read(source, name), caption))
+    draw_rounds(read(source, "cluster"), target / "rounds.png")
+    draw_time_ratios(read(source, "estimators"), target / "times.png")

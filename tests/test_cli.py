@@ -200,7 +200,7 @@ def test_bench_shows_the_traceback_with_debug(monkeypatch, capsys):
     def run(**_):
         raise ValueError("no data")
 
-    monkeypatch.setattr("geartrain_lab.frontier.measure.run", run)
+    monkeypatch.setattr("geartrain_lab.benches.frontier.run", run)
     assert main(["bench", "frontier"]) == 1
     assert one_line(capsys.readouterr().err) == "geartrain: no data\n"
     with pytest.raises(ValueError, match="no data"):

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import geartrain as gt
 from geartrain.methods.registry import INNER, METHODS
-from geartrain_lab.frontier import measure as frontier
-from geartrain_lab.frontier import report as frontier_report
-from geartrain_lab.frontier import rivals
-from geartrain_lab.frontier.measure import CALLS, Measured, trace
-from geartrain_lab.frontier.rivals import FIRST, LEFT_OUT, OTHERS, RHOS, Budget, free
-from geartrain_lab.frontier.suite import SuiteProblem
+from geartrain_lab import frontier_report, harness
+from geartrain_lab import frontier_rivals as rivals
+from geartrain_lab.benches import frontier
+from geartrain_lab.benches.frontier import SuiteProblem, bills
+from geartrain_lab.frontier_rivals import FIRST, LEFT_OUT, OTHERS, RHOS, Budget
+from geartrain_lab.harness import CALLS, Task
 from geartrain_lab.problems import (
     graph_laplacian,
     kernel_svm_minimum,
@@ -35,6 +37,14 @@ SHARDS = SuiteProblem(
 )
 SVM = SuiteProblem("svm", lambda: random_kernel_svm(m=30), f_star=kernel_svm_minimum)
 BY_NAME = {r.name: r for r in (*FIRST, *OTHERS)}
+PLAIN = Task("plain", gt.Quadratic(np.eye(2)), gt.Quadratic(np.eye(2)))
+
+
+class Unguarded:
+    """A budget that ends nothing."""
+
+    def guard(self, inner):
+        return inner
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,36 +52,42 @@ def no_clock():
     """Runs are cut off by their bills alone, on a busy machine too."""
     with pytest.MonkeyPatch.context() as patch:
         for limit in ("SECONDS", "SECONDS_OTHERS"):
-            patch.setattr(frontier, limit, 1e6)
+            patch.setattr(rivals, limit, 1e6)
         yield
 
 
 @pytest.fixture(scope="module")
 def measured():
-    return {p.name: Measured(p).all() for p in (GRID, SHARDS, SVM)}
+    """The task of each problem, and its bills."""
+    tasks = {p.name: p.task() for p in (GRID, SHARDS, SVM)}
+    return {name: (task, bills(task)) for name, task in tasks.items()}
 
 
 def test_every_method_of_the_library_competes_or_has_a_reason(measured):
-    ran = {row["method"] for m in measured.values() for row in m.rows} - {"auto"}
+    ran = {name for _, found in measured.values() for name in found.rows.method} - {"auto"}
     assert ran == set(BY_NAME)
-    assert {BY_NAME[name].method for name in ran} == set(METHODS)
-    inside = {BY_NAME[name].inner for name in ran} - {""}
+    assert {BY_NAME[name].unfit.method for name in ran} == set(METHODS)
+    inside = {BY_NAME[name].unfit.inner for name in ran} - {""}
     assert inside.isdisjoint(LEFT_OUT)
     assert inside | set(LEFT_OUT) == set(INNER)
     assert all(LEFT_OUT.values())
 
 
 def test_every_method_has_rows_or_a_reason_on_every_problem(measured):
-    for m in measured.values():
-        ran = {row["method"] for row in m.rows} - {"auto"}
-        left = {row["method"]: row["reason"] for row in m.left_out}
+    for _, found in measured.values():
+        ran = set(found.rows.method) - {"auto"}
+        left = dict(zip(found.left_out.method, found.left_out.reason, strict=True))
         assert ran.isdisjoint(left)
         assert ran | left.keys() == set(BY_NAME)
         assert all(left.values())
 
 
 def test_reasons(measured):
-    left = {(p, row["method"]): row["reason"] for p, m in measured.items() for row in m.left_out}
+    left = {
+        (p, row.method): row.reason
+        for p, (_, found) in measured.items()
+        for row in found.left_out.itertuples()
+    }
     assert left["shards", "afb"] == "afb needs a convex h"
     assert left["shards", "acd"] == "a partial derivative of h costs as much as its gradient"
     assert "summand" in left["grid", "katyusha"]
@@ -82,10 +98,9 @@ def test_reasons(measured):
 
 def test_a_missing_constant_is_a_reason():
     h, g = gt.Quadratic(np.diag([1.0, 0.0]), np.array([1.0, 0.0])), gt.Quadratic(np.zeros((2, 2)))
-    m = Measured(SuiteProblem("flat", lambda: (h, g)))
-    m.add(BY_NAME["aeg"], 1.0)
-    assert [row["method"] for row in m.left_out] == ["aeg"]
-    assert "AEG needs mu > 0" in m.left_out[0]["reason"] and not m.rows
+    task = Task("flat", h, g, np.zeros(2), -1.0, 0.0, facts={"constants": {}})
+    table = harness.run([task], [BY_NAME["aeg"]], (1e-3,))
+    assert np.isinf(table["h.grad"]).all() and "AEG needs mu > 0" in table.end[0]
 
 
 @pytest.mark.parametrize(
@@ -101,18 +116,19 @@ def test_a_missing_constant_is_a_reason():
 )
 def test_bill_from_the_ledger(measured, problem, name, kind):
     """The same run by hand, ended at the target: shares 1/n and 1/m, to the last bit."""
-    m = measured[problem.name]
+    task, found = measured[problem.name]
     h, g = problem.make()
     constants = problem.constants(h, g) if name != "pqn" else {}
     for target in frontier.TARGETS[:2]:
-        goal = gt.stop.Value(m.f_star + target * (m.f_0 - m.f_star))
-        method = BY_NAME[name].make(lambda inner: inner)
+        goal = gt.stop.Value(task.level(target))
+        method = BY_NAME[name].make(task, Unguarded())
         calls = gt.minimize(h, g, np.zeros(h.n), method=method, stop=goal, **constants).calls
         assert calls[kind] > 0
         N_h = calls["h.grad"] + calls["h.coord"] / h.n
         N_g = calls["g.grad"] + calls["g.prox"] + calls["g.coord"] / h.n
         N_g += calls["g.component"] / (getattr(g, "n_components", None) or 1)
-        rows = [r for r in m.rows if (r["method"], r["target"]) == (name, target)]
+        rows = found.rows[(found.rows.method == name) & (found.rows.target == target)]
+        rows = rows.to_dict("records")
         assert [r["rho"] for r in rows] == list(RHOS)
         for row in rows:
             assert {key: row[key] for key in CALLS} == calls
@@ -124,20 +140,21 @@ PRICED = ("grad", "coord", "component", "product", "prox")
 
 
 def test_only_what_has_a_price_is_asked(measured):
-    for m in measured.values():
-        for row in m.rows:
+    for _, found in measured.values():
+        for row in found.rows.to_dict("records"):
             asked = {key for key in CALLS if 0 < row[key] < math.inf}
             assert asked <= {f"{t}.{k}" for t in "hg" for k in PRICED}
 
 
 def test_summands_of_h_have_their_share():
-    budget = Budget(10, (4, 5), free(), 1.0)
+    h, g = (gt.LinearModel(np.ones((m, 10)), np.ones(m)) for m in (4, 5))
     calls = dict.fromkeys(CALLS, 0) | {"h.grad": 1, "h.component": 2, "h.coord": 5}
-    assert budget.worth(calls | {"g.component": 1, "g.coord": 3}) == (2.0, 0.5)
+    asked = calls | {"g.component": 1, "g.coord": 3}
+    assert rivals.worth(Task("t", h, g), asked) == (2.0, 0.5)
 
 
 def test_a_run_is_cut_off_when_its_bill_is_too_high_at_every_rho():
-    budget = Budget(1, (1, 1), {1: 10.0, 100: 200.0}, math.inf)
+    budget = Budget(PLAIN, {1: 10.0, 100: 200.0}, math.inf)
     calls = dict.fromkeys(CALLS, 0)
     assert not budget.over(calls | {"h.grad": 1, "g.grad": 50})  # too high at rho = 1 only
     assert not budget.over(calls | {"h.grad": 3, "g.grad": 1})  # at rho = 100 only
@@ -148,7 +165,7 @@ def test_a_run_is_cut_off_when_its_bill_is_too_high_at_every_rho():
 
 
 def test_gradients_of_h_are_limited():
-    budget = Budget(2, (1, 1), free(), math.inf)
+    budget = Budget(PLAIN, dict.fromkeys(RHOS, math.inf), math.inf)
     calls = dict.fromkeys(CALLS, 0)
     assert not budget.over(calls | {"h.coord": 2 * rivals.MOST - 1})
     assert budget.over(calls | {"h.coord": 2 * rivals.MOST})
@@ -157,11 +174,16 @@ def test_gradients_of_h_are_limited():
 
 @pytest.mark.parametrize(("bills", "seconds", "why"), [(0.0, 60.0, "bill"), (1e9, -1.0, "clock")])
 def test_what_ended_a_run_is_in_its_rows(measured, bills, seconds, why):
-    m = measured["grid"]
-    budget = Budget(m.h.n, (1, 1), dict.fromkeys(RHOS, bills), seconds)
-    rows = trace(m.h, m.g, BY_NAME["fgm"].make(budget.guard), m.f_star, m.f_0, budget)
-    assert [row["cut"] for row in rows] == [why] * 3
-    assert all(row["N_h"] == row["g.grad"] == math.inf for row in rows)
+    task, _ = measured["grid"]
+    budget = Budget(task, dict.fromkeys(RHOS, bills), seconds)
+    table = harness.run([task], [cut_by("fgm", budget)], frontier.TARGETS)
+    table = table[table.target > 0.0]
+    assert list(table.end) == [why] * 3
+    assert np.isinf(table[["h.grad", "g.grad"]]).all(axis=None)
+
+
+def cut_by(name, budget):
+    return dataclasses.replace(BY_NAME[name], limit=lambda task, rows: budget)
 
 
 def test_an_inner_run_is_cut_off_at_once():
@@ -170,37 +192,34 @@ def test_an_inner_run_is_cut_off_at_once():
     asked = []
     counted = gt.Term(g.value_and_grad, L=g.L, n=40)
     counted.value_and_grad = lambda x: (asked.append(1), g.value_and_grad(x))[1]
-    budget = Budget(40, (1, 1), dict.fromkeys(RHOS, 30.0), math.inf)
-    make = BY_NAME["sae"].make
-    rows = trace(h, counted, make(budget.guard), -1e9, 0.0, budget)
-    assert budget.why == "bill" and [row["cut"] for row in rows] == ["bill"] * 3
+    task = Task("t", h, counted, np.zeros(40), -1e9, 0.0, facts={"constants": {}})
+    budget = Budget(task, dict.fromkeys(RHOS, 30.0), math.inf)
+    table = harness.run([task], [cut_by("sae", budget)], frontier.TARGETS)
+    assert budget.why == "bill" and list(table.end) == ["bill"] * 4
     # rho = 1 is the last to go over: 1 gradient of h and 30 of g; the monitor looks twice.
     assert 30 <= len(asked) <= 33
 
 
 def test_the_budget_is_a_multiple_of_the_first_bills(measured, monkeypatch):
-    monkeypatch.setattr(frontier, "TIMES", 1e-3)
-    m = Measured(GRID).all()
+    monkeypatch.setattr(rivals, "TIMES", 1e-3)
+    task, before = measured["grid"]
+    found = bills(task)
     first = {r.name for r in FIRST} | {"auto"}
-    for row in m.rows:
-        assert row["cut"] == ("" if row["method"] in first else "bill")
+    for row in found.rows.itertuples():
+        assert row.cut == ("" if row.method in first else "bill")
     kept, again = (
-        [{**r, "seconds": None} for r in rows if r["method"] in first]
-        for rows in (measured["grid"].rows, m.rows)
+        table[table.method.isin(first)].drop(columns="seconds").reset_index(drop=True)
+        for table in (before.rows, found.rows)
     )
-    assert again == kept  # and runs are deterministic, but for their seconds
+    pd.testing.assert_frame_equal(again, kept)  # runs are deterministic, but for their seconds
 
 
 def test_smallest_target_that_was_reached_makes_the_budget():
-    m = Measured(GRID)
-    head = {"method": "x", "N_h": 1.0}
-    m.rows = [
-        {**head, "rho": 3, "target": 1e-3, "bill": 5.0},
-        {**head, "rho": 3, "target": 1e-5, "bill": 9.0},
-        {**head, "rho": 3, "target": 1e-5, "bill": 8.0},
-        {**head, "rho": 3, "target": 1e-7, "bill": math.inf},
-    ]
-    assert m.best_of_first(3) == 8.0
+    def row(target, calls):
+        return {**dict.fromkeys(CALLS, 0.0), "target": target, "g.grad": calls}
+
+    rows = [row(1e-3, 5.0), row(1e-5, 9.0), row(1e-5, 8.0), row(1e-7, math.inf), row(0.0, 99.0)]
+    assert rivals.best_of_first(PLAIN, rows, 3) == 8.0
 
 
 def test_similarity_is_the_hessian_of_the_difference():

@@ -118,7 +118,7 @@ _BENCHES = {
     "composite": "benches.composite",
     "distributed": "benches.cluster",
     "estimators": "benches.kernel_svc",
-    "frontier": "frontier.measure",
+    "frontier": "benches.frontier",
     "kernels": "benches.compiled_loops",
     "profile": "benches.profile",
     "seconds": "seconds.measure",

@@ -109,6 +109,10 @@ def _nothing(task: Task) -> str:
     return ""
 
 
+def _no_options(task: Task) -> Mapping[str, Any]:
+    return {}
+
+
 def _no_limit(task: Task, rows: list[Row]) -> Rule | None:
     return None
 
@@ -123,8 +127,8 @@ class Solver:
         As it is called in the table.
     make : callable
         From the task and the rule of `limit` to the method.
-    options : mapping
-        Further arguments of `geartrain.minimize`.
+    options : callable
+        From the task to further arguments of `geartrain.minimize`.
     limit : callable
         From the task and the rows that other solvers have on it to a further stopping rule. What
         ended the run is told by the attribute ``why`` of that rule if it has one.
@@ -138,7 +142,7 @@ class Solver:
 
     name: str
     make: Callable[[Task, Any], Any]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Callable[[Task], Mapping[str, Any]] = _no_options
     limit: Callable[[Task, list[Row]], Rule | None] = _no_limit
     unfit: Callable[[Task], str] = _nothing
     seeds: Sequence[int] = (0,)
@@ -237,7 +241,7 @@ def _attempt(
 ) -> tuple[ComparedRun | None, str]:
     """The run, or the reason why there is none."""
     method = solver.make(task, rules[-1] if rules else None)
-    options = {**task.options, **solver.options, **watch.options}
+    options = {**task.options, **solver.options(task), **watch.options}
     if rules:
         options["stop"] = rules[0] if len(rules) == 1 else gt.stop.any_of(*rules)
     try:

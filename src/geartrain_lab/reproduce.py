@@ -49,13 +49,15 @@ def reproduce(
     store = Store(folder / "tables")
     writable_folder(folder / "figures", "--out")
     results = build.Results(quick=quick)
-    svm = kernel_svm.stages(data, quick) if what in ("all", "kernel-svm") else []
+    rows = kernel_svm.load(data, quick) if what in ("all", "kernel-svm") else None
+    svm = [] if rows is None else kernel_svm.stages(rows, quick)
     density = log_density.stages(quick) if what in ("all", "log-density") else []
     status = StatusLine(sum(stage.runs for stage in (*svm, *density)))
     with _one_core():
-        if svm:
+        if rows is not None:
             results.svm = pandas().concat([run_stage(s, store, status) for s in svm])
-            results.spectra = kernel_svm.spectra(data, quick, store)
+            results.spectra = kernel_svm.spectra(rows, store)
+            results.stand_in = rows.stand_in
         if density:
             results.density = pandas().concat([run_stage(s, store, status) for s in density])
             results.observed, results.missing = densities.tables(data, store)

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,14 @@ def pandas() -> Any:
     except ImportError as error:
         raise ImportError("reproduce needs pandas: pip install geartrain[sklearn,plot]") from error
     return pd
+
+
+PageTable = dict[str, Any]
+
+
+def page_table(head: list[str], rows: Iterable[Sequence[str]]) -> PageTable:
+    """A table of the documentation, cell by cell as it is printed."""
+    return {"head": head, "rows": [list(row) for row in rows]}
 
 
 def config_hash(config: dict[str, Any]) -> str:

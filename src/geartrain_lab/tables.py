@@ -94,7 +94,7 @@ def lines(svm: Any | None, density: Any | None) -> list[str]:
 
 def main_case(svm: Any) -> Any:
     """The runs of the main figure: those with the first gamma."""
-    return svm[svm.case == f"gamma {kernel_svm.GAMMAS[0]:g}"]
+    return svm[svm.case == kernel_svm.MAIN_CASE]
 
 
 def summary(table: Any, eps: float, columns: Mapping[str, str]) -> Any:
@@ -132,7 +132,8 @@ def table_1(svm: Any) -> Any:
         ("SAE", SAE_SVM, sums["h"], sums["g"]),
     ):
         asked = [to_reach(main, label, column, eps) for column in ("h.grad", "components")]
-        rows.append(_row(name, label, (h, components), asked, printed[name], (n**2, s)))
+        calls = (h, components)
+        rows.append(_row(name, label, calls, asked, printed[name], (n**2, s), TABLE_1_WORDS))
     return pandas().DataFrame(rows)
 
 
@@ -160,13 +161,14 @@ def table_2(density: Any) -> Any:
         ("SAE", SAE_DENSITY, sae["h"], sae["g"], "h.grad", (p * s, n)),
     ):
         asked = [to_reach(table, label, key, eps) for key in (column, "partials_g")]
-        rows.append(_row(name, label, (h, g), asked, printed[name], prices))
-    frame = pandas().DataFrame(rows)
-    frame.columns = [
-        t.replace("∇g_k", "partial derivatives of g").replace("∇h", "calls of h")
-        for t in frame.columns
-    ]
-    return frame
+        row = _row(name, label, (h, g), asked, printed[name], prices, TABLE_2_WORDS)
+        rows.append(row)
+    return pandas().DataFrame(rows)
+
+
+# What the two kinds of calls are called in the tables.
+TABLE_1_WORDS = ("∇h", "∇g_k")
+TABLE_2_WORDS = ("calls of h", "partial derivatives of g")
 
 
 def _row(
@@ -176,6 +178,7 @@ def _row(
     asked: list[list[Interval]],
     operations: float,
     prices: tuple[float, float],
+    words: tuple[str, str],
 ) -> dict[str, str]:
     spent = [
         tuple(prices[0] * h + prices[1] * g for h, g in zip(*both, strict=True))
@@ -185,10 +188,10 @@ def _row(
     return {
         "row": name,
         "measured with": label,
-        "∇h predicted": f"{predicted[0]:,.0f}",
-        "∇h measured": h,
-        "∇g_k predicted": f"{predicted[1]:,.0f}",
-        "∇g_k measured": g,
+        f"{words[0]} predicted": f"{predicted[0]:,.0f}",
+        f"{words[0]} measured": h,
+        f"{words[1]} predicted": f"{predicted[1]:,.0f}",
+        f"{words[1]} measured": g,
         "operations, as printed": f"{operations:.1e}",
         "operations, measured": _scientific(Spread.of(spent)) if spent else "-",
     }

@@ -70,7 +70,7 @@ def test_measured_runs_reach_the_accuracy_and_hopeless_ones_end():
     assert {"FGM", "AGS", "SAE", "AFB", "ACD"} <= set(found) <= set(who.METHODS)
     assert found["FGM"].h == found["FGM"].g > 0
     assert found["ACD"].h_partials > 0 and found["SAE"].h_partials == 0
-    rule = who._Hopeless([who.CallsAsked(1.0, 0.0, 1.0)], 50)
+    rule = who.Hopeless([who.CallsAsked(1.0, 0.0, 1.0)], 50)
 
     class Look:
         def __init__(self, grads):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from geartrain import theory
 from geartrain_lab import tables
 from geartrain_lab.experiments import kernel_svm, log_density
-from geartrain_lab.report import curves, findings
+from geartrain_lab.report import charts, findings
 from geartrain_lab.report.findings import claims, verdict
 from geartrain_lab.runner import CALLS
 from geartrain_lab.spread import Spread, ratio
@@ -158,13 +158,13 @@ def test_curves_are_medians_and_quartiles_of_first_passages():
             ]
         )
     ]
-    (curve,) = curves.convergence(pd.concat(runs), "seconds")
+    (curve,) = charts.convergence(pd.concat(runs), "seconds")
     at = np.argmin(abs(np.log(curve.y / 0.1)))
     assert curve.y[at] == pytest.approx(0.1)
     assert (curve.low[at], curve.x[at], curve.high[at]) == (3.0, 4.0, 6.0)
     assert curve.x[0] == 1.0 and (np.diff(curve.x) >= 0.0).all() and (np.diff(curve.y) < 0.0).all()
     assert curve.y[-1] >= 0.1 * (1 - 1e-9)  # the median run goes no further
-    (single,) = curves.convergence(runs[0], "seconds")
+    (single,) = charts.convergence(runs[0], "seconds")
     assert single.low is None and single.high is None
 
 

@@ -31,7 +31,7 @@ def test_bench_kernels(children, tmp_path, capsys, monkeypatch):
         monkeypatch.setattr(subprocess, "run", in_this_process)
     target = tmp_path / "rows.json"
     assert main(["bench", "kernels", "--quick", "--json", str(target)]) == 0
-    rows = json.loads(target.read_text())
+    rows = json.loads(target.read_text())["rows"]
     printed = capsys.readouterr().out
     assert len(rows) >= 6 and all(row["what"] in printed for row in rows)
     assert all(row["figure"] > 0 for row in rows)

@@ -14,8 +14,8 @@ import geartrain as gt
 from geartrain.cli import main
 from geartrain_lab import runner
 from geartrain_lab.experiments import densities, kernel_svm, log_density
-from geartrain_lab.report import figures
-from geartrain_lab.report.interactive import spread_out
+from geartrain_lab.report import static
+from geartrain_lab.report.charts import spread_out
 from geartrain_lab.report.page import prose
 from report_run import reproduce, small
 
@@ -123,7 +123,7 @@ def test_second_run_draws_from_the_tables_alone(report, data, monkeypatch):
 
     for module in (runner, densities):
         monkeypatch.setattr(module, "run_whole", again)
-    monkeypatch.setattr(figures, "_save", lambda *args: [])  # the slow part, seen above
+    monkeypatch.setattr(static, "sheet", lambda *args: None)  # the slow part, seen above
     report.page.unlink()
     again = reproduce(report.folder, data)
     assert again.printed == report.printed

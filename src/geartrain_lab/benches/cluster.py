@@ -36,6 +36,7 @@ from geartrain.oracles.losses import make_loss
 from geartrain.oracles.quadratic import Quadratic
 from geartrain_lab.interrupts import run_whole
 from geartrain_lab.problems import with_unit_rows
+from geartrain_lab.store import page_table
 
 LATENCIES = (0.0, 0.005, 0.05)
 ACCURACY = 1e-6
@@ -80,7 +81,10 @@ def run(json_file: str | None = None, quick: bool = False) -> dict[str, Any]:
         "summary": _summary(rows),
     }
     if json_file:
-        Path(json_file).write_text(json.dumps(figures, indent=1))
+        head = ["data", "l2", "shards", "method", "rounds", "kB"]
+        head += [f"{1e3 * d:g} ms" for d in LATENCIES]
+        tables = {"cluster": page_table(head, map(_cells, rows))}
+        Path(json_file).write_text(json.dumps({**figures, "tables": tables}, indent=1))
     return figures
 
 
@@ -255,13 +259,23 @@ def _bound(known: bool) -> str:
     return "" if known else ">"
 
 
-def _printed(row: dict[str, Any]) -> dict[str, Any]:
-    rounds = f"{_bound(row['reached'])}{row['rounds']}"
+def _cells(row: dict[str, Any]) -> list[str]:
     seconds = [row["seconds"] + d * row["rounds"] for d in LATENCIES]
-    spent = "".join(f"{_bound(row['timed']) + f'{s:.2f}':>10}" for s in seconds)
-    where = f"{row['data']:14}{row['l2']:7.0e}{row['shards']:7d}"
-    carried = f"{row['kB']:.1f}" if "kB" in row else "-"
-    print(f"{where}  {row['method']:18}{rounds:>7}{carried:>7}{spent}", flush=True)
+    return [
+        row["data"],
+        f"{row['l2']:.0e}",
+        str(row["shards"]),
+        row["method"],
+        f"{_bound(row['reached'])}{row['rounds']}",
+        f"{row['kB']:.1f}" if "kB" in row else "-",
+        *(f"{_bound(row['timed'])}{s:.2f}" for s in seconds),
+    ]
+
+
+def _printed(row: dict[str, Any]) -> dict[str, Any]:
+    data, l2, shards, method, rounds, carried, *spent = _cells(row)
+    head = f"{data:14}{l2:>7}{shards:>7}  {method:18}{rounds:>7}{carried:>7}"
+    print(head + "".join(f"{s:>10}" for s in spent), flush=True)
     return row
 
 

@@ -27,6 +27,7 @@ from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.quadratic import Quadratic
 from geartrain.problem import Model
+from geartrain_lab.store import page_table
 
 Row = dict[str, Any]
 
@@ -48,11 +49,13 @@ def run(quick: bool = False, json_file: str | None = None) -> list[Row]:
                 last = (done.stderr.strip().splitlines() or ["no message"])[-1]
                 raise RuntimeError(f"the measurement {child!r} failed: {last}")
             rows += json.loads(done.stdout)
-    print(f"{'measured on one thread':58}{'figure':>9}")
-    for row in rows:
-        print(f"{row['what']:58}{row['figure']:9.2f}")
+    cells = [(row["what"], f"{row['figure']:.2f}") for row in rows]
+    head = ["measured on one thread", "figure"]
+    for what, figure in (head, *cells):
+        print(f"{what:58}{figure:>9}")
     if json_file is not None:
-        Path(json_file).write_text(json.dumps(rows, indent=1) + "\n")
+        data = {"rows": rows, "tables": {"loops": page_table(head, cells)}}
+        Path(json_file).write_text(json.dumps(data, indent=1) + "\n")
     return rows
 
 

@@ -31,6 +31,7 @@ from geartrain_lab import harness, problems
 from geartrain_lab.harness import Row, Solver, Task, by_solver, geometric_mean, lowest, told
 from geartrain_lab.nonsmooth_rivals import OWLQN, PANOC
 from geartrain_lab.problems.shards import logistic_in_shards, with_unit_rows
+from geartrain_lab.store import PageTable, page_table
 
 TARGETS = (1e-3, 1e-5, 1e-7)
 MAIN = 1e-5
@@ -221,15 +222,31 @@ def report(table: Any) -> None:
     print(
         "those of the best of the others; '>' cut off, because another is better, or by the clock"
     )
-    main = table[table.target == MAIN]
-    names = main[main.fits].solver.unique()
-    print(f"{'problem':38}" + "".join(f"{name:>12}" for name in names) + f"{'ratio':>8}")
-    cells = by_solver(main.assign(cell=main.apply(_cell, axis=1)), "cell")
-    for problem, ratio in ratios(table, MAIN).items():
-        row = "".join(f"{cell:>12}" for cell in cells.loc[problem, names])
-        print(f"{problem:38}{row}{ratio:8.2f}")
+    head, *rows = _cells(table)
+    for name, *texts, ratio in (["problem", *head[1:-1], "ratio"], *rows):
+        print(f"{name:38}" + "".join(f"{text:>12}" for text in texts) + f"{ratio:>8}")
     for kind, found in summary(table).items():
         print(f"{kind:30} mean {found['mean']:.3f}  worst {found['worst']:.2f}  of {found['of']}")
+
+
+def _cells(table: Any) -> list[list[str]]:
+    """The names of the columns, and calls and ratios by problem."""
+    main = table[table.target == MAIN]
+    names = list(main[main.fits].solver.unique())
+    cells = by_solver(main.assign(cell=main.apply(_cell, axis=1)), "cell")[names]
+    rows = [[name, *cells.loc[name], f"{ratio:.2f}"] for name, ratio in ratios(table, MAIN).items()]
+    return [["problem", *names, "ratio of calls of h"], *rows]
+
+
+def page_tables(table: Any) -> dict[str, PageTable]:
+    """The tables of the documentation."""
+    head, *rows = _cells(table)
+    means = [
+        [*kind.rsplit(" ", 1), f"{found['mean']:.3f}", f"{found['worst']:.2f}", str(found["of"])]
+        for kind, found in summary(table).items()
+    ]
+    names = ["problems", "accuracy", "geometric mean", "largest", "number"]
+    return {"composite": page_table(head, rows), "composite_summary": page_table(names, means)}
 
 
 def _cell(row: Any) -> str:
@@ -253,4 +270,5 @@ def run(json_file: str | None = None, quick: bool = False) -> None:
     report(table)
     if json_file is not None:
         rows = table[table.target.isin(TARGETS) & table.fits].to_dict("records")
-        Path(json_file).write_text(json.dumps({"summary": summary(table), "rows": rows}, indent=1))
+        data = {"summary": summary(table), "rows": rows, "tables": page_tables(table)}
+        Path(json_file).write_text(json.dumps(data, indent=1))

@@ -32,6 +32,7 @@ from geartrain import datasets
 from geartrain.estimators import KernelSVC
 from geartrain.estimators.arrays import Array
 from geartrain.estimators.svm.kernel import Kernel
+from geartrain_lab.store import page_table
 
 GAMMAS: tuple[float | str, ...] = (0.1, 1.0, "scale")
 CS = (0.03, 1.0, 30.0)
@@ -77,9 +78,7 @@ def run(json_file: str | None = None, quick: bool = False) -> list[dict[str, Any
     with threadpool_limits(1):
         compile_seconds = _compile()
         print(f"one core each; compilation {compile_seconds:.1f} s, once per machine, not included")
-        header = f"{'data':14}{'m':>7}{'gamma':>7}{'C':>6}{'SVC s':>10}{'intelex s':>11}"
-        header += f"{'ours s':>10}{'ratio':>8}{'to intelex':>12}"
-        print(header + f"{'tol':>8}{'objective':>12}{'rel. gap':>10}{'agree':>8}")
+        print(_line([head for head, *_ in _COLUMNS.values()]))
         for name, load in _sets(quick):
             try:
                 problems = load()
@@ -88,11 +87,11 @@ def run(json_file: str | None = None, quick: bool = False) -> list[dict[str, Any
                 continue
             for gamma, C in itertools.product(GAMMAS, CS):
                 rows.append({"data": name, **_cell(problems, gamma, C)})
-                print(_line(rows[-1]), flush=True)
+                print(_line(_cells(rows[-1])), flush=True)
         for informative, m, gamma, C in () if quick else OVERLAPPING:
             problems = [overlapping(informative, m)]
             rows.append({"data": f"made, {informative} of 10", **_cell(problems, gamma, C)})
-            print(_line(rows[-1]), flush=True)
+            print(_line(_cells(rows[-1])), flush=True)
     summary = _summary(rows)
     for name, part in summary["by_data"].items():
         print(f"{name:14} mean ratio {part['geometric_mean']:.3f}, largest {part['largest']:.3f}")
@@ -114,7 +113,9 @@ def run(json_file: str | None = None, quick: bool = False) -> list[dict[str, Any
         )
     if json_file is not None:
         machine = {"python": platform.python_version(), "machine": platform.platform()}
+        table = page_table([head for _, head, *_ in _COLUMNS.values()], map(_cells, rows))
         content = {**machine, "compile_seconds": compile_seconds, **summary, "rows": rows}
+        content["tables"] = {"estimators": table}
         Path(json_file).write_text(json.dumps(content, indent=1))
     return rows
 
@@ -262,14 +263,32 @@ def _agreement(X: Array, y: Array, gamma: float | str, C: float) -> float:
     return float(np.mean(answers[0] == answers[1]))
 
 
-def _line(row: dict[str, Any]) -> str:
-    return (
-        f"{row['data']:14}{row['m']:7}{row['gamma']!s:>7}{row['C']:6g}{row['svc_seconds']:10.4f}"
-        f"{row['intelex_seconds']:11.4f}{row['seconds']:10.4f}{row['ratio']:8.3f}"
-        f"{row['intelex_ratio']:12.3f}{row['tol']:8.0e}"
-        f"{row['objective_excess']:+12.1e}{row['relative_gap']:10.1e}"
-        f"{100 * row['agreement']:7.2f}%"
-    )
+# By name: the head of the column in print and in the documentation, its width and its format.
+_COLUMNS: dict[str, tuple[str, str, int, str]] = {
+    "data": ("data", "data", -14, ""),
+    "m": ("m", "rows", 7, ""),
+    "gamma": ("gamma", "gamma", 7, ""),
+    "C": ("C", "C", 6, "g"),
+    "svc_seconds": ("SVC s", "SVC, s", 10, ".4f"),
+    "intelex_seconds": ("intelex s", "intelex, s", 11, ".4f"),
+    "seconds": ("ours s", "KernelSVC, s", 10, ".4f"),
+    "ratio": ("ratio", "ratio to SVC", 8, ".3f"),
+    "intelex_ratio": ("to intelex", "ratio to intelex", 12, ".3f"),
+    "tol": ("tol", "tol", 8, ".0e"),
+    "objective_excess": ("objective", "objective", 12, "+.1e"),
+    "relative_gap": ("rel. gap", "gap", 10, ".1e"),
+    "agreement": ("agree", "agreement", 8, ".2%"),
+}
+
+
+def _line(cells: list[str]) -> str:
+    widths = [width for *_, width, _ in _COLUMNS.values()]
+    aligned = (c.ljust(-w) if w < 0 else c.rjust(w) for c, w in zip(cells, widths, strict=True))
+    return "".join(aligned)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    return [format(row[name], form) for name, (*_, form) in _COLUMNS.items()]
 
 
 def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -197,7 +197,7 @@ def auto_at(rho: int) -> str:
 
 
 def _solver(name: str, method: Any, **options: Any) -> Solver:
-    return Solver(name, lambda task, _: method, options, limits)
+    return Solver(name, lambda task, _: method, lambda task: options, limits)
 
 
 # SciPy's L-BFGS has its own line search and gets values and gradients in one call; the better of

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -88,8 +88,25 @@ ENTRIES = (SAE_PAPER, SAE_TUNED, R_SAE, AGS, FGM, KATYUSHA, LBFGS, SAE_QN)
 GAMMA_ENTRIES = (SAE_TUNED, AGS, FGM, LBFGS, SAE_QN)
 
 
-def load(folder: str | Path | None, quick: bool) -> tuple[Any, Vector, str]:
-    """Points, labels and a caption.
+class LabelledRows(NamedTuple):
+    """The data of the experiment."""
+
+    X: Any
+    y: Vector
+    source: str  # a caption
+    stand_in: bool = False  # whether they take the place of the gas sensors
+
+
+def case_name(gamma: float) -> str:
+    """What the case is called in the tables."""
+    return f"gamma {gamma:g}"
+
+
+MAIN_CASE = case_name(GAMMAS[0])
+
+
+def load(folder: str | Path | None, quick: bool) -> LabelledRows:
+    """Points and labels.
 
     The data are the rows of the gas sensors in `folder`; otherwise, unless quick, those rows from
     their source; otherwise their means of one minute in `folder`; otherwise scikit-learn's digits.
@@ -107,16 +124,13 @@ def load(folder: str | Path | None, quick: bool) -> tuple[Any, Vector, str]:
                 print(f"gas sensors: {error}; going on without the download", file=sys.stderr)
     try:
         table = load_gas_sensors(folder, max_rows=rows)
-        X, y, source = table.X, table.y, f"{table.source}, banana against wine"
+        found = LabelledRows(table.X, table.y, f"{table.source}, banana against wine")
     except FileNotFoundError:
-        X, y, source = _digits()
-        if len(y) > rows:
-            kept = np.linspace(0, len(y) - 1, rows).astype(np.int64)
-            X, y = X[kept], y[kept]
-    return X, y, f"{source}, m = {len(y):,}"
+        found = _digits(rows)
+    return found._replace(source=f"{found.source}, m = {len(found.y):,}")
 
 
-def _digits() -> tuple[Any, Vector, str]:
+def _digits(rows: int) -> LabelledRows:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -125,7 +139,9 @@ def _digits() -> tuple[Any, Vector, str]:
             "gas_sensors_minutes.csv, or install geartrain[sklearn] for the digits"
         ) from error
     digits = load_digits()
-    return digits.data / 16.0, np.where(digits.target % 2 == 1, 1.0, -1.0), "digits, odd/even"
+    X, y = digits.data / 16.0, np.where(digits.target % 2 == 1, 1.0, -1.0)
+    kept = np.unique(np.linspace(0, len(y) - 1, rows).astype(np.int64))
+    return LabelledRows(X[kept], y[kept], "digits, odd/even", stand_in=True)
 
 
 def build(X: Any, y: Vector, source: str, gamma: float) -> Case:
@@ -150,17 +166,16 @@ def build(X: Any, y: Vector, source: str, gamma: float) -> Case:
         "reference": f"L-BFGS in the RKHS, {reference.products} products with K",
         "data_hash": data_hash(X, y),
     }
-    return Case(EXPERIMENT, f"gamma {gamma:g}", source, h, g, reference.f, facts)
+    return Case(EXPERIMENT, case_name(gamma), source, h, g, reference.f, facts)
 
 
-def stages(folder: str | Path | None, quick: bool) -> list[Stage]:
+def stages(rows: LabelledRows, quick: bool) -> list[Stage]:
     """One stage per gamma; that of the first gamma has all methods."""
-    X, y, source = load(folder, quick)
 
     def stage(gamma: float) -> Stage:
         main = gamma == GAMMAS[0]
         return Stage(
-            lambda: build(X, y, source, gamma),
+            lambda: build(rows.X, rows.y, rows.source, gamma),
             ENTRIES if main else GAMMA_ENTRIES,
             target=5e-4 if quick or not main else 1e-4,
             limit=20.0 if quick else 60.0 if main else 40.0,
@@ -169,9 +184,9 @@ def stages(folder: str | Path | None, quick: bool) -> list[Stage]:
     return [stage(gamma) for gamma in GAMMAS]
 
 
-def spectra(folder: str | Path | None, quick: bool, store: Store) -> Any:
+def spectra(rows: LabelledRows, store: Store) -> Any:
     """Table of the eigenvalues of K/m for every gamma, from at most 1,500 rows."""
-    X, y, source = load(folder, quick)
+    X, y, source, _ = rows
     kept = np.unique(np.linspace(0, len(y) - 1, SPECTRUM_ROWS).astype(np.int64))
     settings = {"rows": int(kept.size), "data_hash": data_hash(X)}
     config = config_hash({**settings, "version": gt.__version__})

@@ -17,7 +17,7 @@ from geartrain_lab import problems
 from geartrain_lab.problems.density import SEED, SPARSITY, N, P
 from geartrain_lab.runner import Case, Entry, Probe, Stage, timed
 
-EXPERIMENT = "log-density"
+EXPERIMENT, CASE = "log-density", "synthetic"
 QUICK_N, QUICK_P = 250, 3000
 _POWER_STEPS = 6  # of the power iteration for the local curvature
 
@@ -44,7 +44,7 @@ def build(n: int = N, p: int = P, sparsity: float = SPARSITY, seed: int = SEED) 
         "f_star_error": error,
         "reference": "Newton's method",
     }
-    return Case(EXPERIMENT, "synthetic", f"n = {n}, p = {p:,}, seed {seed}", h, g, f_star, facts)
+    return Case(EXPERIMENT, CASE, f"n = {n}, p = {p:,}, seed {seed}", h, g, f_star, facts)
 
 
 def local_curvature(h: Any, x0: Vector) -> tuple[float, int]:

@@ -28,6 +28,8 @@ from geartrain.core.status import Status
 from geartrain.core.stopping import Look
 from geartrain.datasets import KnownProblem
 from geartrain.oracles.ledger import in_gradients
+from geartrain_lab import harness
+from geartrain_lab.harness import Row, Solver, Task
 
 N, EPS = 40, 1e-6
 # Rows of theory.compare, and the method of the library that each stands for. AFB has the orders of
@@ -43,6 +45,11 @@ METHODS: dict[str, Callable[[], Any]] = {
     "Katyusha": gt.methods.KatyushaWhole,
     "SAE finite-sum": lambda: gt.methods.RSAE(inner=gt.Katyusha()),
     "AFB finite-sum": lambda: gt.methods.AFB(inner=gt.Katyusha()),
+}
+SAME_ORDERS = {
+    "AFB": "SAE",
+    "AFB coordinate": "SAE coordinate",
+    "AFB finite-sum": "SAE finite-sum",
 }
 # theory.MEASURED, and the same for AFB over the rows of SAE.
 MEASURED = {
@@ -120,7 +127,7 @@ def predicted(
     per_g = {"ACD": n, "SAE coordinate": n, "Katyusha": m, "SAE finite-sum": m}
     out = {}
     for name in METHODS:
-        row = name.replace("AFB", "SAE")
+        row = SAME_ORDERS.get(name, name)
         c_h, c_g = (1.0, 1.0) if factors is None else factors[name]
         h, g = c_h * rows[row]["h"], c_g * rows[row]["g"] / per_g.get(row, 1)
         out[name] = CallsAsked(0.0, h, g) if name == "ACD" else CallsAsked(h, 0.0, g)
@@ -131,24 +138,31 @@ def measured(
     known: KnownProblem, mu: float, seed: int, names: Sequence[str] | None = None
 ) -> dict[str, CallsAsked]:
     """What every method, or those of `names`, asked for; one that was cut off is left out."""
-    out: dict[str, CallsAsked] = {}
-    for name in METHODS if names is None else names:
-        stop: Any = gt.stop.Value(known.f_star + EPS)
-        if out:
-            stop = gt.stop.any_of(stop, _Hopeless(list(out.values()), known.g.m))
-        res = gt.minimize(
-            known.h, known.g, method=METHODS[name](), stop=stop, mu=mu, seed=seed, max_iter=10**8
-        )
-        if res.fun <= known.f_star + EPS:
-            out[name] = _asked(res.calls, known.g.m)
-    return out
+    options = {"mu": mu, "max_iter": 10**8}
+    task = Task("map", known.h, known.g, f_star=known.f_star, options=options)
+    solvers = [_solver(name, seed) for name in (METHODS if names is None else names)]
+    table = harness.run([task], solvers, (EPS,))
+    reached = table[(table.target == EPS) & (table.end == "")]
+    return {row["solver"]: _asked(row, known.g.m) for row in reached.to_dict("records")}
 
 
-def _asked(calls: dict[str, int], m: int) -> CallsAsked:
+def _solver(name: str, seed: int) -> Solver:
+    make = METHODS[name]
+    return Solver(name, lambda task, _: make(), limit=hopeless, seeds=[seed])
+
+
+def _asked(calls: Mapping[str, float], m: int) -> CallsAsked:
     return CallsAsked(calls["h.grad"], calls["h.coord"], in_gradients(calls, "g", N, m))
 
 
-class _Hopeless:
+def hopeless(task: Task, rows: list[Row]) -> Hopeless | None:
+    """The rule that ends a run whose bill is too large beside those of the runs before it."""
+    m = task.g.m
+    before = [_asked(row, m) for row in rows if row["target"] == EPS and not row["end"]]
+    return Hopeless(before, m) if before else None
+
+
+class Hopeless:
     """Ends a run whose bill is too large at every price."""
 
     def __init__(self, rivals: Sequence[CallsAsked], m: int) -> None:

@@ -9,17 +9,14 @@ gradients of h and 1/2 for those of g.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import geartrain as gt
 from geartrain.oracles.protocols import Vector
-from geartrain_lab.interrupts import run_whole
-from geartrain_lab.laws.common import Row, exponent, geometric_means, write_csv
+from geartrain_lab.laws.common import Row, arguments, calls_to, exponent, geometric_means, write_csv
 
 METHODS = ("sae", "afb", "ags", "fgm")
 # Methods whose exponents are stated.
@@ -31,19 +28,23 @@ EPS = 1e-4
 
 
 class Planted(NamedTuple):
-    """h, g and psi with the minimiser of their sum."""
+    """h and g + psi with the minimiser of their sum."""
 
     h: Any
-    g: Any
+    smooth: Any  # g without psi
     psi: Any
     x_star: Vector
 
     @property
-    def target(self) -> float:
-        """f* plus the accuracy."""
+    def g(self) -> Any:
+        """The second term."""
+        return self.smooth + self.psi
+
+    @property
+    def f_star(self) -> float:
+        """The minimum."""
         x = self.x_star
-        f_star = self.h.value(x) + self.g.value(x) + self.psi.value(x)
-        return f_star + EPS * self.h.L * float(x @ x)
+        return self.h.value(x) + self.smooth.value(x) + self.psi.value(x)
 
 
 def planted(kind: str, L_g: float, n: int = 120, seed: int = 0) -> Planted:
@@ -75,14 +76,12 @@ def planted(kind: str, L_g: float, n: int = 120, seed: int = 0) -> Planted:
 
 def calls_to_target(problem: Planted, method: str) -> tuple[int, int]:
     """Gradients of h and of g until f is at most the target."""
-    h, g, psi, _ = problem
-    stop = gt.stop.Value(problem.target)
+    h, g, _, x = problem
     inner = {"inner": "agm"} if method in STATED else {}
     L = {"L_h": h.L, "L_g": g.L}
-    res = run_whole(h, g + psi, method=method, stop=stop, max_iter=10**6, **inner, **L)
-    if not res.success:
-        raise RuntimeError(f"{method} did not reach its target: {res.message}")
-    return res.calls["h.grad"], res.calls["g.grad"]
+    eps = EPS * h.L * float(x @ x)
+    calls = calls_to(problem, eps, method, max_iter=10**6, **inner, **L)
+    return calls["h.grad"], calls["g.grad"]
 
 
 def sweep(
@@ -110,10 +109,7 @@ def exponents(rows: list[Row], kind: str, method: str) -> tuple[float, float]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("out/composite"))
-    parser.add_argument("--quick", action="store_true", help="one seed and three levels")
-    args = parser.parse_args(argv)
+    args = arguments(__doc__, argv, "one seed and three levels", "composite")
     rows = sweep(levels=LEVELS[:3], seeds=(0,)) if args.quick else sweep()
     for kind, method, L_g, n_h, n_g in rows:
         print(f"{kind:4} {method:4} L_g {L_g:7g}  calls of h {n_h:8.1f}  of g {n_g:10.1f}")

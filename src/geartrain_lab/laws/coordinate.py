@@ -10,16 +10,14 @@ h as often as g.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
 import geartrain as gt
 from geartrain.datasets import KnownProblem
 from geartrain.oracles.protocols import Vector
-from geartrain_lab.laws.common import Row, calls_to, exponent, geometric_means, write_csv
+from geartrain_lab.laws.common import Row, arguments, calls_to, exponent, geometric_means, write_csv
 from geartrain_lab.problems import opposed_quadratics
 
 EPS = 1e-6
@@ -97,10 +95,7 @@ def report(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("out/coordinate"))
-    parser.add_argument("--quick", action="store_true", help="fewer and easier points")
-    args = parser.parse_args(argv)
+    args = arguments(__doc__, argv, "fewer and easier points", "coordinate")
     seeds = (0,) if args.quick else (0, 1, 2)
     # The law holds where L_g-bar exceeds L_h = 1. The sweep in L_g starts with the point that the
     # sweep in n shares with it.

@@ -7,7 +7,6 @@ component calls plus m for each full gradient.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 import geartrain as gt
 from geartrain.oracles.protocols import Vector
-from geartrain_lab.laws.common import calls_to, exponent, geometric_means
+from geartrain_lab.laws.common import arguments, calls_to, exponent, geometric_means
 from geartrain_lab.problems import opposed_finite_sum
 
 MU, L_H, EPS = 1e-2, 1.0, 1e-6
@@ -43,9 +42,7 @@ def measure(method: Any, m: int, L_g_hat: float, seeds: Sequence[int]) -> Vector
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one seed")
-    quick = parser.parse_args(argv).quick
+    quick = arguments(__doc__, argv, "one seed").quick
     seeds = (0,) if quick else (0, 1, 2)
     in_L = [(100, L_g_hat) for L_g_hat in np.geomspace(1e4, 1e6, 3 if quick else 5)]
     in_m = [(m, 1e5) for m in (50, 100, 200, 400)]

@@ -9,21 +9,19 @@ prices and constants.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
 import geartrain as gt
 from geartrain import theory
+from geartrain.datasets import KnownProblem
 from geartrain.methods.levels import Levels, told
 from geartrain.oracles import Quadratic
 from geartrain.oracles.protocols import Vector
 from geartrain.theory.gears import arrangements
-from geartrain_lab.interrupts import run_whole
-from geartrain_lab.laws.common import Row, exponent, geometric_means, write_csv
+from geartrain_lab.laws.common import Row, arguments, calls_to, exponent, geometric_means, write_csv
 from geartrain_lab.problems.trains import KnownTrain, opposed_train
 
 MU = 1e-3
@@ -55,24 +53,21 @@ def calls_of(problem: KnownTrain, L: Sequence[float], levels: Levels | None = No
     method = gt.methods.FGM() if whole else gt.methods.Train(split, gt.methods.AFB())
     *h, g = problem.terms
     options = {"L_h": list(L[:-1]), "L_g": L[-1], "max_iter": 10**7}
-    stop = gt.stop.Value(problem.f_star + EPS)
-    res = run_whole(h, g, method=method, stop=stop, **options)
-    if not res.success:
-        raise RuntimeError(f"{told(split)} did not reach f - f* <= {EPS:g}: {res.message}")
-    return np.array([res.calls[f"{name}.grad"] for name in problem.names])
+    known = KnownProblem(h, g, problem.x_star, problem.f_star)
+    calls = calls_to(known, EPS, method, **options)
+    return np.array([int(calls[f"{name}.grad"]) for name in problem.names])
 
 
 def alone(problem: KnownTrain, L: Sequence[float], mu: float) -> Vector:
     """Calls of the fast gradient method on every term alone, made mu-strongly convex."""
     found = []
-    n = problem.x_star.size
+    x = problem.x_star
     for k, (term, top) in enumerate(zip(problem.terms, L, strict=True)):
         added = 0.0 if k == len(L) - 1 else mu  # g is mu-strongly convex
-        short = Quadratic(added * np.eye(n), b=added * problem.x_star)
-        f_star = term.value(problem.x_star) + short.value(problem.x_star)
-        stop = gt.stop.Value(f_star + EPS)
-        res = run_whole(term, short, method="fgm", stop=stop, L_h=top, max_iter=10**7)
-        found.append(res.calls["h.grad"])
+        short = Quadratic(added * np.eye(x.size), b=added * x)
+        known = KnownProblem(term, short, x, term.value(x) + short.value(x))
+        calls = calls_to(known, EPS, "fgm", L_h=top, max_iter=10**7)
+        found.append(int(calls["h.grad"]))
     return np.array(found)
 
 
@@ -154,10 +149,7 @@ def report_bills(rows: list[Row]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print, and write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("out/gears"))
-    parser.add_argument("--quick", action="store_true", help="a small part of it")
-    args = parser.parse_args(argv)
+    args = arguments(__doc__, argv, "a small part of it", "gears")
     seeds = SEEDS[:1] if args.quick else SEEDS
     for size, centre in (QUICK if args.quick else CENTRES).items():
         matrix, rows = exponents(centre, seeds, mu=1e-2 if args.quick else MU)

@@ -7,14 +7,13 @@ L_h (at fixed L_g) are printed beside the stated ones.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from geartrain.oracles.protocols import Vector
-from geartrain_lab.laws.common import Row, calls_to, exponent, geometric_means, write_csv
+from geartrain_lab.laws.common import Row, arguments, calls_to, exponent, geometric_means, write_csv
 from geartrain_lab.problems import opposed_quadratics
 
 MU = 1e-3
@@ -128,10 +127,7 @@ def draw(rows: list[Row], path: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print, and write the table and the picture."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("out/separation"))
-    parser.add_argument("--quick", action="store_true", help="fewer and easier points")
-    args = parser.parse_args(argv)
+    args = arguments(__doc__, argv, "fewer and easier points", "separation")
     rows = sweep(args.quick)
     header = ("method", "varied", "L_h", "L_g", "h.grad", "g.grad")
     write_csv(args.out / "separation_law.csv", header, rows)

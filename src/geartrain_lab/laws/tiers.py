@@ -8,10 +8,8 @@ all shards on this machine. Seeds shuffle the rows.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ import numpy as np
 import geartrain as gt
 from geartrain.oracles.protocols import Vector
 from geartrain_lab.interrupts import run_whole
-from geartrain_lab.laws.common import Row, geometric_means, write_csv
+from geartrain_lab.laws.common import Row, arguments, geometric_means, write_csv
 from geartrain_lab.problems.shards import libsvm_rows, logistic_tiers
 
 DATA = ("mushrooms", "a9a")
@@ -69,10 +67,7 @@ def report(rows: list[Row]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("out/tiers"))
-    parser.add_argument("--quick", action="store_true", help="one seed and one size of shards")
-    args = parser.parse_args(argv)
+    args = arguments(__doc__, argv, "one seed and one size of shards", "tiers")
     rows = []
     for name in DATA:
         A, y = libsvm_rows(name)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from geartrain_lab import tables
-from geartrain_lab.experiments import kernel_svm
-from geartrain_lab.report import figures, findings, interactive
+from geartrain_lab.experiments import kernel_svm, log_density
+from geartrain_lab.report import charts, findings, interactive, static
 from geartrain_lab.report.findings import Finding
-from geartrain_lab.report.interactive import Group
+from geartrain_lab.report.interactive import Group, group
 from geartrain_lab.report.page import Page
 from geartrain_lab.store import pandas
 from geartrain_lab.tables import COUNTS, DENSITY_EPS, SVM_COUNTS, SVM_EPS
@@ -29,6 +29,7 @@ class Results:
     quick: bool
     svm: Any = None
     spectra: Any = None
+    stand_in: bool = False  # whether the data of the SVM take the place of the gas sensors
     density: Any = None
     observed: Any = None
     missing: list[str] = field(default_factory=list)  # data sets of the densities
@@ -46,16 +47,11 @@ def write(results: Results, folder: Path) -> Path:
         _data(results),
     )
     if results.svm is not None:
-        _svm(page, results)
-        figures.svm_convergence(tables.main_case(results.svm), drawn)
-        figures.svm_gamma(results.svm, results.spectra, drawn)
+        _svm(page, results, drawn)
     if results.density is not None:
-        _density(page, results)
-        figures.density_time(results.density, drawn)
-        figures.density_calls(results.density, drawn)
+        _density(page, results, drawn)
     if results.observed is not None:
-        _observed(page, results.observed)
-        figures.densities(results.observed, drawn)
+        _observed(page, results.observed, drawn)
     _tables(page, results)
     _settings(page, results)
     path = folder / "report.html"
@@ -77,8 +73,8 @@ def _data(results: Results) -> str:
     told = []
     if results.svm is not None:
         source = results.svm.data.iloc[0]
-        stand_in = " in place of the gas sensor data, which were not found" * ("digits" in source)
-        told.append(f"kernel SVM: {source}{stand_in}")
+        instead = " in place of the gas sensor data, which were not found" * results.stand_in
+        told.append(f"kernel SVM: {source}{instead}")
     if results.density is not None:
         told.append(f"log-density: synthetic as in the paper, {results.density.data.iloc[0]}")
     if results.missing:
@@ -101,7 +97,7 @@ def _busy(table: Any) -> str:
     return told + once
 
 
-def _svm(page: Page, results: Results) -> None:
+def _svm(page: Page, results: Results, folder: Path) -> None:
     main = tables.main_case(results.svm)
     c = tables.facts(main)
     page.heading(
@@ -115,14 +111,20 @@ def _svm(page: Page, results: Results) -> None:
         f"L_g = {c['L_g']:.4g}. f* is from {c['reference']}, with a duality gap of "
         f"{c['f_star_error']:.0e}. Curves are medians over five seeds and bands the quartiles."
     )
-    _finding(page, findings.svm_counts(results.svm), interactive.svm_counts(main), chosen)
-    seconds = interactive.seconds(main, SVM_EPS)
-    _finding(page, findings.svm_seconds(results.svm), seconds, _busy(main))
-    _finding(page, findings.svm_spectrum(results.spectra), interactive.spectrum(results.spectra))
-    _finding(page, findings.svm_gamma(results.svm), interactive.gamma(results.svm))
+    counts, seconds = charts.svm_counts(main), charts.seconds(main, SVM_EPS)
+    spectrum, gamma = charts.spectrum(results.spectra), charts.gamma(results.svm)
+    _finding(page, findings.svm_counts(results.svm), group(counts, main), chosen)
+    _finding(page, findings.svm_seconds(results.svm), group(seconds, main), _busy(main))
+    _finding(page, findings.svm_spectrum(results.spectra), group(spectrum))
+    _finding(page, findings.svm_gamma(results.svm), group(gamma, results.svm))
+    data = main.data.iloc[0]
+    title = f"Kernel SVM: {data}, {main.case.iloc[0]}"
+    static.sheet(folder, "kernel_svm", title, [*counts, *seconds], 3)
+    title = f"Kernel SVM for several gamma: {data}"
+    static.sheet(folder, "kernel_svm_gamma", title, [*spectrum, *gamma], 3)
 
 
-def _density(page: Page, results: Results) -> None:
+def _density(page: Page, results: Results, folder: Path) -> None:
     table = results.density
     c = tables.facts(table)
     page.heading(
@@ -136,16 +138,17 @@ def _density(page: Page, results: Results) -> None:
         f"estimated error of {c['f_star_error']:.0e}. Curves are medians over five seeds and bands "
         "the quartiles."
     )
-    _finding(page, findings.density_counts(table), interactive.density_counts(table), note)
-    seconds = interactive.seconds(table, DENSITY_EPS)
-    _finding(page, findings.density_seconds(table), seconds, _busy(table))
+    counts, seconds = charts.density_counts(table), charts.seconds(table, DENSITY_EPS)
+    space, clipped = charts.density_space(table), charts.density_clipped(table)
+    _finding(page, findings.density_counts(table), group(counts, table), note)
+    _finding(page, findings.density_seconds(table), group(seconds, table), _busy(table))
     page.finding(
         "The picture of the paper",
         [
             "The paper draws f over the calls of both gradients at once; its curves end at a "
             "common accuracy, here 1e-6."
         ],
-        interactive.density_space(table),
+        group(space, table),
     )
     page.finding(
         "Its projections",
@@ -154,19 +157,26 @@ def _density(page: Page, results: Results) -> None:
             "picture ends where the method that needs the fewest of these gradients has arrived. "
             "SAE has our settings here."
         ],
-        interactive.density_clipped(table),
+        group(clipped, table),
     )
+    title = f"Log-density: {table.data.iloc[0]}"
+    both = [*seconds, *map(charts.from_half_a_second, seconds)]
+    static.sheet(folder, "log_density_time", title, both, 2)
+    title += "; n partial derivatives are one gradient"
+    static.sheet(folder, "log_density_calls", title, [*space, *clipped, *counts], 3)
 
 
-def _observed(page: Page, table: Any) -> None:
+def _observed(page: Page, table: Any, folder: Path) -> None:
+    fitted = charts.densities(table)
     page.finding(
         "The same model on observed counts",
         [
             "Densities of the paper's Bayesian model, fitted to counts to a relative gradient norm "
             "of 1e-5. The tables below list how many gradients this took."
         ],
-        interactive.densities(table),
+        group(fitted),
     )
+    static.sheet(folder, "densities", "Fitted densities", fitted, len(fitted))
 
 
 def _observed_table(table: Any) -> Any:
@@ -232,7 +242,7 @@ def _settings(page: Page, results: Results) -> None:
             ["experiment", "case", "method"], sort=False
         ):
             used = json.loads(run.settings.iloc[0])
-            if case in (f"gamma {kernel_svm.GAMMAS[0]:g}", "synthetic"):
+            if case in (kernel_svm.MAIN_CASE, log_density.CASE):
                 curves.append(
                     {"curve": method, "experiment": experiment, "what it is": used["meaning"]}
                 )

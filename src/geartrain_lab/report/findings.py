@@ -294,15 +294,13 @@ def svm_spectrum(spectra: Any) -> Finding:
 
 def svm_gamma(svm: Any) -> Finding:
     """How the counts change with the kernel."""
-    cases = list(dict.fromkeys(svm.case))
+    cases = svm.case.unique()
+    ends = [with_costs(svm[svm.case == case]) for case in (cases[0], cases[-1])]
     told = []
     for entry in (kernel_svm.SAE_TUNED, kernel_svm.AGS):
-        first, last = (
-            _plain(amount(with_costs(svm[svm.case == case]), entry.label, "components", SVM_EPS))
-            for case in (cases[0], cases[-1])
-        )
+        first, last = (_plain(amount(end, entry.label, "components", SVM_EPS)) for end in ends)
         told.append(f"{entry.label} from {first} to {last}")
-    gammas = [case.replace(" ", " = ") for case in (cases[0], cases[-1])]
+    gammas = [f"gamma = {facts(end)['gamma']:g}" for end in ends]
     return Finding(
         "The same for three kernels",
         [

@@ -13,21 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from geartrain_lab.report import curves
-from geartrain_lab.report.curves import Curve
-from geartrain_lab.report.style import (
-    G_COLOUR,
-    H_COLOUR,
-    OBSERVED,
-    PALETTE,
-    colour,
-    dashed,
-    translucent,
-)
+from geartrain_lab.report import charts
+from geartrain_lab.report.charts import GAP, Chart, Curve, power
+from geartrain_lab.report.style import G_COLOUR, H_COLOUR, translucent
 from geartrain_lab.spread import Spread
-from geartrain_lab.tables import COUNTS, DENSITY_EPS, SVM_COUNTS, SVM_EPS, facts, with_costs
+from geartrain_lab.tables import facts
 
-GAP = "f \N{MINUS SIGN} f*"
 _LOG = {"type": "log", "exponentformat": "power", "dtick": 1}
 
 
@@ -85,68 +76,109 @@ def _short(values: Any) -> list[float]:
     return [float(f"{v:.5g}") for v in np.asarray(values, dtype=float)]
 
 
-def _keys(table: Any, methods: Iterable[str] | None = None) -> list[Key]:
-    """Legend of the methods of a table, or of some of them."""
-    out = []
-    for method in dict.fromkeys(table.method if methods is None else methods):
-        meaning = facts(table[table.method == method])["meaning"]
-        out.append(Key(method, colour(method), "dash" if dashed(method) else "line", meaning))
-    return out
+def group(drawn: Sequence[Chart], table: Any = None) -> Group:
+    """The charts with their legend; the methods of `table` have their meanings in it."""
+    keys: dict[str, Key] = {}
+    for c in (c for chart in drawn for c in chart.curves):
+        mark = "dash" if c.dashed else {"marked": "line"}.get(c.mark, c.mark)
+        meaning = ""
+        if table is not None:
+            meaning = facts(table[table.method == c.name])["meaning"]
+        keys.setdefault(c.name, Key(c.name, c.paint, mark, meaning))
+    panels = [
+        Panel(chart.title + " (drag to turn)" * chart.in_space, _drawn(chart)) for chart in drawn
+    ]
+    return Group(panels, list(keys.values()))
 
 
-def _line(curve: Curve, **more: Any) -> Any:
-    style = {"color": colour(curve.method), "dash": "6px,4px" if dashed(curve.method) else "solid"}
-    return graph().Scatter(
-        x=_short(curve.x),
-        y=_short(curve.y),
-        name=curve.method,
-        mode=more.pop("mode", "lines"),
-        line={"width": 2, **style},
-        meta=curve.method,
-        **more,
-    )
-
-
-def _band(x: Any, y: Any, method: str) -> Any:
-    return graph().Scatter(
-        x=_short(x),
-        y=_short(y),
-        fill="toself",
-        fillcolor=translucent(colour(method), 0.22),
-        line={"width": 0},
-        mode="lines",
-        hoverinfo="skip",
-        meta=method,
-    )
-
-
-def _convergence(
-    title: str, lines: list[Curve], x: str, eps: float | None, log: bool = True
-) -> Panel:
-    traces = []
-    for c in lines:
-        if c.low is not None:
-            known = np.isfinite(c.high)
-            xs = np.r_[c.low[known], c.high[known][::-1]]
-            traces.append(_band(xs, np.r_[c.y[known], c.y[known][::-1]], c.method))
-    traces += [_line(c) for c in lines]
+def _drawn(chart: Chart) -> Any:
+    if chart.in_space:
+        return _in_space(chart)
+    traces = [_band(c, chart.upright) for c in chart.curves if c.low is not None]
+    traces += [_trace(c, chart.ticks) for c in chart.curves]
     goal = {
         "type": "line",
         "xref": "paper",
         "x0": 0,
         "x1": 1,
-        "y0": eps,
-        "y1": eps,
+        "y0": chart.goal,
+        "y1": chart.goal,
         "line": {"width": 1, "dash": "2px,3px"},
     }
-    shapes = [goal] if eps else []
-    axes = {"xaxis": _axis(x, log), "yaxis": _axis(GAP, log=True)}
-    return Panel(title, _figure(traces, shapes=shapes, **axes))
+    # Powers of ten that would crowd the axis are left out.
+    ys = [v for c in chart.curves for v in c.y if v > 0.0]
+    wide = "y" in chart.log and ys and max(ys) > 1e10 * min(ys)
+    return _figure(
+        traces,
+        shapes=[goal] if chart.goal else [],
+        xaxis=_axis(chart.x, "x" in chart.log),
+        yaxis=_axis(chart.y, "y" in chart.log, **({"dtick": 3} if wide else {})),
+    )
+
+
+def _trace(c: Curve, ticks: Sequence[str]) -> Any:
+    go = graph()
+    common = {
+        "x": list(ticks) or _short(c.x),
+        "y": _short(c.y),
+        "name": c.name,
+        "meta": c.name,
+        **({"text": list(c.labels)} if c.labels else {}),
+    }
+    if c.mark == "bar":
+        return go.Bar(**common, marker={"color": c.paint, "opacity": 0.6})
+    mode = {"line": "lines", "dot": "markers", "marked": "lines+markers"}[c.mark]
+    line = {"width": 2, "color": c.paint, "dash": "6px,4px" if c.dashed else "solid"}
+    size = 7 if c.mark == "marked" or ticks else 5
+    return go.Scatter(**common, mode=mode, line=line, marker={"color": c.paint, "size": size})
+
+
+def _band(c: Curve, upright: bool) -> Any:
+    known = np.isfinite(c.high)
+    along = c.x if upright else c.y
+    there_and_back = np.r_[along[known], along[known][::-1]]
+    around = np.r_[c.low[known], c.high[known][::-1]]
+    x, y = (there_and_back, around) if upright else (around, there_and_back)
+    return graph().Scatter(
+        x=_short(x),
+        y=_short(y),
+        fill="toself",
+        fillcolor=translucent(c.paint, 0.22),
+        line={"width": 0},
+        mode="lines",
+        hoverinfo="skip",
+        meta=c.name,
+    )
+
+
+def _in_space(chart: Chart) -> Any:
+    """A figure to be turned with the mouse."""
+    traces = [
+        graph().Scatter3d(
+            x=_short(c.x),
+            y=_short(c.y),
+            z=_short(c.z),
+            name=c.name,
+            meta=c.name,
+            mode="lines",
+            line={"color": c.paint, "width": 5, "dash": "dash" if c.dashed else "solid"},
+        )
+        for c in chart.curves
+    ]
+    # The floor lies below the last accuracy: its label would meet those of the corner.
+    gaps = [math.log10(z) for c in chart.curves for z in (min(c.z), max(c.z))]
+    scene = {
+        "xaxis": {"title": {"text": chart.x}, **_LOG},
+        "yaxis": {"title": {"text": chart.y}, **_LOG},
+        "zaxis": {"title": {"text": GAP}, "range": [min(gaps) - 0.4, max(gaps) + 0.1], **_LOG},
+        "camera": {"eye": {"x": 1.5, "y": -1.5, "z": 0.6}, "center": {"z": -0.12}},
+    }
+    return _figure(traces, height=480, margin={"l": 0, "r": 0, "t": 0, "b": 0}, scene=scene)
 
 
 def asked(panels: Sequence[tuple[str, Any, float]]) -> Group:
     """Gradients of h and of g that every method took: one panel per (title, table, eps)."""
-    drawn = [_dumbbells(title, curves.asked(table, eps), eps) for title, table, eps in panels]
+    drawn = [_dumbbells(title, charts.asked(table, eps), eps) for title, table, eps in panels]
     keys = [Key("gradients of h", H_COLOUR, "dot"), Key("gradients of g", G_COLOUR, "dot")]
     return Group(drawn, keys)
 
@@ -190,7 +222,7 @@ def _dumbbells(title: str, asked: list[tuple[str, Spread, Spread]], eps: float) 
     ends = [s.low[1] for row in rows for s in (row.h, row.g)]
     low, high = math.log10(min(ends)), math.log10(max(ends))
     x = _axis(
-        f"gradients until {GAP} ≤ {_power(eps)}",
+        f"gradients until {GAP} ≤ {power(eps)}",
         log=True,
         range=[low - 0.2 * (high - low), high + 0.05 * (high - low)],
     )
@@ -245,162 +277,3 @@ def _whisker(s: Spread, side: int) -> float:
     """Length from the median to a quartile, 0 where there is none."""
     end = s.quartiles[0 if side < 0 else 1]
     return max(0.0, side * (end - s.low[1])) if s.runs > 1 and math.isfinite(end) else 0.0
-
-
-def _power(eps: float) -> str:
-    return f"10<sup>{round(math.log10(eps))}</sup>"
-
-
-def svm_counts(table: Any) -> Group:
-    """f - f* against gradients of summands of g and gradients of h."""
-    costs = with_costs(table)
-    panels = [
-        _convergence(words.capitalize(), curves.convergence(costs, column), words, SVM_EPS)
-        for column, words in SVM_COUNTS.items()
-    ]
-    return Group(panels, _keys(table))
-
-
-def density_counts(table: Any) -> Group:
-    """f - f* against gradients of h and of g, n partial derivatives being one gradient."""
-    costs = with_costs(table)
-    panels = [
-        _convergence(
-            words.capitalize(),
-            curves.convergence(costs, column, DENSITY_EPS / 10),
-            words,
-            DENSITY_EPS,
-        )
-        for column, words in COUNTS.items()
-    ]
-    return Group(panels, _keys(table))
-
-
-def seconds(table: Any, eps: float) -> Group:
-    """f - f* against seconds."""
-    lines = curves.convergence(table, "seconds")
-    return Group(
-        [_convergence("Seconds on this machine", lines, "seconds", eps)],
-        _keys(table),
-    )
-
-
-def spectrum(spectra: Any) -> Group:
-    """Eigenvalues of K/m for every gamma."""
-    go = graph()
-    lines = curves.spectrum(spectra)
-    traces = [
-        go.Scatter(
-            x=_short(c.x), y=_short(c.y), name=c.method, meta=c.method, line={"color": paint}
-        )
-        for c, paint in zip(lines, PALETTE, strict=False)
-    ]
-    layout = {
-        "xaxis": _axis("index of the eigenvalue", log=True),
-        "yaxis": _axis("eigenvalue of K/m", log=True, dtick=3),
-    }
-    keys = [Key(c.method, paint) for c, paint in zip(lines, PALETTE, strict=False)]
-    return Group([Panel("Spectrum of the kernel matrix", _figure(traces, **layout))], keys)
-
-
-def gamma(table: Any) -> Group:
-    """Counts to 1e-3 for every gamma."""
-    panels, methods = [], []
-    for column, words in SVM_COUNTS.items():
-        lines = curves.by_gamma(table, column)
-        traces = []
-        for c in lines:
-            if c.low is not None:
-                band = np.r_[c.low, c.high[::-1]]
-                traces.append(_band(np.r_[c.x, c.x[::-1]], band, c.method))
-        traces += [_line(c, mode="lines+markers", marker={"size": 7}) for c in lines]
-        methods += [c.method for c in lines]
-        layout = {
-            "xaxis": _axis("kernel parameter gamma", log=True),
-            "yaxis": _axis(f"{words} to {_power(SVM_EPS)}", log=True),
-        }
-        panels.append(Panel(words.capitalize(), _figure(traces, **layout)))
-    return Group(panels, _keys(table, methods))
-
-
-def density_space(table: Any) -> Group:
-    """f - f* over the calls of both terms, to be turned with the mouse."""
-    go = graph()
-    lines = curves.in_space(table)
-    traces = [
-        go.Scatter3d(
-            x=_short(c.x),
-            y=_short(c.y),
-            z=_short(c.z),
-            name=c.method,
-            meta=c.method,
-            mode="lines",
-            line={
-                "color": colour(c.method),
-                "width": 5,
-                "dash": "dash" if dashed(c.method) else "solid",
-            },
-        )
-        for c in lines
-    ]
-    # The floor lies below the last accuracy: its label would meet those of the corner.
-    gaps = [math.log10(z) for c in lines for z in (min(c.z), max(c.z))]
-    scene = {
-        "xaxis": {"title": {"text": "gradients of h"}, **_LOG},
-        "yaxis": {"title": {"text": "gradients of g"}, **_LOG},
-        "zaxis": {"title": {"text": GAP}, "range": [min(gaps) - 0.4, max(gaps) + 0.1], **_LOG},
-        "camera": {"eye": {"x": 1.5, "y": -1.5, "z": 0.6}, "center": {"z": -0.12}},
-    }
-    figure = _figure(traces, height=480, margin={"l": 0, "r": 0, "t": 0, "b": 0}, scene=scene)
-    return Group(
-        [Panel("Both counts at once (drag to turn)", figure)],
-        _keys(table, [c.method for c in lines]),
-    )
-
-
-def density_clipped(table: Any) -> Group:
-    """The paper's two projections, clipped as there."""
-    panels = []
-    for column, words in COUNTS.items():
-        lines = curves.clipped(table, column)
-        panels.append(_convergence(f"{words.capitalize()}, clipped", lines, words, None, log=False))
-    return Group(panels, _keys(table, curves.TRIO))
-
-
-def densities(table: Any) -> Group:
-    """Observed and fitted densities."""
-    panels = [_density(table[table.case == case]) for case in dict.fromkeys(table.case)]
-    return Group(panels, [Key("observed", OBSERVED, "bar"), Key("fitted", PALETTE[0], "dot")])
-
-
-def _density(part: Any) -> Panel:
-    go = graph()
-    title, axis = part.data.iloc[0], part.axis.iloc[0]
-    long, numeric = len(part) > 100, axis not in ("character", "rank of the word")
-    if long:  # ranks evenly spaced on the logarithmic axis are enough to see
-        part = part.iloc[spread_out(len(part), 600)]
-    x = list(part.point) if not (long or numeric) else _short(part.position)
-    paint = {"color": OBSERVED, "opacity": 0.6}
-    common = {"x": x, "y": _short(part.observed), "name": "observed", "meta": "observed"}
-    observed = (
-        go.Scatter(**common, mode="markers", text=list(part.point), marker={**paint, "size": 5})
-        if long
-        else go.Bar(**common, marker=paint)
-    )
-    fitted = go.Scatter(
-        x=x,
-        y=_short(part.fitted),
-        name="fitted",
-        meta="fitted",
-        mode="lines" if numeric else "markers",
-        text=list(part.point),
-        line={"color": PALETTE[0], "width": 2},
-        marker={"color": PALETTE[0], "size": 4 if long else 7},
-    )
-    layout = {"xaxis": _axis(axis, log=long), "yaxis": _axis("probability", log=long)}
-    return Panel(title, _figure([observed, fitted], **layout))
-
-
-def spread_out(size: int, most: int) -> list[int]:
-    """About `most` of the numbers 0 .. size - 1, evenly spaced in the logarithm."""
-    return sorted({round(size ** (j / most)) - 1 for j in range(most + 1)})

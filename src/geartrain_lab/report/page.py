@@ -8,8 +8,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from geartrain_lab.report.interactive import Group, Key
@@ -33,92 +35,90 @@ class Page:
 
     def opening(self, kicker: str, story: Mapping[str, str], group: Group, data: str) -> None:
         """The story: a headline, a sentence per subject, one picture, and the data it is about."""
-        told = "".join(
-            f"<section><h2>{prose(subject)}</h2><p>{prose(sentence)}</p></section>"
+        sections = [
+            fill("story", subject=prose(subject), sentence=prose(sentence))
             for subject, sentence in story.items()
-        )
-        self._parts.append(
-            f'<header class="opening"><p class="kicker">{prose(kicker)}</p>'
-            f"<h1>{prose(self.title)}</h1>"
-            f'<div class="story">{told}</div>{self._group(group)}'
-            f'<p class="data">{prose(data)}</p></header>'
-        )
+        ]
+        told = {"kicker": kicker, "title": self.title, "data": data}
+        words = {name: prose(text) for name, text in told.items()}
+        self._add("opening", **words, story="".join(sections), group=self._group(group))
 
     def heading(self, text: str, introduction: str = "") -> None:
         """A section begins."""
-        below = f"<p>{prose(introduction)}</p>" if introduction else ""
-        self._parts.append(f'<div class="chapter"><h2>{prose(text)}</h2>{below}</div>')
+        below = fill("paragraph", text=prose(introduction)) if introduction else ""
+        self._add("chapter", text=prose(text), below=below)
 
     def finding(self, title: str, paragraphs: Sequence[str], group: Group, note: str = "") -> None:
         """A finding with its figures beside it."""
-        told = "".join(f"<p>{prose(p)}</p>" for p in paragraphs)
-        small = f'<p class="data">{prose(note)}</p>' if note else ""
-        wide = " wide" if len(group.panels) > 1 else ""
-        self._parts.append(
-            f'<section class="finding{wide}"><div class="told"><h3>{prose(title)}</h3>{told}{small}'
-            f"</div>{self._group(group)}</section>"
+        self._add(
+            "finding",
+            wide=" wide" if len(group.panels) > 1 else "",
+            title=prose(title),
+            told="".join(fill("paragraph", text=prose(p)) for p in paragraphs),
+            small=fill("note", text=prose(note)) if note else "",
+            group=self._group(group),
         )
 
     def text(self, sentence: str) -> None:
         """A paragraph."""
-        self._parts.append(f"<p>{prose(sentence)}</p>")
+        self._add("paragraph", text=prose(sentence))
 
     def subheading(self, text: str) -> None:
         """A heading within a section."""
-        self._parts.append(f"<h3>{prose(text)}</h3>")
+        self._add("subheading", text=prose(text))
 
     def table(self, frame: Any, code: Sequence[str] = ()) -> None:
         """A table that scrolls inside its box where the screen is narrow; some columns are code."""
         head = "".join(f"<th>{prose(str(c))}</th>" for c in frame.columns)
         literal = {list(frame.columns).index(name) for name in code}
-        rows = "".join(f"<tr>{_cells(row, literal)}</tr>" for row in frame.itertuples(index=False))
-        self._parts.append(
-            f'<div class="table" tabindex="0"><table><thead><tr>{head}</tr></thead>'
-            f"<tbody>{rows}</tbody></table></div>"
-        )
+        rows = (f"<tr>{_cells(row, literal)}</tr>" for row in frame.itertuples(index=False))
+        self._add("table", head=head, rows="".join(rows))
+
+    def _add(self, part: str, **words: str) -> None:
+        self._parts.append(fill(part, **words))
 
     def _group(self, group: Group) -> str:
-        keys = "".join(map(_key, group.keys))
         # A figure without a curve, because no run got far enough, is left out.
-        drawn = [p for p in group.panels if p.figure.data]
-        figures = "".join(self._figure(p.title, p.figure) for p in drawn)
-        return (
-            f'<div class="group"><div class="legend" role="group" aria-label="Legend">{keys}</div>'
-            f'<div class="panels">{figures}</div></div>'
-        )
+        drawn = [self._figure(p.title, p.figure) for p in group.panels if p.figure.data]
+        return fill("group", keys="".join(map(_key, group.keys)), figures="".join(drawn))
 
     def _figure(self, title: str, figure: Any) -> str:
         name = f"figure-{len(self._figures) + 1}"
         self._figures[name] = figure.to_json()
-        return (
-            f"<figure><figcaption>{prose(title)}</figcaption>"
-            f'<div class="plot" id="{name}" style="height:{figure.layout.height}px"></div></figure>'
-        )
+        return fill("figure", title=prose(title), name=name, height=str(figure.layout.height))
 
     def write(self, path: Path) -> None:
         """Write the file, with plotly's script in it; it needs no network."""
         from plotly.offline import get_plotlyjs
 
-        here = resources.files("geartrain_lab.report")
-        style, script = ((here / name).read_text("utf-8") for name in ("page.css", "page.js"))
         figures = ",".join(f"{json.dumps(name)}:{data}" for name, data in self._figures.items())
-        figures = figures.replace("</", "<\\/")
-        title = html.escape(self.title)
-        document = (
-            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            '<meta name="color-scheme" content="light dark">'
-            '<link rel="icon" href="data:,">'
-            f"<title>{title}</title><style>{style}</style></head>"
-            f"<body><main>{''.join(self._parts)}</main>"
-            "<noscript><p>The figures are drawn by a script; the folder "
-            "<code>figures</code> beside this page has them as pictures.</p></noscript>"
-            f"<script>{get_plotlyjs()}</script>"
-            f"<script>const FIGURES = {{{figures}}};\n{script}</script></body></html>\n"
+        document = Template(_file("page.html")).substitute(
+            title=html.escape(self.title),
+            style=_file("page.css"),
+            main="".join(self._parts),
+            plotly=get_plotlyjs(),
+            figures=figures.replace("</", "<\\/"),
+            script=_file("page.js"),
         )
         unfinished = path.with_name(f".part-{path.name}")
         unfinished.write_text(document, encoding="utf-8")
         os.replace(unfinished, path)
+
+
+def _file(name: str) -> str:
+    return (resources.files("geartrain_lab.report") / name).read_text("utf-8")
+
+
+@cache
+def _templates() -> dict[str, Template]:
+    """The parts of a page by name."""
+    parts = re.split(r"^== (\w+)\n", _file("parts.html"), flags=re.MULTILINE)[1:]
+    return {n: Template(t.strip()) for n, t in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def fill(part: str, **words: str) -> str:
+    """A part of the page with its words, which are escaped already."""
+    return _templates()[part].substitute(words)
 
 
 def prose(text: str) -> str:
@@ -139,19 +139,9 @@ def _power(number: re.Match[str]) -> str:
 
 
 def _key(key: Key) -> str:
-    marks = {
-        "line": '<line x1="1" y1="6" x2="25" y2="6"/>',
-        "dash": '<line x1="1" y1="6" x2="25" y2="6" stroke-dasharray="6 4"/>',
-        "dot": '<circle cx="13" cy="6" r="5" fill="currentColor" stroke="none"/>',
-        "bar": '<rect x="5" y="1" width="16" height="10" fill="currentColor" stroke="none"/>',
-    }
-    name = html.escape(key.name)
     meaning = f' title="{html.escape(key.meaning)}"' if key.meaning else ""
-    return (
-        f'<button type="button" aria-pressed="true" data-name="{name}"{meaning}>'
-        f'<svg width="26" height="12" style="color:{key.colour}" aria-hidden="true">'
-        f"{marks[key.mark]}</svg>{name}</button>"
-    )
+    mark = fill(key.mark)
+    return fill("key", name=html.escape(key.name), meaning=meaning, colour=key.colour, mark=mark)
 
 
 def _cells(row: Sequence[Any], code: set[int]) -> str:

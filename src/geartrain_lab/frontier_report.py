@@ -6,11 +6,12 @@ import math
 from pathlib import Path
 from typing import Any
 
-from geartrain_lab.frontier.rivals import FIRST, LEFT_OUT, OTHERS, RHOS
-from geartrain_lab.frontier.suite import SuiteProblem
+from geartrain_lab.frontier_rivals import FIRST, LEFT_OUT, OTHERS, RHOS
+from geartrain_lab.harness import Row, geometric_mean
+from geartrain_lab.store import PageTable, page_table
 
-Row = dict[str, Any]
 Cell = tuple[str, float, int]  # problem, target, rho
+Cells = dict[Cell, dict[str, Row]]
 
 MAIN = ("lbfgs(10)", "lbfgs(20)", "lbfgs(50)", "pqn", "sc-sae", "afb", "ags", "fgm")
 MARKS = {"bill": ">", "clock": "t", "stalled": "s"}
@@ -35,19 +36,14 @@ _COLOURS = {
 _REST = ("#F0E442", "#332288", "#882255", "#44AA99", "#661100", "#999933")
 
 
-def geometric_mean(values: list[float]) -> float:
-    """Exp of the mean logarithm."""
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
-
-
 def is_scipy(method: str) -> bool:
     """Whether it is SciPy's L-BFGS, with any memory."""
     return method.startswith("lbfgs(")
 
 
-def by_cell(rows: list[Row]) -> dict[Cell, dict[str, Row]]:
+def by_cell(rows: list[Row]) -> Cells:
     """The rows of each problem, target and rho, by method."""
-    cells: dict[Cell, dict[str, Row]] = {}
+    cells: Cells = {}
     for row in rows:
         cells.setdefault((row["problem"], row["target"], row["rho"]), {})[row["method"]] = row
     return cells
@@ -58,7 +54,7 @@ def cheapest(by: dict[str, Row]) -> Row:
     return min((r for m, r in by.items() if m != "auto"), key=lambda r: r["bill"])
 
 
-def summary(rows: list[Row], problems: list[SuiteProblem]) -> Row:
+def summary(rows: list[Row], problems: list[Any]) -> Row:
     """The figures: gradients of h against L-BFGS, and auto against the cheapest."""
     cells = by_cell(rows)
     separable = {p.name for p in problems if p.separable}
@@ -91,7 +87,7 @@ def summary(rows: list[Row], problems: list[SuiteProblem]) -> Row:
     }
 
 
-def _wins(cells: dict[Cell, dict[str, Row]]) -> dict[str, int]:
+def _wins(cells: Cells) -> dict[str, int]:
     """In how many cells each method is the cheapest, or as cheap."""
     wins: dict[str, int] = {}
     for by in cells.values():
@@ -102,7 +98,7 @@ def _wins(cells: dict[Cell, dict[str, Row]]) -> dict[str, int]:
     return dict(sorted(wins.items(), key=lambda item: -item[1]))
 
 
-def report(rows: list[Row], problems: list[SuiteProblem], figures: Row) -> None:
+def report(rows: list[Row], problems: list[Any], figures: Row) -> None:
     """All tables, and the figures."""
     cells = by_cell(rows)
     names = [p.name for p in problems]
@@ -115,36 +111,59 @@ def report(rows: list[Row], problems: list[SuiteProblem], figures: Row) -> None:
     _print_figures(figures)
 
 
-def _print_calls(cells: dict[Cell, dict[str, Row]], names: list[str], target: float) -> None:
+def _print_calls(cells: Cells, names: list[str], target: float) -> None:
     print(f"\ncalls of h / of g, in gradients, until f - f* <= {target:g} (f(x0) - f*)")
     print(LEGEND)
     print(f"{'':35}" + "".join(f"{m:>15}" for m in MAIN))
-    for k, name in enumerate(names, 1):
-        line = f"{k:2} {name:32}"
-        for method in MAIN:
-            row = cells[name, target, RHOS[0]].get(method)
-            text = NOT_RUN if row is None else _mark(row)
-            if row is not None and math.isfinite(row["N_h"]):
-                text = f"{row['N_h']:.0f} / {row['N_g']:.0f}"
-            line += f"{text:>15}"
-        print(line)
+    for k, (name, *texts) in enumerate(_calls(cells, names, target), 1):
+        print(f"{k:2} {name:32}" + "".join(f"{text:>15}" for text in texts))
 
 
-def _print_winners(cells: dict[Cell, dict[str, Row]], names: list[str], target: float) -> None:
+def _calls(cells: Cells, names: list[str], target: float) -> list[list[str]]:
+    """Calls of h and g by problem and method."""
+
+    def text(row: Row | None) -> str:
+        if row is None:
+            return NOT_RUN
+        reached = math.isfinite(row["N_h"])
+        return f"{row['N_h']:.0f} / {row['N_g']:.0f}" if reached else _mark(row)
+
+    return [[n, *(text(cells[n, target, RHOS[0]].get(m)) for m in MAIN)] for n in names]
+
+
+def _print_winners(cells: Cells, names: list[str], target: float) -> None:
     print(f"\nthe cheapest method until {target:g}, its bill, and how many times that auto takes")
     print(f"{'rho':35}" + "".join(f"{rho:<26}" for rho in RHOS).rstrip())
-    for k, name in enumerate(names, 1):
-        line = f"{k:2} {name:32}"
-        for rho in RHOS:
-            by = cells[name, target, rho]
-            best, auto = cheapest(by), by["auto"]
-            text = "-"
-            if math.isfinite(best["bill"]):
-                text = f"{best['method']} {_short(best['bill'])} "
-                ratio = auto["bill"] / best["bill"]
-                text += f"{ratio:.2f}" if math.isfinite(ratio) else _mark(auto)
-            line += f"{text:<26}"
-        print(line.rstrip())
+    for k, (name, *texts) in enumerate(_winners(cells, names, target), 1):
+        print((f"{k:2} {name:32}" + "".join(f"{text:<26}" for text in texts)).rstrip())
+
+
+def _winners(cells: Cells, names: list[str], target: float) -> list[list[str]]:
+    """The cheapest method by problem and rho, its bill, and how many times that auto takes."""
+
+    def text(by: dict[str, Row]) -> str:
+        best, auto = cheapest(by), by["auto"]
+        if not math.isfinite(best["bill"]):
+            return "-"
+        ratio = auto["bill"] / best["bill"]
+        times = f"{ratio:.2f}" if math.isfinite(ratio) else _mark(auto)
+        return f"{best['method']} {_short(best['bill'])} {times}"
+
+    return [[n, *(text(cells[n, target, rho]) for rho in RHOS)] for n in names]
+
+
+def page_tables(rows: list[Row], figures: Row) -> dict[str, PageTable]:
+    """The tables of the documentation."""
+    cells, names = by_cell(rows), list(dict.fromkeys(row["problem"] for row in rows))
+    ratios = figures["h_gradients_pqn_over_lbfgs"]
+    priced = ["problem", *(f"h costs {rho} g" for rho in RHOS)]
+    return {
+        "cheapest": page_table(priced, _winners(cells, names, SHOWN)),
+        "gradients": page_table(["problem", *MAIN], _calls(cells, names, SHOWN)),
+        "ratios": page_table(
+            ["problem", "pqn / L-BFGS"], [[name, f"{r:.2f}"] for name, r in ratios.items()]
+        ),
+    }
 
 
 def _mark(row: Row) -> str:
@@ -156,7 +175,7 @@ def _short(bill: float) -> str:
     return f"{bill:.0f}" if bill < 1e4 else f"{bill / 1e3:.0f}k"
 
 
-def _print_all(cells: dict[Cell, dict[str, Row]], names: list[str]) -> None:
+def _print_all(cells: Cells, names: list[str]) -> None:
     """Every method on every problem."""
     print(f"\nall methods, until {SHOWN:g}: bill / smallest bill, at the rho where that is least")
     print(
@@ -170,7 +189,7 @@ def _print_all(cells: dict[Cell, dict[str, Row]], names: list[str]) -> None:
         print(f"{method:22}" + "".join(f"{_nearest(cells, name, method):>6}" for name in names))
 
 
-def _nearest(cells: dict[Cell, dict[str, Row]], name: str, method: str) -> str:
+def _nearest(cells: Cells, name: str, method: str) -> str:
     at = {rho: cells[name, SHOWN, rho] for rho in RHOS}
     row = at[RHOS[0]].get(method)
     if row is None:
@@ -252,7 +271,7 @@ def _colour(name: str, seen: dict[str, str]) -> str:
     return seen[name]
 
 
-def _draw_lines(ax: Any, cells: dict[Cell, dict[str, Row]], names: list[str]) -> None:
+def _draw_lines(ax: Any, cells: Cells, names: list[str]) -> None:
     """Geometric means over the problems, of the families that solved half of them."""
     colours: dict[str, str] = {}
     members: dict[str, set[str]] = {}
@@ -284,7 +303,7 @@ def _draw_lines(ax: Any, cells: dict[Cell, dict[str, Row]], names: list[str]) ->
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_map(ax: Any, cells: dict[Cell, dict[str, Row]], names: list[str]) -> None:
+def _draw_map(ax: Any, cells: Cells, names: list[str]) -> None:
     """A field for each problem and rho, in the colour of the cheapest and with its name."""
     colours: dict[str, str] = {}
     for i, name in enumerate(names):

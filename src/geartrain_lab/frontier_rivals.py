@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -31,18 +32,26 @@ from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
 from geartrain.methods.similar_newton import SimilarNewton
-from geartrain.oracles.ledger import in_gradients
 from geartrain.oracles.protocols import MissingOracle, can, require
 from geartrain.problem import Model
+from geartrain_lab.harness import END, OverBudget, Row, Solver, Task
 
 RHOS = (1, 3, 10, 30, 100, 1000)
 MOST = 1000  # gradients of h per run, or what is worth as many
+TIMES = 20.0
+SECONDS = 60.0  # per run of L-BFGS, pqn and auto
+SECONDS_OTHERS = 15.0
 
 Guard = Callable[[Any], Any]
 
 
-class OverBudget(Exception):
-    """An inner run went over the budget."""
+def worth(task: Task, calls: Any) -> tuple[Any, Any]:
+    """Calls of h and of g in gradients; of numbers or of columns.
+
+    A proximal step of g counts as one gradient: only terms that keep a factorisation have one.
+    """
+    N_h, N_g = task.in_gradients(calls)
+    return N_h, N_g + calls["g.prox"]
 
 
 @dataclass
@@ -51,39 +60,26 @@ class Budget:
 
     Parameters
     ----------
-    n : int
-        Dimension.
-    m : (int, int)
-        Summands of h and of g; 1 where there are none.
+    task : Task
+        What is minimised.
     bills : dict
         By rho, what a bill may be. A run ends when its bill is higher at every rho.
     seconds : float
         The last resort.
     """
 
-    n: int
-    m: tuple[int, int]
+    task: Task
     bills: Mapping[int, float]
     seconds: float
     why: str = ""  # what the run was ended by: "bill" or "clock"
     start: float = field(default_factory=perf_counter)
 
-    def worth(self, calls: Any) -> tuple[Any, Any]:
-        """Calls of h and of g in gradients; of numbers or of columns.
-
-        A proximal step of g counts as one gradient: only terms that keep a factorisation have one.
-        """
-        m_h, m_g = self.m
-        N_g = in_gradients(calls, "g", self.n, m_g) + calls["g.prox"]
-        return in_gradients(calls, "h", self.n, m_h), N_g
-
     def over(self, calls: Mapping[str, int]) -> bool:
         """Whether the run is to end."""
-        N_h, N_g = self.worth(calls)
-        if N_h >= MOST or all(N_h * rho + N_g > most for rho, most in self.bills.items()):
-            self.why = "bill"
-        elif perf_counter() - self.start > self.seconds:
-            self.why = "clock"
+        N_h, N_g = worth(self.task, calls)
+        late = perf_counter() - self.start > self.seconds
+        dear = N_h >= MOST or all(N_h * rho + N_g > most for rho, most in self.bills.items())
+        self.why = "bill" if dear else "clock" if late else ""
         return bool(self.why)
 
     def check(self, look: Look) -> Status | None:
@@ -123,17 +119,17 @@ class Guarded:
 
 
 @dataclass(frozen=True)
-class Rival:
-    """A method as it competes, made with a guard for its inner method."""
+class Demands:
+    """What a method asks of a problem, as far as that shows without a run."""
 
     name: str
     method: str  # of METHODS
-    make: Callable[[Guard], Any]
     inner: str = ""  # of INNER
     convex: bool = False  # whether h has to be
 
-    def unfit(self, h: Any, g: Any) -> str:
-        """Why it cannot take the problem, as far as that shows without a run; or nothing."""
+    def __call__(self, task: Task) -> str:
+        """Why the method cannot take the problem, or nothing."""
+        h, g = task.h, task.g
         if self.convex and not getattr(h, "convex", True):
             return f"{self.method} needs a convex h"
         if self.inner:
@@ -171,30 +167,74 @@ _OUTER: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _separated(method: str, inner: str = "agm") -> Rival:
+def best_of_first(task: Task, rows: list[Row], rho: int) -> float:
+    """The smallest bill so far, for the smallest target that was reached at all."""
+    bills: dict[float, list[float]] = {}
+    for row in rows:
+        if row["target"] != END:
+            N_h, N_g = worth(task, row)
+            bills.setdefault(row["target"], []).append(N_h * rho + N_g)
+    known = (min(bills[target]) for target in sorted(bills))
+    return next((bill for bill in known if math.isfinite(bill)), math.inf)
+
+
+def freely(task: Task, rows: list[Row]) -> Budget:
+    """No limit of the bill."""
+    return Budget(task, dict.fromkeys(RHOS, math.inf), SECONDS)
+
+
+def as_the_first(task: Task, rows: list[Row]) -> Budget:
+    """`TIMES` the bill of the better one of the first methods."""
+    first = [row for row in rows if row["solver"] in {solver.name for solver in FIRST}]
+    bills = {rho: TIMES * best_of_first(task, first, rho) for rho in RHOS}
+    return Budget(task, bills, SECONDS_OTHERS)
+
+
+def _first(name: str, method: str, make: Callable[[], Any], inner: str = "") -> Solver:
+    demands = Demands(name, method, inner)
+    return Solver(name, lambda task, budget: make(), limit=freely, unfit=demands)
+
+
+def _rival(
+    name: str, method: str, make: Callable[[Guard], Any], inner: str = "", convex: bool = False
+) -> Solver:
+    return Solver(
+        name,
+        lambda task, budget: make(budget.guard),
+        lambda task: task.facts["constants"],
+        as_the_first,
+        Demands(name, method, inner, convex),
+    )
+
+
+def _separated(method: str, inner: str = "agm") -> Solver:
     def make(guard: Guard) -> Any:
         return _OUTER[method](guard(INNER[inner]()))
 
     name = method if inner == "agm" else f"{method}({inner})"
-    return Rival(name, method, make, inner, convex=method not in ("sc-sae", "aeg"))
+    return _rival(name, method, make, inner, convex=method not in ("sc-sae", "aeg"))
+
+
+def _auto(name: str, **options: Any) -> Solver:
+    return Solver(name, lambda task, budget: "auto", lambda task: options, freely)
 
 
 # Those whose bills are the budget of the others.
 FIRST = (
-    *(Rival(f"lbfgs({k})", "lbfgs", lambda guard, k=k: ScipyLBFGS(k)) for k in (10, 20, 50)),  # type: ignore[misc]
-    Rival("pqn", "pqn", lambda guard: ProximalQuasiNewton(), inner="lbfgs"),
+    *(_first(f"lbfgs({k})", "lbfgs", partial(ScipyLBFGS, k)) for k in (10, 20, 50)),
+    _first("pqn", "pqn", ProximalQuasiNewton, inner="lbfgs"),
 )
 OTHERS = (
-    Rival("lbfgs-whole", "lbfgs", lambda guard: LBFGSWhole(LBFGS(memory=50))),
-    Rival("fgm", "fgm", lambda guard: Restarted(FGM(mu=0.0), GradientTest())),
-    Rival("ags", "ags", lambda guard: AGS(), convex=True),
-    Rival("acd", "acd", lambda guard: Restarted(ACDWhole(mu=0.0), GradientTest())),
+    _rival("lbfgs-whole", "lbfgs", lambda guard: LBFGSWhole(LBFGS(memory=50))),
+    _rival("fgm", "fgm", lambda guard: Restarted(FGM(mu=0.0), GradientTest())),
+    _rival("ags", "ags", lambda guard: AGS(), convex=True),
+    _rival("acd", "acd", lambda guard: Restarted(ACDWhole(mu=0.0), GradientTest())),
     # Every component step asks for a gradient of h: of the lengths 10, 30, 100 and 300 of an epoch,
     # 10 is the cheapest on shards.
-    Rival("katyusha", "katyusha", lambda guard: KatyushaWhole(epoch=10)),
-    Rival("ms", "ms", lambda guard: MonteiroSvaiterWhole(inner=guard(AGM())), inner="agm"),
-    Rival("catalyst", "catalyst", lambda guard: Catalyst()),
-    Rival("similar-newton", "similar-newton", lambda guard: SimilarNewton()),
+    _rival("katyusha", "katyusha", lambda guard: KatyushaWhole(epoch=10)),
+    _rival("ms", "ms", lambda guard: MonteiroSvaiterWhole(inner=guard(AGM())), inner="agm"),
+    _rival("catalyst", "catalyst", lambda guard: Catalyst()),
+    _rival("similar-newton", "similar-newton", lambda guard: SimilarNewton()),
     *map(_separated, ("sae", "r-sae", "gmco", "sc-sae", "afb", "aeg")),
     *(_separated(method, "lbfgs") for method in ("sc-sae", "afb", "aeg")),
     *(_separated(method, "exact") for method in ("sc-sae", "afb", "r-sae")),
@@ -204,8 +244,9 @@ OTHERS = (
         for inner in (*BY_COORDINATES, *BY_SUMMANDS)
     ),
 )
-
-
-def free() -> dict[int, float]:
-    """No limit of the bill."""
-    return dict.fromkeys(RHOS, math.inf)
+AUTO = {f"auto at {rho}": rho for rho in RHOS}
+TIMED = "auto, timed"  # it measures the prices itself
+AUTOS = (
+    *(_auto(name, prices={"h.grad": float(rho), "g.grad": 1.0}) for name, rho in AUTO.items()),
+    _auto(TIMED),
+)
