@@ -68,6 +68,11 @@ def in_gradients(calls: Any, name: str, n: int, m: int = 1) -> Any:
     return total
 
 
+def _tell(observers: list[Observer], question: Question, args: Any, answer: Any) -> None:
+    for observer in observers:
+        observer(question, args, answer)
+
+
 class NonFiniteAnswer(ArithmeticError):
     """An oracle answered with NaN or infinity."""
 
@@ -160,8 +165,7 @@ class Oracle(Asked):
 
         def ask(*args: Any) -> Any:
             out = answer(*args)
-            for observer in observers:
-                observer(question, args, out)
+            _tell(observers, question, args, out)
             return out
 
         return ask
@@ -192,8 +196,8 @@ class Oracle(Asked):
         dot = blas_dot(self.n)
 
         def ask(x: Vector, more: Any = _NOTHING) -> Vector:
-            if ledger.guard is not None:
-                ledger.guard(key)
+            if (guard := ledger.guard) is not None:
+                guard(key)
             if foreign:
                 x = x.view()
                 x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
@@ -210,8 +214,9 @@ class Oracle(Asked):
                 out = out.copy()
             if not dot(out, out) < infinity:
                 self._refuse(key, out)
-            for observer in observers:
-                observer(question, (x,) if more is _NOTHING else (x, more), out)
+            if observers:
+                args = (x,) if more is _NOTHING else (x, more)
+                _tell(observers, question, args, out)
             return out
 
         return ask
@@ -223,8 +228,8 @@ class Oracle(Asked):
         highest = math.inf if kind == "value" and extended_valued(self.term) else math.nan
 
         def ask(x: Vector, more: Any = _NOTHING) -> float:
-            if ledger.guard is not None:
-                ledger.guard(key)
+            if (guard := ledger.guard) is not None:
+                guard(key)
             if foreign:
                 x = x.view()
                 x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
@@ -239,8 +244,9 @@ class Oracle(Asked):
                 out = self._as_number(kind, out)
             if not isfinite(out) and out != highest:
                 raise NonFiniteAnswer(f"{key} answered with {out}")
-            for observer in observers:
-                observer(question, (x,) if more is _NOTHING else (x, more), out)
+            if observers:
+                args = (x,) if more is _NOTHING else (x, more)
+                _tell(observers, question, args, out)
             return out
 
         return ask
@@ -255,8 +261,8 @@ class Oracle(Asked):
         dot, infinity = blas_dot(self.n), math.inf
 
         def ask(x: Vector, more: Any = _NOTHING) -> tuple[float, Vector]:
-            if ledger.guard is not None:
-                ledger.guard(key)
+            if (guard := ledger.guard) is not None:
+                guard(key)
             if foreign:
                 x = x.view()
                 x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
@@ -281,8 +287,9 @@ class Oracle(Asked):
             if not dot(out, out) < infinity:
                 self._refuse(key, out)
             remember((x.copy(), value))
-            for observer in observers:
-                observer(question, (x,) if more is _NOTHING else (x, more), (value, out))
+            if observers:
+                args = (x,) if more is _NOTHING else (x, more)
+                _tell(observers, question, args, (value, out))
             return value, out
 
         return ask
@@ -314,8 +321,7 @@ class Oracle(Asked):
             if "value" in question.tells:
                 self.recent.append((x.copy(), question.part(checked, "value")))
             out = tuple(checked) if len(checked) > 1 else checked[0]
-            for observer in observers:
-                observer(question, (x, D), out)
+            _tell(observers, question, (x, D), out)
             return out
 
         return ask
