@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import geartrain as gt
 from geartrain.core.witness import changed
@@ -233,3 +234,11 @@ def test_similar_newton_runs_on_a_difference_of_two_linear_models():
     assert res.success and res.calls["h.product"] > 0
     left = f.grad(res.x) + 0.01 * res.x
     assert np.linalg.norm(left) <= 1e-8
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_a_quadratic_is_pickled_after_use(form):
+    term = gt.Quadratic(form(np.diag([1.0, 2.0, 3.0])), np.ones(3))
+    step = term.prox(np.ones(3), 2.0)
+    copy = pickle.loads(pickle.dumps(term))
+    assert np.array_equal(copy.prox(np.ones(3), 2.0), step) and copy.L == term.L
