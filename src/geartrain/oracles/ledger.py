@@ -158,7 +158,7 @@ class Oracle(Asked):
             return self._vector(question, fn)
         if question.answer == (NUMBER, VECTOR):
             return self._fused(question, fn)
-        return self._with_columns(question, fn)
+        return self._with_more(question, fn)
 
     def _derived(self, question: Question, way: Way) -> Callable[..., Any]:
         answer, observers = super()._derived(question, way), self._observers[question.name]
@@ -186,7 +186,7 @@ class Oracle(Asked):
         finally:  # calls before an error count, too
             self.ledger.add(key, int(tally[0]), perf_counter() - start)
 
-    # Every call passes through one of the three wrappers below, so their names are local. An answer
+    # Most calls pass through one of the three wrappers below, so their names are local. An answer
     # is checked by one dot product, which is not finite if an entry is NaN or infinite.
     def _vector(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Vector]:
         ledger, foreign, kind = self.ledger, self._foreign, question.key
@@ -294,40 +294,40 @@ class Oracle(Asked):
 
         return ask
 
-    def _with_columns(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Answers with columns; every column is counted, and the time is that of the first key."""
+    def _with_more(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Any other answer; every column is counted, and the time is that of the first key."""
         keys = [f"{self.name}.{key}" for key in question.keys]
         observers = self._observers[question.name]
 
-        def ask(x: Vector, D: Vector) -> Any:
+        def ask(x: Vector, *more: Any) -> Any:
             if self.ledger.guard is not None:
                 for key in keys:
                     self.ledger.guard(key)
             start = perf_counter()
             try:
-                answer = fn(*map(read_only, (x, D)))
+                answer = fn(*map(read_only, (x, *more)))
             except ValueError as error:
                 explain(error, keys[0])
-            spent = perf_counter() - start
+            self.ledger.seconds[keys[0]] += perf_counter() - start
             if question.key:
-                self.ledger.add(keys[0], 1, 0.0)
-            self.ledger.add(keys[-1], D.shape[1], 0.0)
-            self.ledger.seconds[keys[0]] += spent
+                self.ledger.calls[keys[0]] += 1
+            if question.column_key:
+                self.ledger.calls[keys[-1]] += more[0].shape[1]
             entries = self._as_entries(question, answer)
             checked = [
-                self._checked(question, kind, entry, D.shape)
+                self._checked(question, kind, entry, np.shape(more[0]) if more else ())
                 for kind, entry in zip(question.answer, entries, strict=True)
             ]
             if "value" in question.tells:
                 self.recent.append((x.copy(), question.part(checked, "value")))
             out = tuple(checked) if len(checked) > 1 else checked[0]
-            _tell(observers, question, (x, D), out)
+            _tell(observers, question, (x, *more), out)
             return out
 
         return ask
 
     def _checked(self, question: Question, kind: str, entry: Any, shape: tuple[int, ...]) -> Any:
-        """One entry of an answer with columns, converted and checked."""
+        """One part of an answer, converted and checked; columns have the given shape."""
         if kind == NUMBER:
             number = self._as_number(question.name, entry)
             if not math.isfinite(number):
