@@ -12,7 +12,14 @@ import numpy as np
 from geartrain.callbacks.progress import Progress
 from geartrain.callbacks.verbosity import Narrator
 from geartrain.core.calling_back import Callback
-from geartrain.core.checkpoint import Checkpoint, CheckpointError, Saved, Saver, read
+from geartrain.core.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    GivenConstants,
+    Saved,
+    Saver,
+    read,
+)
 from geartrain.core.contracts import AnyMethod, InnerMethod
 from geartrain.core.driver import Run
 from geartrain.core.fingerprint import differences, fingerprint
@@ -149,7 +156,7 @@ def minimize(
         narrator.begin(x_start.size, method if isinstance(method, str) else type(method).__name__)
         saver = None
         if place is not None:
-            given = {"L_h": L_h, "L_g": L_g, "mu": mu}
+            given = GivenConstants(plain(L_h), plain(L_g), plain(mu))
             saver = _saver(place, problem, terms, chosen, rule, most, given)
         run = Run(
             problem,
@@ -254,7 +261,9 @@ def resume(
         callback=callback,
         progress=progress,
         checkpoint=place,
-        **saved.given,
+        L_h=saved.given.L_h,
+        L_g=saved.given.L_g,
+        mu=saved.given.mu,
     )
 
 
@@ -363,13 +372,12 @@ def _saver(
     method: AnyMethod,
     rule: Rule,
     max_iter: int,
-    given: dict[str, Any],
+    given: GivenConstants,
 ) -> Saver:
     space = problem.geometry
-    constants = {name: plain(value) for name, value in given.items()}
     heard = listen(problem.oracles, terms.named.values(), space, place.heard)
     known = fingerprint(terms.named, space)
-    return Saver(place, method, rule, max_iter, constants, known, heard)
+    return Saver(place, method, rule, max_iter, given, known, heard)
 
 
 def _check_same_problem(

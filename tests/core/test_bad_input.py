@@ -105,7 +105,7 @@ def is_told(make, error, message):
         # Non-smooth terms.
         (lambda: gt.Ball(1.0, np.nan), ValueError, "center must be finite, got nan"),
         (lambda: gt.GroupL1(1e300, 1.0), TypeError, "groups must be a whole number, .* got 1e"),
-        (lambda: gt.L1(weight for weight in (1, 2)), TypeError, "lam must be a number or a vec.* got <gen"),
+        (lambda: gt.L1(weight for weight in (1, 2)), TypeError, "lam must be a num.* got <gen"),
         (lambda: gt.Box(Bounds(1j, 2)), TypeError, "Box: lower must be numbers, got .*1j"),
     ],
 )

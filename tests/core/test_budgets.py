@@ -220,3 +220,52 @@ def test_a_handler_of_the_programs_own_is_left_alone():
         assert res.nit == 2 and len(heard) == 3
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+class CountedTerm(gt.Term):
+    """A term of the user that counts what it is really asked; value and gradient are one answer."""
+
+    def __init__(self, term):
+        self.asked = 0
+
+        def value_and_grad(x):
+            self.asked += 1
+            return term.value_and_grad(x)
+
+        super().__init__(value_and_grad, n=term.n, L=term.L, lower_bound=term.lower_bound)
+
+
+def counted(b):
+    """Two quadratics as functions of the user."""
+    h = gt.Quadratic(np.diag(np.linspace(0.5, 1.0, 8)), b * np.ones(8))
+    return CountedTerm(h), CountedTerm(gt.Quadratic(np.diag(np.linspace(0.0, 50.0, 8))))
+
+
+@pytest.mark.parametrize("method", ["afb", "pqn", "fgm", "sae", "lbfgs"])
+@pytest.mark.parametrize("most", [1, 5, 6])
+def test_a_budget_holds_for_the_value_at_the_end_too(method, most):
+    """The only way to a value is a fused call, which is counted as a gradient."""
+    h, g = counted(1.0)
+    res = gt.minimize(h, g, method=method, stop=gt.stop.Calls({"h.grad": most}))
+    assert res.status is Status.BUDGET
+    assert h.asked == res.calls["h.grad"] <= most and g.asked == res.calls["g.grad"]
+    assert not np.isnan(res.fun) or "the budget leaves no call" in res.message
+
+
+def test_seconds_do_not_keep_the_last_value_back(clock):
+    h, g = counted(1.0)
+    ask = h.value_and_grad
+    h.value_and_grad = lambda x: clock.pass_(1.0) or ask(x)
+    res = gt.minimize(h, g, method="afb", stop=gt.stop.Seconds(4.5))
+    assert res.status is Status.BUDGET and np.isfinite(res.fun)
+
+
+@pytest.mark.parametrize("psi", [gt.L1(0.01), gt.GroupL1(2, 0.01)], ids=repr)
+@pytest.mark.parametrize("method", ["afb", "pqn", "sae"])
+def test_values_for_the_gap_are_counted(method, psi):
+    """The certificate for norms rests on f."""
+    h, g = counted(0.0)
+    stop = gt.stop.any_of(gt.stop.Gap(1e-9), gt.stop.Calls({"h.grad": 2000}))
+    res = gt.minimize(h, g + psi, np.ones(h.n), method=method, stop=stop)
+    assert res.success and res.certificate.bound <= 1e-9
+    assert (h.asked, g.asked) == (res.calls["h.grad"], res.calls["g.grad"])

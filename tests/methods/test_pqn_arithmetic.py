@@ -519,3 +519,24 @@ def test_a_step_does_not_change_its_state(n: int, rho: float) -> None:
         np.testing.assert_array_equal(again.memory.rows, after.memory.rows)
         np.testing.assert_array_equal(again.memory.gram, after.memory.gram)
         assert again.lam == after.lam and again.selection == after.selection
+
+
+@pytest.mark.parametrize("name", [KEEP, SHRUNK, PLAIN])
+@pytest.mark.parametrize("convex", [True, False])
+def test_factors_are_those_of_the_weights(name, convex):
+    """V'(P'P - N'N)V is what the update adds, also with a floor and a part of g in the base."""
+    rng = np.random.default_rng(3)
+    H, G = (A @ A.T for A in rng.standard_normal((2, 9, 9)))
+    memory = Memory.empty(9)
+    for _ in range(6):
+        s = rng.standard_normal(9)
+        s /= np.linalg.norm(s)
+        noise = 0.3 * rng.standard_normal(9)
+        pair = (s, H @ s - (0.0 if convex else 8.0) * s + noise, G @ s)
+        products = memory.products(*pair, EUCLIDEAN)
+        own = np.array([[a @ b for b in pair] for a in pair])
+        memory = memory.add(pair, products, own, 60)
+    B = Models(memory, 0.5, 2.0, (0.4, 0.7), convex, EUCLIDEAN, DEFAULT)[name]
+    P, N = B.factors
+    z = rng.standard_normal(P.shape[1])
+    np.testing.assert_allclose(P.T @ (P @ z) - N.T @ (N @ z), B.weights(z), rtol=1e-8, atol=1e-8)

@@ -7,10 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import geartrain as gt
+from geartrain.core.labels import label
+from geartrain.core.loop import basic_calls
 from geartrain.core.witness import changed
+from geartrain.methods.choice import Bill, Prices
 from geartrain.oracles import answers, can, require
+from geartrain.oracles.answer_cache import PaidValues, StartGradients
 from geartrain.oracles.ledger import Ledger, NonFiniteAnswer, Oracle, in_gradients
 from geartrain.oracles.protocols import Asked, MissingOracle
 from geartrain.oracles.questions import (
@@ -20,9 +25,11 @@ from geartrain.oracles.questions import (
     VECTOR,
     Question,
     Way,
+    asked_of_inner,
     kinds,
     markdown_table,
 )
+from geartrain.oracles.together import Together
 
 pytestmark = pytest.mark.same_everywhere  # which questions are passed on
 
@@ -48,6 +55,8 @@ SLOPE = Question(
     words="the slope along a direction",
     meaning="<grad(x), s>",
     key="slope",
+    counted="slopes",
+    setting="coordinate",
     ways=(Way(("grad",), lambda asked, x, s: float(asked.grad(x) @ s)),),
     lifts=True,
     per_gradient=lambda n, m: n,
@@ -61,13 +70,22 @@ DIAGONAL = Question(
     meaning="diagonal of the Hessian",
     key="diagonal",
 )
+MODEL = Question(
+    "model",
+    "x",
+    (NUMBER, VECTOR, VECTOR),
+    words="its value, gradient and diagonal",
+    meaning="value, gradient and diagonal of the Hessian in one call",
+    key="grad",
+    tells=("value", "grad", "diagonal"),
+)
 
 
 @pytest.fixture(autouse=True)
-def two_more(monkeypatch):
-    """Two questions that the library does not have: one entry each, and nothing else."""
-    monkeypatch.setitem(QUESTIONS, "slope", SLOPE)
-    monkeypatch.setitem(QUESTIONS, "diagonal", DIAGONAL)
+def three_more(monkeypatch):
+    """Three questions that the library does not have: one entry each, and nothing else."""
+    for question in (SLOPE, DIAGONAL, MODEL):
+        monkeypatch.setitem(QUESTIONS, question.name, question)
 
 
 def term(scale=1.0, **changes):
@@ -233,3 +251,54 @@ def test_similar_newton_runs_on_a_difference_of_two_linear_models():
     assert res.success and res.calls["h.product"] > 0
     left = f.grad(res.x) + 0.01 * res.x
     assert np.linalg.norm(left) <= 1e-8
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_a_quadratic_is_pickled_after_use(form):
+    term = gt.Quadratic(form(np.diag([1.0, 2.0, 3.0])), np.ones(3))
+    step = term.prox(np.ones(3), 2.0)
+    copy = pickle.loads(pickle.dumps(term))
+    assert np.array_equal(copy.prox(np.ones(3), 2.0), step) and copy.L == term.L
+
+
+def test_oracles_that_are_asked_together_answer_it():
+    ledger = Ledger()
+    both = Together((Oracle(term(), "h", ledger, N), Oracle(term(2.0), "g", ledger, N)))
+    assert both.slope(X, S) == pytest.approx(3.0 * (Q @ X) @ S)
+    np.testing.assert_allclose(both.diagonal(X), 3.0 * np.diag(Q))
+    assert {k: c for k, c in ledger.calls.items() if c} == dict.fromkeys(
+        ("h.slope", "g.slope", "h.diagonal", "g.diagonal"), 1
+    )
+    assert not hasattr(both, "prox")
+
+
+def test_axes_and_bills_have_words_for_it():
+    assert label("h.slope") == "slopes of $h$" and label("far.diagonal") == "diagonal of far"
+    ledger = Ledger()
+    Oracle(term(), "h", ledger, N).slope(X, S)
+    bill = Bill.of(ledger, Prices({"h.slope": 2.0}))
+    assert bill.total == 2.0 and "1 slopes of h" in str(bill)
+
+
+def test_inner_methods_may_rest_on_it():
+    g = Oracle(term(), "g", Ledger(), N)
+    g.slope(X, S), g.slope(X, S), g.grad(X)
+    assert asked_of_inner(("slope",)).setting == "coordinate"
+    assert basic_calls(g, ("slope",)) == 2 + N  # a gradient is n slopes
+
+
+def model(scale):
+    """A term of the user that answers the new question alone."""
+    return gt.Term(n=N, model=lambda x: (0.5 * scale * x @ Q @ x, scale * Q @ x, np.diag(Q)))
+
+
+def test_what_it_tells_is_remembered_and_heard():
+    ledger = Ledger()
+    h, g = Oracle(model(1.0), "h", ledger, N), Oracle(model(2.0), "g", ledger, N)
+    start = StartGradients((h, g), X, np.linalg.norm)
+    h.model(X), g.model(X)
+    start.close()
+    assert PaidValues((h, g), np.linalg.norm).f(X) == pytest.approx(1.5 * X @ Q @ X)
+    np.testing.assert_allclose(start.total(), 3.0 * Q @ X)
+    assert ledger.calls["h.grad"] == ledger.calls["g.grad"] == 1
+    assert ledger.calls["h.value"] == ledger.calls["g.value"] == 0

@@ -1,16 +1,15 @@
 r"""Checkpoints: a run on disk, so that `geartrain.resume` goes on where it was.
 
-The file, in this order:
+The file is one that ``numpy.savez`` writes and ``numpy.load(path, allow_pickle=False)`` reads:
 
 ===========================  =====================================================================
-magic line                   ``geartrain checkpoint <format>``
-JSON line                    ``{"arrays": [[dtype, shape, order], ...], "tree": ...}``
-array bytes                  little-endian, one array after the other
-32 bytes                     SHA-256 of all the above
+``geartrain_checkpoint``     bytes of JSON, ``{"format": ..., "tree": ...}``
+``0``, ``1``, ...            arrays
+comment of the archive       SHA-256 of all before it
 ===========================  =====================================================================
 
 The tree is a `Saved`. Its leaves are null, booleans, numbers and strings; every other node is an
-object with one of the keys ``array`` and ``scalar`` (a place in ``arrays``), ``table`` (columns of
+object with one of the keys ``array`` and ``scalar`` (the number of an array), ``table`` (columns of
 a tuple of rows), ``tuple``, ``list``, ``dict``, ``enum`` (class and member), or ``class`` and
 ``fields``. A class is looked up among the dataclasses and enumerations that geartrain has defined;
 nothing is imported and no other code is run on behalf of a file.
@@ -25,10 +24,14 @@ import json
 import math
 import os
 import sys
+import types
+import typing
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from glob import escape
+from io import BytesIO
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -38,16 +41,26 @@ import numpy as np
 from geartrain.core.run_state import RunState
 from geartrain.oracles.validation import as_nonnegative
 
-MAGIC = b"geartrain checkpoint "
-FORMAT = 1
+HEADER = "geartrain_checkpoint"
+FORMAT = 2
 _DIGEST = 32
 # The time between two files is at least this multiple of what writing one takes.
 _SPARE = 20.0
 _NUMBERS = itertools.count()  # of the temporary files of this process
+_WRITING: set[Path] = set()  # those that are being written
 
 
 class CheckpointError(ValueError):
     """A checkpoint that cannot be written for this run, or not be read."""
+
+
+@dataclass(frozen=True)
+class GivenConstants:
+    """Constants that were given to `minimize`."""
+
+    L_h: float | list | dict[str, float | None] | None
+    L_g: float | None
+    mu: float | None
 
 
 @dataclass(frozen=True)
@@ -57,10 +70,10 @@ class Saved:
     run: RunState
     rule: Any  # the stopping rule, or None if it is not geartrain's own
     max_iter: int
-    given: dict[str, Any]  # constants that were given to `minimize`
+    given: GivenConstants
     every: float
     fingerprint: dict[str, str]
-    heard: dict[str, Any]  # see `geartrain.core.witness`
+    heard: dict[str, tuple[str, tuple[Any, ...], Any]]  # see `geartrain.core.witness`
 
 
 class Checkpoint:
@@ -68,8 +81,9 @@ class Checkpoint:
 
     The file is replaced in one move: a crash leaves the old or the new one, never a half. A run
     is saved as it was after its last complete outer iteration: at the first, then every so many
-    seconds, and at the end, also when the end is Ctrl-C or an error in an oracle. Where the file
-    cannot be written (a full disk), there is one warning, and the run goes on.
+    seconds, and at the end, also when the end is Ctrl-C or an error in an oracle. A place where no
+    file can be written is an error before the first call. Where that happens later (a full disk),
+    there is one warning, and the run goes on.
 
     Parameters
     ----------
@@ -125,7 +139,7 @@ class Saver:
         method: Any,
         rule: Any,
         max_iter: int,
-        given: dict[str, Any],
+        given: GivenConstants,
         fingerprint: dict[str, str],
         heard: dict[str, Any],
     ) -> None:
@@ -147,11 +161,8 @@ class Saver:
         self._due = -math.inf
         self._warned: set[str] = set()
         self._written: tuple[int, ...] | None = None  # the file that this run has written last
-        with contextlib.suppress(OSError), self.path.open("rb") as file:
-            if file.read(len(MAGIC)) not in (MAGIC, b""):
-                raise CheckpointError(
-                    f"{self.path} exists and is not a checkpoint; it would be overwritten"
-                )
+        _check_place(self.path)
+        remove_left_behind(self.path)
 
     def save(self, run: Callable[[], RunState], now: bool = False) -> tuple[str, ...]:
         """Write what `run` gives, if it is time; what there is to tell, each thing once."""
@@ -198,9 +209,52 @@ def _identity(path: Path) -> tuple[int, ...] | None:
 # Files ------------------------------------------------------------------------------------
 
 
+def _check_place(path: Path) -> None:
+    """Raise a `CheckpointError` unless a checkpoint can be written to `path`."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        start = file.read(100)
+        if start and not _is_checkpoint(start):
+            raise CheckpointError(f"{path} exists and is not a checkpoint; it would be overwritten")
+    temporary = _temporary(path)
+    try:
+        temporary.touch()
+        temporary.unlink()
+    except OSError as error:
+        raise CheckpointError(f"a checkpoint cannot be written to {path}: {error}") from None
+
+
+def _temporary(path: Path) -> Path:
+    """A file beside `path` that no other run uses."""
+    return path.with_name(f"{path.name}.{os.getpid()}-{next(_NUMBERS)}.tmp")
+
+
+def remove_left_behind(path: Path) -> None:
+    """Remove the temporary files of processes that were killed while they wrote to `path`."""
+    for file in path.parent.glob(f"{escape(path.name)}.*-*.tmp"):
+        writer = file.name.removeprefix(f"{path.name}.").partition("-")[0]
+        if writer.isdigit() and file not in _WRITING and not _runs_elsewhere(int(writer)):
+            with contextlib.suppress(OSError):
+                file.unlink()
+
+
+def _runs_elsewhere(process: int) -> bool:
+    """Whether another process of that number may be in the middle of a file."""
+    # Windows does not remove open files. In a container, a process gets its old number again.
+    if process == os.getpid() or os.name == "nt":
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        pass
+    return True
+
+
 def write(path: Path, data: bytes) -> None:
     """Replace the file at `path` in one move that survives a crash of the machine."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}-{next(_NUMBERS)}.tmp")
+    temporary = _temporary(path)
+    _WRITING.add(temporary)
     try:
         with temporary.open("wb") as file:
             file.write(data)
@@ -211,6 +265,8 @@ def write(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+    finally:
+        _WRITING.discard(temporary)
     with contextlib.suppress(OSError):  # Windows has no handles of folders
         folder = os.open(path.parent, os.O_RDONLY)
         try:
@@ -225,9 +281,33 @@ def read(path: Any) -> Saved:
         saved = loads(Path(path).read_bytes())
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error}") from error.__cause__
-    if not isinstance(saved, Saved) or not isinstance(saved.run, RunState):
+    if not _fits(saved, Saved):
         raise CheckpointError(f"{path}: this checkpoint does not hold a run")
     return saved
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether `value` is of the type `kind`, with all the fields of dataclasses."""
+    of, inside = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return True
+    if of in (typing.Union, types.UnionType):
+        return any(_fits(value, one) for one in inside)
+    if of is dict:
+        return isinstance(value, dict) and all(
+            _fits(k, inside[0]) and _fits(v, inside[1]) for k, v in value.items()
+        )
+    if of is tuple:
+        if not isinstance(value, tuple):
+            return False
+        kinds = inside[:1] * len(value) if inside[-1] is Ellipsis else inside
+        return len(value) == len(kinds) and all(map(_fits, value, kinds))
+    if kind is float:
+        return isinstance(value, (int, float))
+    parts = typing.get_type_hints(kind) if is_dataclass(kind) else {}
+    return isinstance(value, of or kind) and all(
+        _fits(getattr(value, name), part) for name, part in parts.items()
+    )
 
 
 # Format -----------------------------------------------------------------------------------
@@ -236,55 +316,62 @@ def read(path: Any) -> Saved:
 def dumps(value: Any) -> bytes:
     """`value` in the format of this module."""
     arrays: list[np.ndarray] = []
-    places: dict[int, int] = {}
-    tree = _encode(value, arrays, places)
-    order = ["C" if a.flags.c_contiguous or not a.flags.f_contiguous else "F" for a in arrays]
-    header = {
-        "arrays": [[_code(a), list(a.shape), o] for a, o in zip(arrays, order, strict=True)],
-        "tree": tree,
-    }
-    parts = [MAGIC + b"%d\n" % FORMAT, json.dumps(header, separators=(",", ":")).encode(), b"\n"]
-    for a, o in zip(arrays, order, strict=True):
-        parts.append(a.astype(_code(a), copy=False).tobytes(o))  # type: ignore[arg-type]
-    body = b"".join(parts)
+    tree = _encode(value, arrays, {})
+    header = json.dumps({"format": FORMAT, "tree": tree}, separators=(",", ":")).encode()
+    file = BytesIO()
+    numbered = {str(place): array for place, array in enumerate(arrays)}
+    np.savez(file, allow_pickle=False, **{HEADER: np.frombuffer(header, np.uint8)}, **numbered)
+    # The last two bytes are the length of the comment: the checksum of all before it.
+    body = file.getvalue()[:-2] + _DIGEST.to_bytes(2, "little")
     return body + hashlib.sha256(body).digest()
 
 
 def loads(data: bytes) -> Any:
     """The inverse of `dumps`; a `CheckpointError` whatever else `data` is."""
-    if not data.startswith(MAGIC):
+    if not _is_checkpoint(data):
         raise CheckpointError("not a checkpoint of geartrain")
-    first = data.find(b"\n", 0, len(MAGIC) + 20)
-    number = data[len(MAGIC) : first]
-    if first < 0 or not number.isdigit():
-        raise CheckpointError("the checkpoint is damaged (its first line)")
-    if int(number) > FORMAT:
-        raise CheckpointError(
-            f"written by a newer geartrain (format {int(number)}, this one reads {FORMAT})"
-        )
-    body, digest = data[:-_DIGEST], data[-_DIGEST:]
-    if int(number) < 1 or hashlib.sha256(body).digest() != digest:
+    if hashlib.sha256(data[:-_DIGEST]).digest() != data[-_DIGEST:]:
         raise CheckpointError("the checkpoint is damaged (its checksum is wrong)")
     try:
-        second = body.index(b"\n", first + 1)
-        header = json.loads(body[first + 1 : second])
-        arrays = _arrays(header["arrays"], body[second + 1 :])
-        return _decode(header["tree"], arrays)
+        with np.load(BytesIO(data), allow_pickle=False) as members:
+            arrays = dict(members)
+        header = json.loads(arrays.pop(HEADER).tobytes())
+        if header["format"] > FORMAT:
+            raise CheckpointError(
+                f"written by a newer geartrain (format {header['format']}, this one reads {FORMAT})"
+            )
+        return _decode(header["tree"], [_native(arrays[str(i)]) for i in range(len(arrays))])
     except CheckpointError:
         raise
     except Exception as error:  # whatever a made-up tree provokes
         raise CheckpointError(f"the checkpoint makes no sense ({error!r:.200})") from error
 
 
-def _code(array: np.ndarray) -> str:
-    return array.dtype.newbyteorder("<").str
+def _is_checkpoint(data: bytes) -> bool:
+    """Whether the first member of a zip archive is the header; the beginning of a file is enough.
+
+    The name of a member begins 30 bytes after its start.
+    """
+    name = f"{HEADER}.npy".encode()
+    return data.startswith(b"PK") and data[30 : 30 + len(name)] == name
+
+
+def _native(array: np.ndarray) -> np.ndarray:
+    """In the byte order of this machine."""
+    if not _has_place(array):
+        raise CheckpointError(f"the checkpoint holds an array of {array.dtype}, which has no place")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _has_place(value: np.ndarray | np.generic) -> bool:
+    return value.dtype.kind in "biuf" and value.dtype.itemsize <= 8
 
 
 def _encode(value: Any, arrays: list[np.ndarray], places: dict[int, int]) -> Any:
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, (np.ndarray, np.generic)):
-        if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8:
+        if not _has_place(value):
             raise CheckpointError(f"an array of {value.dtype} has no place in a checkpoint")
         if id(value) not in places:  # states share arrays; `arrays` keeps the id from being reused
             places[id(value)] = len(arrays)
@@ -322,23 +409,6 @@ def _is_table(value: tuple[Any, ...]) -> bool:
         and set(kind) <= {int, float}
         and all(-(2**63) <= v < 2**63 for row in value for v in row if type(v) is int)
     )
-
-
-def _arrays(described: list[Any], data: bytes) -> list[np.ndarray]:
-    out, start = [], 0
-    for code, shape, order in described:
-        dtype = np.dtype(str(code))
-        if dtype.kind not in "biuf" or order not in ("C", "F") or min(shape, default=0) < 0:
-            raise CheckpointError(f"the checkpoint holds an array of {code!r}, which has no place")
-        count = math.prod(shape)
-        flat = np.frombuffer(data, dtype, count, start) if count else np.empty(0, dtype)
-        # A copy: aligned, writeable, in the byte order of this machine.
-        native = flat.astype(dtype.newbyteorder("="))
-        out.append(native.reshape(shape, order=order))
-        start += count * dtype.itemsize
-    if start != len(data):
-        raise CheckpointError(f"the checkpoint has {len(data)} bytes of arrays, expected {start}")
-    return out
 
 
 def _decode(node: Any, arrays: list[np.ndarray]) -> Any:

@@ -124,10 +124,11 @@ class Run:
                 status, detail, error = Status.FAILED, f" ({raised!r})", raised
             self.interrupts.over = True
             self.clock.stop()
-            self.problem.ledger.guard = self.problem.ledger.room = None
+            self.problem.ledger.guard = self._guard_budget
             self._save(now=True)
             self.callbacks.close()
             result = self._result(status, detail)
+            self.problem.ledger.guard = self.problem.ledger.room = None
         if error is not None:
             error.partial_result = result  # type: ignore[attr-defined]
             raise error
@@ -238,6 +239,12 @@ class Run:
             if stop:
                 raise RunOver(Status.STOPPED)
 
+    def _guard_budget(self, key: str) -> None:
+        """Before the calls that follow the last iteration."""
+        room = self.problem.ledger.room
+        if room is not None and room(key) <= 0.0:
+            raise RunOver(Status.BUDGET)
+
     def _call_back(self, inside: bool = False) -> bool:
         """Whether a callback wants to stop."""
         unknown = math.isnan(self.best.f) and self.best.x is self._now.point
@@ -331,6 +338,8 @@ class Run:
             try:
                 with self.interrupts.raising():
                     self._evaluate_best(status)
+            except RunOver:
+                detail = " f is not known at x: the budget leaves no call for it."
             except (Exception, KeyboardInterrupt) as error:  # nothing that was computed is lost
                 detail = f" f could not be evaluated: {error!r}."
         calls, best = tuple(self.calls.values()), self.best

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-_KINDS = {
-    "grad": "gradients of {}",
-    "value": "values of {}",
-    "component": "summand gradients of {}",
-    "coord": "partial derivatives of {}",
-    "prox": "proximal steps of {}",
-    "product": "Hessian products of {}",
-}
+from geartrain.oracles.questions import counted_in_words
+
 _COLUMNS = {
     "seconds": "seconds",
     "iter": "outer iterations",
@@ -26,6 +20,6 @@ LOGARITHMIC = ("grad_norm", "L", "A")
 def label(column: str) -> str:
     """The title of an axis for a column of the history."""
     name, _, kind = column.rpartition(".")
-    if name and kind in _KINDS:
-        return _KINDS[kind].format(f"${name}$" if len(name) == 1 else name)
+    if name and (counted := counted_in_words(kind)):
+        return f"{counted} of {f'${name}$' if len(name) == 1 else name}"
     return _COLUMNS.get(column, column)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from geartrain.core.contracts import AcceptRule, AnyMethod, InnerMethod, Report, State, WholeMethod
 from geartrain.oracles.ledger import Oracle, in_gradients
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.questions import asked_of_inner
 from geartrain.problem import Model, Sum
 
 T = TypeVar("T")
@@ -87,15 +88,14 @@ def basic_calls(g: Oracle, needs: tuple[str, ...]) -> int:
     The basic oracle answers what an inner method `needs`: gradients, partial derivatives, gradients
     of summands or values. A gradient is n calls of the second and m of the third.
     """
-    calls, name = g.ledger.calls, g.name
-    if "coord" in needs:
-        return g.n * calls[f"{name}.grad"] + calls[f"{name}.coord"]
+    calls, name, question = g.ledger.calls, g.name, asked_of_inner(needs)
     m = int(getattr(g.term, "n_components", None) or 1)
-    if "component" in needs:
-        return m * calls[f"{name}.grad"] + calls[f"{name}.component"]
-    if "value" in needs:
-        return calls[f"{name}.value"]
-    return math.ceil(in_gradients(calls, name, g.n, m))
+    if question.key == "grad":
+        return math.ceil(in_gradients(calls, name, g.n, m))
+    asked = calls[f"{name}.{question.key}"]
+    if question.per_gradient is None:
+        return asked
+    return question.per_gradient(g.n, m) * calls[f"{name}.grad"] + asked
 
 
 def solve_model(

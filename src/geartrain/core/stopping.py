@@ -41,8 +41,11 @@ class Look(Protocol):
     def can_bound_gap(self) -> bool:
         """Whether a bound on f - f* may follow from the terms alone."""
 
-    def gap(self) -> float:
-        """The smallest bound on f - f* that is proven with what the rule states; inf if none."""
+    def gap(self, threshold: float = math.inf) -> float:
+        """The smallest bound on f - f* that is proven with what the rule states; inf if none.
+
+        What it rests on is asked for, and counted, where it may be below `threshold`.
+        """
 
 
 class Rule(Protocol):
@@ -183,7 +186,7 @@ class Gap:
                 "terms state no strong convexity, and there is neither a bounded set nor a norm "
                 "with a lower bound of h + g (lower_bound of the terms)"
             )
-        return _converged(look.gap(), self.eps)
+        return _converged(look.gap(self.eps), self.eps)
 
 
 def _converged(number: float, threshold: float) -> Status | None:

@@ -146,16 +146,17 @@ class RunView:
             return True
         return self.problem.lower_bound is not None and math.isfinite(psi.polar(ones))
 
-    def gap(self) -> float:
+    def gap(self, threshold: float = math.inf) -> float:
         """The smallest bound on f - f* that is proven with what the rule states; inf if none.
 
-        Without R it rests on a gradient, which is asked for now and then if the method knows none.
+        Without R it rests on a gradient, which is asked for now and then if the method knows none,
+        and for norms on f, which is asked for where the bound may be below `threshold`.
         """
         unknown = math.isnan(self.known_grad_norm) and getattr(self.rule, "R", None) is None
         if unknown and self._worth_asking(math.inf):
             self._ask_gradient()
-        if math.isfinite(self._seen.polar) and self.problem.monitor is not None:
-            self.f()  # the bound for norms rests on it, too
+        if math.isfinite(self._seen.polar) and self._seen.slope <= threshold:
+            self._ask_value()
         bounds = [(p.certificate(self.problem, self.x0, self.rule), p) for p in self.points()]
         known = [(c.bound, p) for c, p in bounds if c is not None]
         if not known:
@@ -191,6 +192,13 @@ class RunView:
         x, p = self._now.point, self.problem
         self._see_gradient(x, p.subgradient(x, p.grad(x), self._now.grad_psi))
         self.clock.stop()
+
+    def _ask_value(self) -> None:
+        """f at the current point: known, paid for, or asked for and counted."""
+        if math.isnan(self.known_f) and self.problem.monitor is not None:
+            self.clock.start()
+            self.known_f = self._paid.f(self._now.point)
+            self.clock.stop()
 
     def _see_gradient(self, x: Vector, grad: Vector) -> None:
         self.known_grad_norm = self.problem.geometry.norm(grad)

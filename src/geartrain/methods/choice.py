@@ -11,6 +11,7 @@ from geartrain.methods.base import AnyMethod
 from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.oracles.ledger import Ledger, given_price
 from geartrain.oracles.protocols import can
+from geartrain.oracles.questions import counted_in_words
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
 
@@ -93,17 +94,6 @@ class Prices:
         return ledger.seconds[key] / ledger.calls[key] if ledger.calls[key] else math.nan
 
 
-# Kinds of calls in words.
-_WORDS = {
-    "grad": "gradients",
-    "value": "values",
-    "component": "gradients of summands",
-    "coord": "partial derivatives",
-    "prox": "proximal steps",
-    "product": "Hessian products",
-}
-
-
 @dataclass(frozen=True)
 class Bill:
     """Everything that was asked in a run, and what it costs."""
@@ -131,7 +121,7 @@ class Bill:
             name, kind = key.rsplit(".", 1)
             price = self.prices[key]
             at = "without a price" if math.isnan(price) else f"at {price:.3g}{self.unit}"
-            parts.append(f"{count} {_WORDS.get(kind, kind)} of {name} {at}")
+            parts.append(f"{count} {counted_in_words(kind) or kind} of {name} {at}")
         *first, last = parts or ["nothing"]
         return f"bill: {' and '.join([', '.join(first), last] if first else [last])}" + (
             f" = {self.total:.4g}{self.unit}"

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from geartrain import theory
+from geartrain.oracles.questions import asked_of_inner
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
 
 RULES = ("residual", "paper")
-
-_SETTINGS = {"grad": "full", "coord": "coordinate", "component": "finite-sum", "value": "values"}
 
 
 # Paper: equation (6)
@@ -68,7 +67,7 @@ class PaperRule:
                 "the paper's rule is for GMCO inside SAE and R-SAE, where L > 0; "
                 "use rule='residual'"
             )
-        setting = next((_SETTINGS[q] for q in inner.needs if q in _SETTINGS), "full")
+        setting = asked_of_inner(inner.needs).setting
         size, constant, smooth = _constants(f, setting)
         assumed = theory.assumption_4(setting, alpha=L + L_h, L_g=constant, size=size)
         return theory.inner_calls(

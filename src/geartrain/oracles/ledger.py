@@ -68,6 +68,11 @@ def in_gradients(calls: Any, name: str, n: int, m: int = 1) -> Any:
     return total
 
 
+def _tell(observers: list[Observer], question: Question, args: Any, answer: Any) -> None:
+    for observer in observers:
+        observer(question, args, answer)
+
+
 class NonFiniteAnswer(ArithmeticError):
     """An oracle answered with NaN or infinity."""
 
@@ -153,15 +158,14 @@ class Oracle(Asked):
             return self._vector(question, fn)
         if question.answer == (NUMBER, VECTOR):
             return self._fused(question, fn)
-        return self._with_columns(question, fn)
+        return self._with_more(question, fn)
 
     def _derived(self, question: Question, way: Way) -> Callable[..., Any]:
         answer, observers = super()._derived(question, way), self._observers[question.name]
 
         def ask(*args: Any) -> Any:
             out = answer(*args)
-            for observer in observers:
-                observer(question, args, out)
+            _tell(observers, question, args, out)
             return out
 
         return ask
@@ -182,7 +186,7 @@ class Oracle(Asked):
         finally:  # calls before an error count, too
             self.ledger.add(key, int(tally[0]), perf_counter() - start)
 
-    # Every call passes through one of the three wrappers below, so their names are local. An answer
+    # Most calls pass through one of the three wrappers below, so their names are local. An answer
     # is checked by one dot product, which is not finite if an entry is NaN or infinite.
     def _vector(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Vector]:
         ledger, foreign, kind = self.ledger, self._foreign, question.key
@@ -192,8 +196,8 @@ class Oracle(Asked):
         dot = blas_dot(self.n)
 
         def ask(x: Vector, more: Any = _NOTHING) -> Vector:
-            if ledger.guard is not None:
-                ledger.guard(key)
+            if (guard := ledger.guard) is not None:
+                guard(key)
             if foreign:
                 x = x.view()
                 x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
@@ -210,8 +214,9 @@ class Oracle(Asked):
                 out = out.copy()
             if not dot(out, out) < infinity:
                 self._refuse(key, out)
-            for observer in observers:
-                observer(question, (x,) if more is _NOTHING else (x, more), out)
+            if observers:
+                args = (x,) if more is _NOTHING else (x, more)
+                _tell(observers, question, args, out)
             return out
 
         return ask
@@ -223,8 +228,8 @@ class Oracle(Asked):
         highest = math.inf if kind == "value" and extended_valued(self.term) else math.nan
 
         def ask(x: Vector, more: Any = _NOTHING) -> float:
-            if ledger.guard is not None:
-                ledger.guard(key)
+            if (guard := ledger.guard) is not None:
+                guard(key)
             if foreign:
                 x = x.view()
                 x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
@@ -239,8 +244,9 @@ class Oracle(Asked):
                 out = self._as_number(kind, out)
             if not isfinite(out) and out != highest:
                 raise NonFiniteAnswer(f"{key} answered with {out}")
-            for observer in observers:
-                observer(question, (x,) if more is _NOTHING else (x, more), out)
+            if observers:
+                args = (x,) if more is _NOTHING else (x, more)
+                _tell(observers, question, args, out)
             return out
 
         return ask
@@ -255,8 +261,8 @@ class Oracle(Asked):
         dot, infinity = blas_dot(self.n), math.inf
 
         def ask(x: Vector, more: Any = _NOTHING) -> tuple[float, Vector]:
-            if ledger.guard is not None:
-                ledger.guard(key)
+            if (guard := ledger.guard) is not None:
+                guard(key)
             if foreign:
                 x = x.view()
                 x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
@@ -281,47 +287,47 @@ class Oracle(Asked):
             if not dot(out, out) < infinity:
                 self._refuse(key, out)
             remember((x.copy(), value))
-            for observer in observers:
-                observer(question, (x,) if more is _NOTHING else (x, more), (value, out))
+            if observers:
+                args = (x,) if more is _NOTHING else (x, more)
+                _tell(observers, question, args, (value, out))
             return value, out
 
         return ask
 
-    def _with_columns(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Answers with columns; every column is counted, and the time is that of the first key."""
+    def _with_more(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Any other answer; every column is counted, and the time is that of the first key."""
         keys = [f"{self.name}.{key}" for key in question.keys]
         observers = self._observers[question.name]
 
-        def ask(x: Vector, D: Vector) -> Any:
+        def ask(x: Vector, *more: Any) -> Any:
             if self.ledger.guard is not None:
                 for key in keys:
                     self.ledger.guard(key)
             start = perf_counter()
             try:
-                answer = fn(*map(read_only, (x, D)))
+                answer = fn(*map(read_only, (x, *more)))
             except ValueError as error:
                 explain(error, keys[0])
-            spent = perf_counter() - start
+            self.ledger.seconds[keys[0]] += perf_counter() - start
             if question.key:
-                self.ledger.add(keys[0], 1, 0.0)
-            self.ledger.add(keys[-1], D.shape[1], 0.0)
-            self.ledger.seconds[keys[0]] += spent
+                self.ledger.calls[keys[0]] += 1
+            if question.column_key:
+                self.ledger.calls[keys[-1]] += more[0].shape[1]
             entries = self._as_entries(question, answer)
             checked = [
-                self._checked(question, kind, entry, D.shape)
+                self._checked(question, kind, entry, np.shape(more[0]) if more else ())
                 for kind, entry in zip(question.answer, entries, strict=True)
             ]
             if "value" in question.tells:
                 self.recent.append((x.copy(), question.part(checked, "value")))
             out = tuple(checked) if len(checked) > 1 else checked[0]
-            for observer in observers:
-                observer(question, (x, D), out)
+            _tell(observers, question, (x, *more), out)
             return out
 
         return ask
 
     def _checked(self, question: Question, kind: str, entry: Any, shape: tuple[int, ...]) -> Any:
-        """One entry of an answer with columns, converted and checked."""
+        """One part of an answer, converted and checked; columns have the given shape."""
         if kind == NUMBER:
             number = self._as_number(question.name, entry)
             if not math.isfinite(number):

@@ -69,6 +69,9 @@ class Quadratic(Algebra):
             self.coord = self.prox = self.L_coord = None  # type: ignore[assignment]
         self._factors: dict[float, Any] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_factors": {}}  # SciPy's factors of sparse matrices have no copies
+
     @property
     def _has_entries(self) -> bool:
         return isinstance(self.Q, np.ndarray) or sparse.issparse(self.Q)

@@ -10,7 +10,7 @@ A term is any object that has some of these methods; it does not have to inherit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -130,6 +130,10 @@ class Question:
         The kind under which the ledger counts every column of the answer.
     tells : tuple of str
         The questions that the parts of the answer answer; the question itself where it is not said.
+    counted : str
+        What the ledger counts, in the plural, for axes and bills; once for each key.
+    setting : str
+        The setting of `geartrain.theory` in which inner methods ask this question of g.
     constants : tuple of str
         Attributes of the term that belong to the question.
     ways : tuple of Way
@@ -154,6 +158,8 @@ class Question:
     key: str = ""
     column_key: str = ""
     tells: tuple[str, ...] = ()
+    counted: str = ""
+    setting: str = ""
     constants: tuple[str, ...] = ()
     ways: tuple[Way, ...] = ()
     combine: Callable[[Question, Sequence[Part]], Callable[..., Any] | None] = linear
@@ -177,6 +183,11 @@ class Question:
     def keys(self) -> tuple[str, ...]:
         """The kinds under which the ledger counts a call."""
         return tuple(key for key in (self.key, self.column_key) if key)
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether the answer of a sum is the sum of the answers."""
+        return self.combine in (linear, if_counts_agree)
 
     def part(self, answer: Any, question: str) -> Any:
         """The part of an answer that answers `question`, one of `tells`."""
@@ -224,6 +235,8 @@ QUESTIONS: dict[str, Question] = {
             check=checks.check_grad,
             meaning="gradient",
             key="grad",
+            counted="gradients",
+            setting="full",
             constants=("L", "mu"),
             ways=(
                 Way(("value_and_grad",), lambda asked, x: asked.value_and_grad(x)[1]),
@@ -242,6 +255,8 @@ QUESTIONS: dict[str, Question] = {
             check=checks.check_value,
             meaning="value",
             key="value",
+            counted="values",
+            setting="values",
             constants=("noise", "M3"),
             ways=(Way(("value_and_grad",), lambda asked, x: asked.value_and_grad(x)[0]),),
             lifts=True,
@@ -268,6 +283,8 @@ QUESTIONS: dict[str, Question] = {
             check=checks.check_component,
             meaning="gradient of the k-th summand of a mean of m",
             key="component",
+            counted="gradients of summands",
+            setting="finite-sum",
             constants=("n_components", "L_components"),
             combine=if_counts_agree,
             lifts=True,
@@ -281,6 +298,8 @@ QUESTIONS: dict[str, Question] = {
             check=checks.check_coord,
             meaning="i-th partial derivative",
             key="coord",
+            counted="partial derivatives",
+            setting="coordinate",
             constants=("L_coord",),
             per_gradient=lambda n, m: n,
         ),
@@ -292,6 +311,7 @@ QUESTIONS: dict[str, Question] = {
             check=checks.check_prox,
             meaning="proximal step: the minimiser of term(v) + alpha/2 |v - u|^2",
             key="prox",
+            counted="proximal steps",
             combine=beside_spheres,
         ),
         Question(
@@ -301,6 +321,7 @@ QUESTIONS: dict[str, Question] = {
             words="its Hessian times vectors",
             meaning="Hessian at x times the k columns of D",
             column_key="product",
+            counted="Hessian products",
             lifts=True,
             per_gradient=_one,
         ),
@@ -329,6 +350,21 @@ QUESTIONS: dict[str, Question] = {
 def kinds() -> tuple[str, ...]:
     """The kinds of calls that the ledger counts, without repetition."""
     return tuple(dict.fromkeys(key for q in QUESTIONS.values() for key in q.keys))
+
+
+def counted_in_words(kind: str) -> str:
+    """The calls of a kind that the ledger counts, such as "gradients"; the kind if it has no words.
+
+    A kind that is not counted is an empty string.
+    """
+    words = [q.counted for q in QUESTIONS.values() if kind in q.keys]
+    return next(filter(None, words), kind) if words else ""
+
+
+def asked_of_inner(needs: Iterable[str]) -> Question:
+    """The question of the basic oracle of g, of all that an inner method needs."""
+    asked = (QUESTIONS[name] for name in needs)
+    return next((question for question in asked if question.setting), QUESTIONS["grad"])
 
 
 def markdown_table() -> str:

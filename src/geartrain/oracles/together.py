@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.oracles.algebra import Combination
-
-# Questions whose answer for a sum is the sum of the answers.
-_ADDITIVE = ("value", "grad", "value_and_grad", "component", "coord", "products", "second_order")
+from geartrain.oracles.questions import QUESTIONS, Part
 
 
 class Together:
@@ -20,8 +18,7 @@ class Together:
     Parameters
     ----------
     oracles : tuple of Oracle or Together
-        The summands. Their methods are looked up at each call, so that wrappers that are put
-        around them later are used, too.
+        The summands.
     """
 
     def __init__(self, oracles: tuple[Any, ...]) -> None:
@@ -32,18 +29,18 @@ class Together:
         self.name = " + ".join(self.counted_as)
         self.term = Combination([(1.0, oracle.term) for oracle in oracles])
         self.kept: dict[str, Any] = {}  # see `geartrain.oracles.ledger.Oracle`
-        for question in _ADDITIVE:
-            summands_agree = question != "component" or self.term.n_components is not None
-            if all(hasattr(oracle, question) for oracle in oracles) and summands_agree:
-                setattr(self, question, self._summed(question))
+        parts = [Part(1.0, oracle.term, oracle) for oracle in oracles]
+        for question in QUESTIONS.values():
+            if question.is_additive and question.combine(question, parts) is not None:
+                setattr(self, question.name, self._summed(question.name))
 
     def _summed(self, question: str) -> Callable[..., Any]:
-        first, *others = self.oracles
+        first, *others = [getattr(oracle, question) for oracle in self.oracles]
 
         def ask(*args: Any) -> Any:
-            total = getattr(first, question)(*args)
-            for oracle in others:
-                answer = getattr(oracle, question)(*args)
+            total = first(*args)
+            for other in others:
+                answer = other(*args)
                 if isinstance(total, tuple):
                     total = tuple(map(add, total, answer))
                 else:

@@ -147,7 +147,7 @@ def _spherical(terms: TermEvaluator) -> float | None:
 
 def _positive(B: LowRank) -> LowRank:
     """B with its negative eigenvalues set to 0; there are none where h is convex."""
-    if isinstance(B, Updated) and B.update.floor == 0.0:
+    if isinstance(B, Updated) and B.floor == 0.0:
         return B
     shifted = B.T.copy()
     shifted.flat[:: len(B.T) + 1] += B.lam

@@ -24,6 +24,7 @@ from geartrain.geometry import Geometry
 from geartrain.methods.pqn.evaluation import Step
 from geartrain.methods.pqn.low_rank import Inverse, LowRank
 from geartrain.methods.pqn.memory import Memory
+from geartrain.methods.pqn.secants import solved
 from geartrain.methods.pqn.tuning import Tuning
 from geartrain.oracles.protocols import Vector
 
@@ -185,6 +186,23 @@ class Updated(LowRank):
         """The pairs in use and the factors of their update."""
         t = self.tuning
         return kernels().factorised(self.memory.matrix, *self.kind, self.floor, t.agree, t.new)
+
+    @cached_property
+    def factors(self) -> tuple[Vector, Vector]:
+        """P and N, which weigh the rows V in the order of the basis: the update adds V'(P'P - N'N)V.
+
+        P'P = Y'D^{-1}Y and N'N = (base + L D^{-1}Y)'(C C')^{-1}(base + L D^{-1}Y).
+        """
+        pairs, d, lift, below, root, C = self.update
+        with_g, lam, share = self.kind
+        k, old, rows = len(self.memory), len(d), np.eye(len(self.span.which))
+        Y, base = rows[k + pairs], lam * rows[pairs]
+        if with_g:
+            F = rows[2 * k + pairs]
+            Y, base = Y + F, base + share * F
+            Y[:old] += lift[:, None] * F[:old]
+        P = np.concatenate([Y[:old] / d[:, None], solved(root, Y[old:])])
+        return P, solved(C, base + np.tril(below, -1) @ P[:old])
 
     @cached_property
     def T(self) -> Vector:

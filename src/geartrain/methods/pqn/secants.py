@@ -44,16 +44,16 @@ def one_by_one(bend: Vector, cross: Vector, Y: Vector, base: Vector) -> tuple[Ve
         if info:
             poor[info - 1] = True
         if not poor.any():
-            return Y / np.sqrt(along)[:, None], _solved(C, base + L @ Y)
+            return Y / np.sqrt(along)[:, None], solved(C, base + L @ Y)
         good[int(poor.argmax())] = False
     if not good.any():
         return np.zeros((0, Y.shape[1])), np.zeros((0, Y.shape[1]))
     return one_by_one(_part(bend, good), _part(cross, good), Y[good], base[good])
 
 
-def _solved(L: Vector, rows: Vector) -> Vector:
+def solved(L: Vector, rows: Vector) -> Vector:
     """L^{-1} times the rows."""
-    return lapack().dtrtrs(L, rows, lower=1)[0]
+    return lapack().dtrtrs(L, rows, lower=1)[0] if len(L) else rows
 
 
 def _part(A: Vector, which: Any) -> Vector:
