@@ -87,8 +87,8 @@ class ProximalQuasiNewton:
     3. ask h at v: one call
     4. the pair (v - p, changes of gradients) is learned: with the curvature of h at v, or, where f
        has risen, with the mean curvature up to where it would have been lowest
-    5. if f has fallen enough, p_+ = v and mu falls; otherwise 1 is repeated, from the second time
-       on with a larger mu
+    5. if f has fallen enough, p_+ = v and mu falls; otherwise 1 is repeated, with a larger mu from
+       the second time on, or where a step of the last iteration was rejected, too
 
     Whenever the certificate A lags behind its rate, a proven accelerated step takes the place of
     lines 1 to 5 (`geartrain.methods.pqn.safeguard`), and where mu has grown until steps vanish.
@@ -487,6 +487,7 @@ class ProximalQuasiNewton:
             if len(state.memory) or trial.part > 0.0:
                 wrong = error(KEEP) if trial.part != 1.0 else error(trial.name)
                 lam = min(max(t.lam_error * wrong / step.length, 0.03 * lam), 16.0 * lam)
+                lam = min(lam, max(state.steepest, step.size(1) / step.length))
             else:
                 lam = t.lam_error * step.size(1) / step.length
         return replace(state, selection=selection, lam=min(max(lam, _TINY), 1e150))
@@ -536,6 +537,7 @@ class ProximalQuasiNewton:
             shift=shift,
             certificate=certificate,
             safeguard=state.safeguard.called(0, _secant(step, terms)),
+            lost=state.tries > 0,
             tries=0,
             accepted=True,
         )
@@ -543,12 +545,17 @@ class ProximalQuasiNewton:
     def _rejected(
         self, terms: TermEvaluator, state: PQNState, step: Step, trial: _Trial, products: Vector
     ) -> PQNState:
-        """A pair with the mean curvature up to the minimum along s; mu grows from the second on."""
+        """A pair with the mean curvature up to the minimum along s.
+
+        mu grows from the second rejected step on. It also grows at the first one if the iteration
+        before had a rejected step: where h is flat near p and steep further on, each iteration
+        would otherwise begin with the same step that is too long, and end with a short one.
+        """
         t, length, lam, shift = self.tuning, step.length, state.lam, state.shift
         fits = [step.h.fit, step.g.fit] if state.convex else [step.f.fit]
         part = min(lowest(min(step.slope, -_TINY), fits), t.longest)
         mean = fits[0].rise(part) / part
-        if state.tries > 0 or not state.convex:
+        if state.tries > 0 or state.lost or not state.convex:
             missed = terms.norm(step.y_h + (1.0 - trial.part) * step.y_g - trial.B(step.s)) / length
             steep = 0.1 * terms.norm(step.p.r) / length / part if part < 0.05 else 0.0
             shift = max(4.0 * shift, missed, 0.1 * lam, steep)

@@ -58,6 +58,7 @@ class PQNState(State):
     unit: float = 0.0  # length of the first step
     progress: ProgressMonitor
     # The last iteration.
+    lost: bool = False  # a step of the iteration before was rejected
     tries: int = 0  # rejected trial points since the last accepted one
     trials: int = 0  # trial points
     accepted: bool = True
