@@ -189,7 +189,7 @@ class Updated(LowRank):
 
     @cached_property
     def factors(self) -> tuple[Vector, Vector]:
-        """P and N, which weigh the rows V in the order of the basis: the update adds V'(P'P - N'N)V.
+        """P and N, by which the update adds V'(P'P - N'N)V; V are the rows as in the basis.
 
         P'P = Y'D^{-1}Y and N'N = (base + L D^{-1}Y)'(C C')^{-1}(base + L D^{-1}Y).
         """
