@@ -330,6 +330,31 @@ def test_progress_by_hand():
 # Learning --------------------------------------------------------------------------------------
 
 
+def test_mu_grows_where_iteration_after_iteration_begins_with_a_step_that_is_too_long(monkeypatch):
+    """Along x_1, h is flat near the start and a wall further on: log(1 + exp(50 (x_1 - 3)))."""
+    seen = []
+    reject = ProximalQuasiNewton._rejected
+
+    def recorded(self, terms, state, step, trial, products):
+        after = reject(self, terms, state, step, trial, products)
+        seen.append((state, after))
+        return after
+
+    monkeypatch.setattr(ProximalQuasiNewton, "_rejected", recorded)
+
+    def wall(x):
+        e = 50.0 * (x[0] - 3.0)
+        return float(np.logaddexp(0.0, e)), np.array([25.0 * (1.0 + np.tanh(0.5 * e)), 0.0])
+
+    g = gt.Quadratic(np.diag([1e-3, 1.0]), [1.0, 1.0])
+    known = Known(gt.Term(wall, n=2), gt.Term(g.value_and_grad, n=2), np.zeros(2), 0.0)
+    states(ProximalQuasiNewton(), known.sum(), np.zeros(2), 12)
+    first = [(before, after) for before, after in seen if before.tries == 0 and before.convex]
+    assert any(before.lost for before, _ in first)
+    for before, after in first:
+        assert (after.shift > before.shift) is before.lost
+
+
 @pytest.mark.parametrize("psi", [None, gt.L1(0.01), gt.Box(-50.0, 50.0)])
 def test_a_rejected_step_is_learned(psi, monkeypatch):
     """The pair has the direction of the step, and the mean curvature of h up to its minimum."""
@@ -352,7 +377,7 @@ def test_a_rejected_step_is_learned(psi, monkeypatch):
     for step, memory, before in added:
         if not step.bends(1.0, 0.0):
             continue
-        assert len(memory) == min(len(before) + 1, 60)
+        assert len(memory) == min(len(before) + 1, DEFAULT.pairs(2))
         s, y_h, y_g = memory.pair(len(memory) - 1)
         np.testing.assert_allclose(s, step.s / step.length, rtol=1e-12)
         np.testing.assert_allclose(y_g, step.y_g / step.length, rtol=1e-12)
