@@ -51,16 +51,62 @@ def _dot(a, b, n):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _forward_rows(L, first, last, A, n):  # type: ignore[no-untyped-def]
+    """a L'^{-1} in the place of the first n entries of the rows a of A, four at a time."""
+    for i in range(first, last - 3, 4):
+        for j in range(n):
+            a = b = c = d = 0.0
+            for t in range(j):
+                x = L[j, t]
+                a += x * A[i, t]
+                b += x * A[i + 1, t]
+                c += x * A[i + 2, t]
+                d += x * A[i + 3, t]
+            x = 1.0 / L[j, j]
+            A[i, j] = (A[i, j] - a) * x
+            A[i + 1, j] = (A[i + 1, j] - b) * x
+            A[i + 2, j] = (A[i + 2, j] - c) * x
+            A[i + 3, j] = (A[i + 3, j] - d) * x
+    for i in range(last - (last - first) % 4, last):
+        for j in range(n):
+            A[i, j] = (A[i, j] - _dot(A[i], L[j], j)) / L[j, j]
+
+
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _cholesky(A):  # type: ignore[no-untyped-def]
     """The factor in the place of the lower triangle, and whether there is one."""
-    for i in range(len(A)):
-        for j in range(i):
-            A[i, j] = (A[i, j] - _dot(A[i], A[j], j)) / A[j, j]
-        pivot = A[i, i] - _dot(A[i], A[i], i)
-        if not 0.0 < pivot < math.inf:
-            return False
-        A[i, i] = math.sqrt(pivot)
+    for first in range(0, len(A), 4):
+        last = min(first + 4, len(A))
+        _forward_rows(A, first, last, A, first)
+        for i in range(first, last):
+            for j in range(first, i):
+                A[i, j] = (A[i, j] - _dot(A[i], A[j], j)) / A[j, j]
+            pivot = A[i, i] - _dot(A[i], A[i], i)
+            if not 0.0 < pivot < math.inf:
+                return False
+            A[i, i] = math.sqrt(pivot)
     return True
+
+
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _add_products(W, Z):  # type: ignore[no-untyped-def]
+    """The lower triangle of W W' added to Z, four entries at a time."""
+    m = len(W)
+    for p in range(m):
+        for q in range(0, p - 2, 4):
+            a = b = c = d = 0.0
+            for t in range(m):
+                x = W[p, t]
+                a += x * W[q, t]
+                b += x * W[q + 1, t]
+                c += x * W[q + 2, t]
+                d += x * W[q + 3, t]
+            Z[p, q] += a
+            Z[p, q + 1] += b
+            Z[p, q + 2] += c
+            Z[p, q + 3] += d
+        for q in range(p + 1 - (p + 1) % 4, p + 1):
+            Z[p, q] += _dot(W[p], W[q], m)
 
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
@@ -323,10 +369,8 @@ def shifted(gram, a, with_g, lam, share, pairs, d, lift, C):  # type: ignore[no-
                 H[p, q] += 0.5 * a * (S_Y + other)
     if not a > FLAT_OFF * size or not _cholesky(H):
         return H, W, Z, False
-    for p in range(m):
-        _forward(H, W[p], m)
-        for q in range(p + 1):
-            Z[p, q] += _dot(W[p], W[q], m)
+    _forward_rows(H, 0, m, W, m)
+    _add_products(W, Z)
     if not _cholesky(Z):
         return H, W, Z, False
     for p in range(m):
@@ -374,30 +418,23 @@ def inverse_weights(gram, z, lam, agree, new, out):  # type: ignore[no-untyped-d
             old += 1
     m, b = old + len(found), len(found)
     pairs[old:m] = found
-    # The block without pivots: its symmetric part is positive definite.
-    E = np.empty((b, b))
+    # S Y' = E G' of the block, without pivots: its symmetric part is positive definite.
+    E, G = np.empty((b, b)), np.empty((b, b))
     for p in range(b):
-        for q in range(b):
-            E[p, q] = cross[found[p], found[q]]
-    for p in range(b):
-        if not E[p, p] > _CANCELLED * cross[found[p], found[p]]:
+        for q in range(p):
+            E[p, q] = (cross[found[p], found[q]] - _dot(E[p], G[q], q)) / G[q, q]
+        E[p, p] = 1.0
+        for q in range(p + 1):
+            G[p, q] = cross[found[q], found[p]] - _dot(E[q], G[p], q)
+        if not G[p, p] > _CANCELLED * cross[found[p], found[p]]:
             return False
-        for q in range(p + 1, b):
-            E[q, p] /= E[p, p]
-            for t in range(p + 1, b):
-                E[q, t] -= E[q, p] * E[p, t]
     x, y = np.empty(m), np.empty(m)
     for p in range(m):
         i = pairs[p]
         x[p], y[p] = z[i], z[k + i] + z[2 * k + i]
     # x = R^{-1} S v
-    for p in range(b):
-        for q in range(p):
-            x[old + p] -= E[p, q] * x[old + q]
-    for p in range(b - 1, -1, -1):
-        for q in range(p + 1, b):
-            x[old + p] -= E[p, q] * x[old + q]
-        x[old + p] /= E[p, p]
+    _forward(E, x[old:], b)
+    _backward(G, x[old:], b)
     for p in range(old - 1, -1, -1):
         i = pairs[p]
         for q in range(p + 1, m):
@@ -422,13 +459,8 @@ def inverse_weights(gram, z, lam, agree, new, out):  # type: ignore[no-untyped-d
         y[p] /= cross[i, i]
         for q in range(p + 1, m):
             y[q] -= cross[i, pairs[q]] * y[p]
-    for p in range(b):
-        y[old + p] /= E[p, p]
-        for q in range(p + 1, b):
-            y[old + q] -= E[p, q] * y[old + p]
-    for p in range(b - 1, -1, -1):
-        for q in range(p):
-            y[old + q] -= E[p, q] * y[old + p]
+    _forward(G, y[old:], b)
+    _backward(E, y[old:], b)
     out[:] = 0.0
     for p in range(m):
         i = pairs[p]

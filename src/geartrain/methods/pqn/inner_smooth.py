@@ -103,6 +103,7 @@ class InnerCurvature:
         """Begin with these pairs; those along which phi does not bend up are left out."""
         m = len(known)
         self.start, self.end, self.block, self.D = 0, m, known.block, known.rows
+        self.owned = False  # whether the block is that of this run alone
         if not m:
             return
         self.D_D[: 2 * m, : 2 * m] = known.gram
@@ -146,20 +147,22 @@ class InnerCurvature:
             self._move()
         D = self.D[2:] if len(self) == self.memory else self.D
         if self.block is None or not self.block.ends_with(D):
-            spare = max(self.memory // 4 + 1, self.memory * _SHORT // max(s.size, _SHORT))
-            self.block = RowBlock(2 * (self.memory + spare), D)
+            if self.block is not None and self.owned:
+                self.block.restart(D)
+            else:
+                spare = max(self.memory // 4 + 1, self.memory * _SHORT // max(s.size, _SHORT))
+                self.block, self.owned = RowBlock(2 * (self.memory + spare), D), True
         D = self.block.extended(D, (s, y_g))
         i, j = self.end, 2 * self.end
         self.Z[j], self.Z[j + 1], self.E[i], self.Z_B[i] = t * to.z, z_g, t * to.e, t * to.z_B
         first = j + 2 - len(D)
-        for row in (j, j + 1):
-            to_D = dots(D, D[row - first], self.phi.terms.geometry)
+        for row, v in ((j, s), (j + 1, y_g)):
+            to_D = dots(D, v, self.phi.terms.geometry)
             self.D_D[row, first : j + 2] = self.D_D[first : j + 2, row] = to_D
-        before, self.start, self.end = self.start, first // 2, i + 1
-        if self._learn(i)[0]:
-            self.D = D
-        else:
-            self.start, self.end, self.block = before, i, None
+        self.start, self.end, self.D = first // 2, i + 1, D
+        if not self._learn(i)[0]:
+            self.end, self.D = i, D[:-2]
+            self.block.filled -= 2
 
     def _move(self) -> None:
         """The window to the beginning of the arrays."""

@@ -55,6 +55,12 @@ class RowBlock:
         free = start >= 0 and self.filled < len(self.rows)
         return free and window.ctypes.data == self.rows[start:].ctypes.data
 
+    def restart(self, kept: Vector) -> None:
+        """Move these rows of its own to the beginning; all other windows are lost."""
+        self.filled = len(kept)
+        for i, row in enumerate(kept):  # one by one, because they may overlap
+            self.rows[i] = row
+
     def extended(self, kept: Vector, new: Iterable[Vector]) -> Vector:
         """A window with as many rows as are kept of the last one, and the new ones."""
         start = self.filled - len(kept)

@@ -290,9 +290,10 @@ class ProximalQuasiNewton:
             return replace(state, shift=shift, tries=state.tries + 1)
         step = Step.between(p, new, terms)
         products = state.memory.products(step.s, step.y_h, step.y_g, terms.geometry)
-        lower = step.is_lower(size, norm(new.r))
+        sizes = size, norm(new.r)
+        lower = step.is_lower(*sizes)
         # 4.
-        state = self._judged(terms, state, step, models, trial, products, (size, norm(new.r)))
+        state = self._judged(terms, state, step, models, trial, products, sizes)
         if state.convex and shows_nonconvexity(step, terms):
             state = self._without_convexity(terms, state)
         length, y_f = step.length, norm(step.y_h + step.y_g)
@@ -320,14 +321,14 @@ class ProximalQuasiNewton:
         self, terms: TermEvaluator, state: PQNState, size: float
     ) -> tuple[PQNState, Models, _Trial]:
         """The models, with pairs refreshed where it pays, and a trial point."""
-        t, p, rho = self.tuning, state.at, state.rho
-        exact = self._is_exact(terms)
-        selection = state.selection
-        plain_first = selection.names[0] == PLAIN or t.starts_plain(
-            rho, state.convex, exact, _unlike(terms, p)
+        t, p, rho, selection = self.tuning, state.at, state.rho, state.selection
+        plain_first = (
+            selection.weight == 0.0
+            and len(selection.names) > 1
+            and t.starts_plain(rho, state.convex, self._is_exact(terms), _unlike(terms, p))
         )
         name = selection.best(rho, plain_first, t)
-        before, _ = _asked(terms)
+        before = 0 if name == PLAIN else _asked(terms)[0]
         memory = state.memory
         if not state.convex and len(memory) and name != PLAIN:
             memory = self._refreshed(terms, state)
