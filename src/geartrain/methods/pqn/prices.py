@@ -33,7 +33,13 @@ class Usage:
 
     @staticmethod
     def of(problem: Sum, own: tuple[float, float]) -> Usage:
-        """By the ledger, with these own seconds in inner runs and outside them."""
+        """By the ledger, with these own seconds in inner runs and outside them.
+
+        A g = c/2 |x|^2 + <b, x>, or none, costs nothing: every model is minimised in the same way,
+        and all own seconds are those of h.
+        """
+        if getattr(problem.g.term, "spherical", None) is not None:
+            return Usage(*_asked(problem.h), outer=sum(own))
         return Usage(*_asked(problem.h), *_asked(problem.g), *own)
 
     def since(self, first: Usage) -> Usage:
@@ -43,6 +49,8 @@ class Usage:
     def ratio(self, first: Usage) -> float:
         """The price of a call of h over that of a gradient of g, without what came `first`."""
         later = self.since(first)
+        if self.calls_g == 0:
+            return math.inf
         if first.calls_h == 0 or later.calls_h == 0 or later.calls_g == 0:
             later = replace(self, inner=0.0, outer=0.0)
         price_h = (later.seconds_h + later.outer) / max(later.calls_h, 1)
