@@ -119,7 +119,7 @@ def _no_limit(task: Task, rows: list[Row]) -> Rule | None:
 
 @dataclass(frozen=True)
 class Solver:
-    """A method as it takes part.
+    """A method as it takes part, or a solver from elsewhere.
 
     Parameters
     ----------
@@ -127,6 +127,9 @@ class Solver:
         As it is called in the table.
     make : callable
         From the task and the rule of `limit` to the method.
+    solve : callable
+        Of a solver from elsewhere, instead of `make`: from the task, the target and the rows that
+        other solvers have on it to the columns of its row.
     options : callable
         From the task to further arguments of `geartrain.minimize`.
     limit : callable
@@ -136,17 +139,15 @@ class Solver:
         From the task to the reason why the solver cannot take it, or nothing.
     seeds : sequence of int
         One run each.
-    to_end : bool
-        Whether the run goes on below the last target, until `limit` ends it.
     """
 
     name: str
-    make: Callable[[Task, Any], Any]
+    make: Callable[[Task, Any], Any] | None = None
     options: Callable[[Task], Mapping[str, Any]] = _no_options
     limit: Callable[[Task, list[Row]], Rule | None] = _no_limit
     unfit: Callable[[Task], str] = _nothing
     seeds: Sequence[int] = (0,)
-    to_end: bool = False
+    solve: Callable[[Task, float, list[Row]], Row] | None = None
 
 
 def run(
@@ -210,11 +211,13 @@ def _rows(
     forgiving: bool,
 ) -> list[Row]:
     head = {"problem": task.name, **task.facts, "solver": solver.name, "seed": seed}
+    if solver.solve is not None:
+        return [{**head, "target": t, **solver.solve(task, t, rows)} for t in targets]
     reason = solver.unfit(task)
     limit = None if reason else solver.limit(task, rows)
     found = None
     if not reason:
-        rules = [] if solver.to_end or math.isnan(task.f_star) else [_last(task, targets)]
+        rules = [] if math.isnan(task.f_star) else [_last(task, targets)]
         rules += [] if limit is None else [limit]
         found, reason = _attempt(task, solver, seed, rules, watch, forgiving)
     unknown = dict.fromkeys(("seconds", *CALLS), math.inf)
@@ -240,6 +243,7 @@ def _attempt(
     task: Task, solver: Solver, seed: int, rules: list[Any], watch: Any, forgiving: bool
 ) -> tuple[ComparedRun | None, str]:
     """The run, or the reason why there is none."""
+    assert solver.make is not None
     method = solver.make(task, rules[-1] if rules else None)
     options = {**task.options, **solver.options(task), **watch.options}
     if rules:

@@ -24,13 +24,16 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 from types import SimpleNamespace
 from typing import Any
 
 import geartrain as gt
+from geartrain_lab import harness
+from geartrain_lab.harness import Row, Solver, Task
 from geartrain_lab.seconds import nonsmooth, rivals, smooth
 from geartrain_lab.seconds.clock import ShiftedClock
 from geartrain_lab.seconds.problem import FAMILIES, Problem, is_report
@@ -44,7 +47,6 @@ LIMIT, LONG = 6.0, 3.0  # process seconds of one run, and of one for f*
 PATIENT = 15.0  # of one run where rivals take long by what is added to h
 WARM = 0.2  # seconds of a run that is thrown away
 TINY = 0.15  # size of a problem to warm up with
-Row = dict[str, Any]
 
 assert smooth and nonsmooth  # they enter the families
 
@@ -142,27 +144,44 @@ def optimum(problem: Problem, start: float, limit: float = LONG) -> tuple[float,
     return found[0], (found[1] - found[0]) / (start - found[0])
 
 
-def theirs(problem: Problem, target: float, limit: float) -> dict[str, Row]:
-    """Every rival: seconds and calls to the target; a rival that is far behind is cut off."""
-    out: dict[str, Row] = {}
-    best = math.inf
-    for name, rival in rivals.gradient_methods(problem).items():
+def rival_solvers(problem: Problem, limit: float) -> list[Solver]:
+    """Every rival; one that is far behind those before it is cut off."""
 
-        def run(rival: rivals.Rival = rival) -> Row:
-            ask, seconds = rivals.run(rival, problem, target, min(limit, 4.0 * best + 0.2))
+    def cut(rows: list[Row]) -> float:
+        return min(limit, 4.0 * min((r["seconds"] for r in rows), default=math.inf) + 0.2)
+
+    def asking(rival: rivals.Rival, task: Task, target: float, rows: list[Row]) -> Row:
+        def once() -> Row:
+            ask, seconds = rivals.run(rival, problem, task.level(target), cut(rows))
             return {"seconds": seconds, "calls": ask.calls}
 
-        out[name] = repeated(run)
-        best = min(best, out[name]["seconds"])
-    for name, solve in rivals.special_solvers(problem):
+        return repeated(once)
 
-        def run_special(solve: Any = solve) -> Row:
-            most = min(limit, 4.0 * best + 0.2)
-            return {"seconds": rivals.run_special(solve, problem, target, most)[0], "calls": None}
+    def closed(solve: Any, task: Task, target: float, rows: list[Row]) -> Row:
+        def once() -> Row:
+            seconds, _ = rivals.run_special(solve, problem, task.level(target), cut(rows))
+            return {"seconds": seconds, "calls": None}
 
-        out[name] = repeated(run_special)
-        best = min(best, out[name]["seconds"])
-    return out
+        return repeated(once)
+
+    asked = rivals.gradient_methods(problem).items()
+    made = [Solver(name, solve=partial(asking, rival)) for name, rival in asked]
+    special = rivals.special_solvers(problem)
+    return [*made, *(Solver(name, solve=partial(closed, solve)) for name, solve in special)]
+
+
+def our_solver(name: str, problem: Problem, added: float, method: Any, limit: float) -> Solver:
+    """`geartrain.minimize` with so many seconds added to every call of h."""
+    label = f"{1e3 * added:g}"
+
+    def solve(task: Task, target: float, rows: list[Row]) -> Row:
+        level = task.level(target)
+        _warm_up(name, problem, level, added, method)
+        known = {"rivals": {r["solver"]: r for r in rows if "calls" in r and "plan" not in r}}
+        most = limit if not added else min(PATIENT, limit + 0.1 * best_rival(known, label)[1])
+        return repeated(lambda: ours(problem, level, added, most, method))
+
+    return Solver(label, solve=solve)
 
 
 def measured(
@@ -188,21 +207,21 @@ def measured(
         row |= {key: before[key] for key in ("f_star", "apart", "rivals")}
     else:
         row["f_star"], row["apart"] = optimum(problem, start, min(LONG, limit))
-    row["target"] = row["f_star"] + LEVEL * (start - row["f_star"])
+    task = Task(name, problem.h, problem.rest, problem.x0, row["f_star"], start)
+    row["target"] = task.level(LEVEL)
     if "rivals" not in row:
-        row["rivals"] = theirs(problem, row["target"], limit)
-    row["ours"] = {}
-    for more in added:
-        _warm_up(name, problem, row["target"], more, method)
-
-        label = f"{1e3 * more:g}"
-        most = limit if not more else min(PATIENT, limit + 0.1 * best_rival(row, label)[1])
-
-        def run(more: float = more, most: float = most) -> Row:
-            return ours(problem, row["target"], more, most, method)
-
-        row["ours"][label] = repeated(run)
+        row["rivals"] = _columns(task, rival_solvers(problem, limit))
+    known = [{"solver": rival, **found} for rival, found in row["rivals"].items()]
+    solvers = [our_solver(name, problem, more, method, limit) for more in added]
+    row["ours"] = _columns(task, solvers, known)
     return row
+
+
+def _columns(task: Task, solvers: Sequence[Solver], rows: Sequence[Row] = ()) -> dict[str, Row]:
+    """What each solver took to the target, by its name."""
+    table = harness.run([task], solvers, (LEVEL,), rows=rows).astype({"calls": "Int64"})
+    table = table.astype(object).where(table.notna(), None).set_index("solver")
+    return table.drop(columns=["problem", "seed", "target"]).to_dict("index")
 
 
 def _warm_up(name: str, problem: Problem, target: float, added: float, method: Any) -> None:
