@@ -88,9 +88,13 @@ def test_corollaries(mu):
     close(full["g"], math.sqrt(5e3) * rate)
     close(coordinate["g"], 30 * math.sqrt(5e3) * rate * math.log(10))
     close(finite["g"], math.sqrt(400 * 5e3) * rate * (math.log(10) if mu else 1.0))
-    assert full == theory.corollary_1(**C, mu=mu)
-    assert coordinate == theory.corollary_2(**C, mu=mu, n=30, delta=0.1)
-    assert finite == theory.corollary_3(**C, mu=mu, m=400, delta=0.1)
+    assert full == theory.corollary_1(theory.Constants(**C, mu=mu))
+    sizes = {"mu": mu, "delta": 0.1, "n": 30, "m": 400}
+    of = {
+        name: theory.Constants(setting=name, **C, **sizes) for name in ("coordinate", "finite-sum")
+    }
+    assert coordinate == theory.corollary_2(of["coordinate"])
+    assert finite == theory.corollary_3(of["finite-sum"])
 
 
 @pytest.mark.parametrize(("setting", "size"), SETTINGS)

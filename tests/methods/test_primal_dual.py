@@ -114,15 +114,14 @@ def test_the_printed_boxes(kind, loss, form, intercept, l2):
 
 
 @pytest.mark.parametrize("kind", METHODS)
-def test_lazy_equals_dense(kind):
-    """Rows with few entries: coordinates wait long."""
+def test_sparse_rows_equal_dense_ones(kind):
     rng = np.random.default_rng(4)
     A = rng.standard_normal((150, 120)) * (rng.random((150, 120)) < 0.03)
     y = np.where(rng.random(150) < 0.5, 1.0, -1.0)
     ends = []
     for matrix in (A, sparse.csr_array(A)):
         term = gt.LinearModel(matrix, y, l2=1e-3, intercept=True)
-        ends.append(run(kind(), model(term, alpha=1e-3), np.ones(term.n), 6))
+        ends.append(run(kind(), model(term, alpha=1e-3), np.ones(term.n), 2))
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one.v, other.v, rtol=0, atol=1e-10 * max(1, abs(one.v).max()))
 
@@ -186,7 +185,7 @@ def jitted():
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_rpdg_of_components_equals_the_kernel(compiled, jitted):
+def test_rpdg_of_components_equals_that_of_rows(compiled, jitted):
     term = linear(loss="squared")
     other = by_components(term, jitted if compiled else None, grad=term.grad)
     ends = [run(gt.inner.RPDG(), model(t), np.ones(term.n), 2) for t in (term, other)]
@@ -249,7 +248,7 @@ def test_the_guarantee_in_the_mean_of_runs(kind, alpha):
     v_star = np.linalg.solve(A.T @ A / m + alpha * np.eye(6), A.T @ y / m - beta)
     s_star, s_0 = A @ v_star - y, A @ v0 - y
     terms = finite_sum(phi_of(0).g)
-    seeds, chunks = range(40), 8
+    seeds, chunks = range(40), 4
     if kind is gt.inner.RPDG:
         numbers = rpdg_numbers(alpha, float(terms.L_k.mean()), m)
         length = math.ceil(1 / (1 - numbers.extrapolate))
@@ -315,12 +314,11 @@ def test_sqrt_m_L_over_alpha_steps(kind, kappa):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_inside_the_outer_methods(kind, loss):
     rng = np.random.default_rng(5)
-    g = linear("csr", m=60, n=12, loss=loss, l2=0.01, **PARAMETERS.get(loss, {}))
+    g = linear("csr", m=30, n=12, loss=loss, l2=0.01, **PARAMETERS.get(loss, {}))
     h = gt.Quadratic(np.diag(np.linspace(0.01, 0.1, 12)), b=rng.standard_normal(12))
-    for method in (gt.methods.RSAE(inner=kind()), gt.methods.AFB(inner=kind())):
-        res = gt.minimize(h, g, method=method, tol=1e-7)
-        assert res.success, res.message
-        assert res.calls["g.component"] > 0
+    res = gt.minimize(h, g, method=gt.methods.AFB(inner=kind()), tol=1e-4)
+    assert res.success, res.message
+    assert res.calls["g.component"] > 0
 
 
 @pytest.mark.parametrize("kind", METHODS)

@@ -1,4 +1,4 @@
-"""Long compiled loops in pieces, so that budgets, callbacks and Ctrl-C reach into them."""
+"""Long loops in pieces, so that budgets, callbacks and Ctrl-C reach into them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.together import Together
 
-# Steps between two looks at the budget: some ten milliseconds, and nothing beside the loop itself.
+# Steps of a compiled loop between two looks at the budget: some ten milliseconds, and nothing
+# beside the loop itself.
 _LONGEST = 2**16
 
 
-def pieces(oracle: Oracle | Together, kind: str, steps: int, calls: int = 1) -> Iterator[slice]:
+def pieces(
+    oracle: Oracle | Together, kind: str, steps: int, calls: int = 1, longest: int = _LONGEST
+) -> Iterator[slice]:
     """Consecutive parts of a loop of `steps` steps that ask `oracle` for at most `calls` each.
 
     A budget of calls of that kind is not exceeded by more than ``calls - 1``.
@@ -23,6 +26,6 @@ def pieces(oracle: Oracle | Together, kind: str, steps: int, calls: int = 1) -> 
         left = math.inf
         if room is not None:
             left = min(room(f"{name}.{kind}") for name in names) / calls
-        stop = int(min(steps, start + _LONGEST, start + max(left, 1.0)))
+        stop = int(min(steps, start + longest, start + max(left, 1.0)))
         yield slice(start, stop)
         start = stop

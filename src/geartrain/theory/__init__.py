@@ -26,6 +26,7 @@ C_1         same         constant of equation (6)
 ==========  ===========  =====================================================
 """
 
+from geartrain.theory.arguments import Constants
 from geartrain.theory.bounds import bound, gradient_sliding
 from geartrain.theory.gears import level_bill, level_calls, order
 from geartrain.theory.orders import (
@@ -52,6 +53,7 @@ from geartrain.theory.tables import table_1, table_2
 __all__ = [
     "C_1",
     "MEASURED",
+    "Constants",
     "assumption_4",
     "bound",
     "calls",

@@ -18,10 +18,11 @@ of middle steps and inner calls have proofs of their own, which are told where t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from geartrain.oracles.validation import as_positive
-from geartrain.theory.arguments import Calls, check, size_of
+from geartrain.theory.arguments import Calls, Constants
 from geartrain.theory.inner_bounds import agm_calls, coordinate_calls, loopless_calls
 
 METHODS = ("sae", "r-sae", "sc-sae", "afb", "fgm", "ags")
@@ -32,18 +33,7 @@ FAR = 10.0
 
 
 def bound(
-    setting: str,
-    *,
-    L_h: float,
-    L_g: float,
-    mu: float = 0.0,
-    eps: float,
-    R: float = 1.0,
-    delta: float = 0.05,
-    n: int | None = None,
-    m: int | None = None,
-    L: float | None = None,
-    method: str | None = None,
+    setting: str, *, L: float | None = None, method: str | None = None, **constants: Any
 ) -> Calls:
     r"""Calls of h and of g's basic oracle until f - f* <= eps, with every constant.
 
@@ -55,8 +45,6 @@ def bound(
     setting : {"full", "coordinate", "finite-sum"}
         As in `geartrain.theory.calls`. The inner method is AGM, ACD or LKatyusha. In the last two
         settings the bound holds with probability 1 - delta.
-    L_h, L_g, mu, eps, R, delta, n, m
-        As in `geartrain.theory.calls`.
     L : float, optional
         Parameter of the envelope of SAE, R-SAE and SC-SAE.
     method : {"sae", "r-sae", "sc-sae", "afb", "fgm", "ags"}, optional
@@ -64,6 +52,8 @@ def bound(
         in the setting "full" only. AFB and SC-SAE start inner runs at y plus the previous
         displacement; their numbers for g assume that this start is at most ten times as far from
         the minimiser as y is. AFB needs mu in the terms, not in their sum alone.
+    **constants
+        L_h, L_g, eps, mu=0, R=1, delta=0.05, n=None, m=None: see `geartrain.theory.Constants`.
 
     Examples
     --------
@@ -72,33 +62,27 @@ def bound(
     >>> most["h"] == most["g"]
     True
     """
-    check(setting, L_h=L_h, L_g=L_g, mu=mu, eps=eps, R=R, delta=delta, n=n, m=m)
+    c = Constants(setting=setting, **constants)
     if setting == "values":
         raise ValueError(
             "there is no bound for setting 'values', whose noise the proofs leave out; "
             "theory.calls gives its order"
         )
     if method is None:
-        method = "r-sae" if mu > 0.0 else "sae"
+        method = "r-sae" if c.mu > 0.0 else "sae"
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
-    if method == "r-sae" and mu == 0.0:
+    if method == "r-sae" and c.mu == 0.0:
         raise ValueError("R-SAE needs mu > 0; use method='sae' for mu = 0")
     if setting != "full" and method not in ("sae", "r-sae"):
         raise ValueError(f"method {method!r} asks g for gradients; use setting 'full'")
     if L is not None:
         as_positive(L, "L")
-    if method == "fgm":
-        return _fgm(L_h + L_g, mu, eps, R)
-    if method == "ags":
-        return _ags(L_h, L_g, mu, eps, R)
-    if method == "afb":
-        return _afb(L_h, L_g, mu, eps, R)
+    if method in ("fgm", "ags", "afb"):
+        return {"fgm": _fgm, "ags": _ags, "afb": _afb}[method](c)
     if method == "sc-sae":
-        return _sc_sae(0.75 * L_h if L is None else L, L_h, L_g, mu, eps, R)
-    strong = mu if method == "r-sae" else 0.0
-    size = size_of(setting, n, m)
-    return _sae(setting, L_h if L is None else L, L_h, L_g, strong, eps, R, delta, size)
+        return _sc_sae(c, 0.75 * c.L_h if L is None else L)
+    return _sae(c if method == "r-sae" else replace(c, mu=0.0), c.L_h if L is None else L)
 
 
 # Paper: gradient sliding
@@ -135,101 +119,90 @@ class _Stages:
             whole += 1
 
 
-def _growth(eta: float, mu: float, eps: float, R: float) -> int:
+def _growth(eta: float, c: Constants) -> int:
     r"""Smallest N with R^2/(2 A_N) <= eps by the two growths of A.
 
     A_N >= eta (N + 1)^2/4 and A_N >= eta (1 - s)^{-(N-1)}, s = sqrt(mu eta/(1 + mu eta)).
     """
-    wanted = R**2 / (2.0 * eps * eta)
+    wanted = c.R**2 / (2.0 * c.eps * eta)
     N = 2.0 * math.sqrt(wanted) - 1.0
-    if mu > 0.0:
-        s = math.sqrt(mu * eta / (1.0 + mu * eta))
+    if c.mu > 0.0:
+        s = math.sqrt(c.mu * eta / (1.0 + c.mu * eta))
         N = min(N, 1.0 + max(0.0, math.log(wanted)) / -math.log1p(-s))
     return max(1, math.ceil(N))
 
 
-def _fgm(L: float, mu: float, eps: float, R: float) -> Calls:
+def _fgm(c: Constants) -> Calls:
     r"""N + 1 gradients; A_N >= max((N + 1)^2/4, (1 - sqrt q)^{-(N-1)})/L, q = mu/L."""
-    wanted = L * R**2 / (2.0 * eps)
+    L = c.L_h + c.L_g
+    wanted = L * c.R**2 / (2.0 * c.eps)
     N = 2.0 * math.sqrt(wanted) - 1.0
-    if mu > 0.0:
-        q = min(mu / L, 1.0 - 1e-15)
+    if c.mu > 0.0:
+        q = min(c.mu / L, 1.0 - 1e-15)
         N = min(N, 1.0 + max(0.0, math.log(wanted)) / -math.log1p(-math.sqrt(q)))
     calls = float(max(1, math.ceil(N)) + 1)
     return {"h": calls, "g": calls}
 
 
-def _ags(L_h: float, L_g: float, mu: float, eps: float, R: float) -> Calls:
+def _ags(c: Constants) -> Calls:
     """f - f* <= 15 L_h R^2/(N (N + 1)); stages of ceil(sqrt(60 L_h/mu))."""
-    period = math.ceil(math.sqrt(60.0 * L_h / mu)) if mu > 0.0 else None
-    N = _Stages(15.0 * L_h, 0.0, period).iterations(eps, R)
-    return {"h": float(N), "g": float(N * math.ceil(math.sqrt(L_g / L_h)))}
+    period = math.ceil(math.sqrt(60.0 * c.L_h / c.mu)) if c.mu > 0.0 else None
+    N = _Stages(15.0 * c.L_h, 0.0, period).iterations(c.eps, c.R)
+    return {"h": float(N), "g": float(N * math.ceil(math.sqrt(c.L_g / c.L_h)))}
 
 
-def _afb(L_h: float, L_g: float, mu: float, eps: float, R: float, zeta: float = 0.5) -> Calls:
+def _afb(c: Constants, zeta: float = 0.5) -> Calls:
     r"""One gradient of h per iteration, eta = (1 - zeta^2)/L_h, alpha = L_h.
 
     The rule lambda \|grad phi(v)\| <= zeta lambda \|G\| follows from \|grad phi(v)\| <=
     zeta/(1 + zeta) \|v - y\|/lambda, and \|v - y\| >= \|v* - y\| - \|grad phi(v)\|/alpha.
     """
-    N = _growth((1.0 - zeta**2) / L_h, mu, eps, R)
-    c = zeta / (1.0 + zeta) * max(L_h - mu, 1e-3 * L_h)
-    inner = agm_calls(L_h, L_g, c / (1.0 + c / L_h) / FAR)
+    N = _growth((1.0 - zeta**2) / c.L_h, c)
+    left = zeta / (1.0 + zeta) * max(c.L_h - c.mu, 1e-3 * c.L_h)
+    inner = agm_calls(c.L_h, c.L_g, left / (1.0 + left / c.L_h) / FAR)
     return {"h": float(N), "g": float(N * (1 + inner))}
 
 
-def _sc_sae(L: float, L_h: float, L_g: float, mu: float, eps: float, R: float) -> Calls:
+def _sc_sae(c: Constants, L: float) -> Calls:
     r"""Two gradients of h per iteration: the first middle step passes the test.
 
     The model's error is at most L_h/2 \|v - y\|, the inner run leaves r L \|v - y\| with r = 0.95
     (1 - L_h/(2 L)), together at most L \|v - y\|.
     """
-    slack = 1.0 - 0.5 * L_h / L
+    slack = 1.0 - 0.5 * c.L_h / L
     if slack <= 0.1:
         raise ValueError(
-            f"SC-SAE has this bound for L > 5/9 L_h = {L_h / 1.8:g} only, got L = {L:g}"
+            f"SC-SAE has this bound for L > 5/9 L_h = {c.L_h / 1.8:g} only, got L = {L:g}"
         )
-    r, alpha = 0.95 * slack, L + 0.5 * L_h
-    N = _growth(1.0 / L, mu, eps, R)
-    inner = agm_calls(alpha, L_g, r * L / (1.0 + r * L / alpha) / FAR)
+    r, alpha = 0.95 * slack, L + 0.5 * c.L_h
+    N = _growth(1.0 / L, c)
+    inner = agm_calls(alpha, c.L_g, r * L / (1.0 + r * L / alpha) / FAR)
     return {"h": 2.0 * N, "g": float(N * (1 + inner))}
 
 
-def _sae(
-    setting: str,
-    L: float,
-    L_h: float,
-    L_g: float,
-    mu: float,
-    eps: float,
-    R: float,
-    delta: float,
-    size: int,
-    sigma: float = 0.5,
-    accuracy: float = 0.2,
-) -> Calls:
+def _sae(c: Constants, L: float, sigma: float = 0.5, accuracy: float = 0.2) -> Calls:
     r"""N (K + 1) gradients of h; for g one gradient and K inner runs per iteration.
 
     Inner runs start at zeta with \|zeta - v*\| <= (1 + q) D, q = L_h/(L + L_h), and
     \|v - x\| >= (1 - q) D - \|grad phi(v)\|/(L + L_h): hence the target.
     """
-    period = math.ceil(math.sqrt(8.0 * L / mu)) if mu > 0.0 else None
-    N = _Stages(2.0 * L, 1.0, period).iterations(eps, R)
+    L_h, L_g, size = c.L_h, c.L_g, c.size
+    period = math.ceil(math.sqrt(8.0 * L / c.mu)) if c.mu > 0.0 else None
+    N = _Stages(2.0 * L, 1.0, period).iterations(c.eps, c.R)
     r, alpha = accuracy * sigma, L + L_h
-    smooth = {"full": L_g, "coordinate": size**2 * L_g, "finite-sum": L_g}[setting]
+    smooth = size**2 * L_g if c.setting == "coordinate" else L_g
     K = middle_steps(L, L_h, L_h + smooth, sigma, r)
     target = r * L / (1.0 + r * L / alpha) * L / (L + 2.0 * L_h)
-    if setting == "full":
-        return {
-            "h": float(N * (K + 1)),
-            "g": float(N * (1 + K * agm_calls(alpha, L_g, target)) + 1),
-        }
     runs = N * K
-    if setting == "coordinate":
-        inner = runs * coordinate_calls(alpha, L_g, size, target, delta / runs)
+    if c.setting == "full":
+        gradients, inner = N + 1, runs * agm_calls(alpha, L_g, target)
+    elif c.setting == "coordinate":
+        gradients = size * (N + 1)
+        inner = runs * coordinate_calls(alpha, L_g, size, target, c.delta / runs)
     else:
-        inner = loopless_calls(alpha, L_g, size, target, delta, runs)
-    return {"h": float(N * (K + 1)), "g": float(size * (N + 1) + inner)}
+        gradients = size * (N + 1)
+        inner = loopless_calls(alpha, L_g, size, target, c.delta, runs)
+    return {"h": float(N * (K + 1)), "g": float(gradients + inner)}
 
 
 def middle_steps(L: float, L_h: float, L_f: float, sigma: float, r: float) -> int:

@@ -23,7 +23,7 @@ from itertools import combinations, pairwise
 from typing import Any, TypeAlias
 
 from geartrain.oracles.validation import as_nonnegative, as_positive
-from geartrain.theory.orders import accuracy_factor
+from geartrain.theory.arguments import accuracy_factor
 
 Levels: TypeAlias = tuple[tuple[Any, ...], ...]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from geartrain.oracles.validation import as_positive
-from geartrain.theory.arguments import Calls, by_name, check, size_of
+from geartrain.theory.arguments import Calls, Constants, by_name, log_at_least_1
 
 
 # Paper: Theorem 1
@@ -47,58 +48,37 @@ def theorem_1(
 
 
 # Paper: Corollary 1
-def corollary_1(*, L_h: float, L_g: float, eps: float, R: float = 1.0, mu: float = 0.0) -> Calls:
-    """Corollary 1, gradients of g: sqrt(L_h ..) calls of h, sqrt(L_g ..) of g."""
-    factor = accuracy_factor(mu, eps, R)
-    return {"h": math.sqrt(L_h) * factor, "g": math.sqrt(L_g) * factor}
+def corollary_1(c: Constants) -> Calls:
+    """Corollary 1 for constants c, gradients of g: sqrt(L_h ..) calls of h, sqrt(L_g ..) of g."""
+    return {"h": math.sqrt(c.L_h) * c.factor, "g": math.sqrt(c.L_g) * c.factor}
 
 
 # Paper: Corollary 2
-def corollary_2(
-    *,
-    L_h: float,
-    L_g: float,
-    n: int,
-    eps: float,
-    R: float = 1.0,
-    mu: float = 0.0,
-    delta: float = 0.05,
-) -> Calls:
-    """Corollary 2, partial derivatives of g: n sqrt(L_g-bar ..) ln(1/delta) of them."""
-    factor = accuracy_factor(mu, eps, R)
-    log = log_at_least_1(1.0 / delta)
-    return {"h": math.sqrt(L_h) * factor, "g": n * math.sqrt(L_g) * factor * log}
+def corollary_2(c: Constants) -> Calls:
+    """Corollary 2 for constants c, partial derivatives of g: n sqrt(L_g-bar ..) ln(1/delta)."""
+    return {"h": math.sqrt(c.L_h) * c.factor, "g": c.size * math.sqrt(c.L_g) * c.factor * c.sure}
 
 
 # Paper: Corollary 3
-def corollary_3(
-    *,
-    L_h: float,
-    L_g: float,
-    m: int,
-    eps: float,
-    R: float = 1.0,
-    mu: float = 0.0,
-    delta: float = 0.05,
-) -> Calls:
-    """Corollary 3, gradients of summands: sqrt(m L_g-hat ..), times ln(1/delta) for mu > 0."""
-    factor = accuracy_factor(mu, eps, R)
-    log = log_at_least_1(1.0 / delta) if mu > 0.0 else 1.0
-    return {"h": math.sqrt(L_h) * factor, "g": math.sqrt(m * L_g) * factor * log}
+def corollary_3(c: Constants) -> Calls:
+    """Corollary 3 for constants c, gradients of summands: sqrt(m L_g-hat ..).
+
+    For mu > 0 there is the factor ln(1/delta).
+    """
+    log = c.sure if c.mu > 0.0 else 1.0
+    return {"h": math.sqrt(c.L_h) * c.factor, "g": math.sqrt(c.size * c.L_g) * c.factor * log}
 
 
-def corollary_1_many(
-    *, L_h: Mapping[str, float], L_g: float, eps: float, R: float = 1.0, mu: float = 0.0
-) -> Calls:
-    r"""Corollary 1 for levels h_1 > ... > h_k > g: sqrt(S_i ..) calls of h_i.
+def corollary_1_many(c: Constants, L_h: Mapping[str, float]) -> Calls:
+    r"""Corollary 1 for constants c, levels h_1 > ... > h_k > g: sqrt(S_i ..) calls of h_i.
 
     S_i = L_1 + ... + L_i. Hidden are a constant per level and logarithms of the ratios L_{i+1}/L_i.
     The proof is on the page about the theory in the documentation.
     """
-    factor, S, found = accuracy_factor(mu, eps, R), 0.0, {}
-    for name, L in {**L_h, "g": L_g}.items():
+    S, found = 0.0, {}
+    for name, L in {**L_h, "g": c.L_g}.items():
         S += L
-        found[name] = math.sqrt(S) * factor
+        found[name] = math.sqrt(S) * c.factor
     return found
 
 
@@ -106,14 +86,8 @@ def calls(
     setting: str,
     *,
     L_h: float | Sequence[float] | Mapping[str, float],
-    L_g: float,
-    mu: float = 0.0,
-    eps: float,
-    R: float = 1.0,
-    delta: float = 0.05,
-    n: int | None = None,
-    m: int | None = None,
     L: float | None = None,
+    **constants: Any,
 ) -> Calls:
     r"""Orders of the calls of h and of g's basic oracle that SAE (mu = 0) or R-SAE needs.
 
@@ -123,21 +97,15 @@ def calls(
     Parameters
     ----------
     setting : {"full", "coordinate", "finite-sum", "values"}
-        What g is asked for: gradients, partial derivatives (needs `n`), gradients of one of `m`
-        summands, or values (needs `n`). With values Corollary 2 holds with L_g in place of
-        L_g-bar, as the paper notes after it, and two values make one derivative.
-    L_h, L_g : float
-        Smoothness; see the head of this module for L_g in each setting. L_h may be a list of
-        constants, one per term h1, h2, ..., or a dict by name: the levels of AFB, outermost first,
-        in the setting "full".
-    mu : float
-        Strong convexity of f; 0 for the convex case.
-    eps, R, delta : float
-        Accuracy in f, bound on the distance to the solution, probability of failure.
-    n, m : int, optional
-        Dimension, number of summands.
+        What g is asked for. With values Corollary 2 holds with L_g in place of L_g-bar, as the
+        paper notes after it, and two values make one derivative.
+    L_h : float, sequence or dict
+        Smoothness of h. It may be a list of constants, one per term h1, h2, ..., or a dict by name:
+        the levels of AFB, outermost first, in the setting "full".
     L : float, optional
         Parameter of the envelope.
+    **constants
+        L_g, eps, mu=0, R=1, delta=0.05, n=None, m=None: see `geartrain.theory.Constants`.
 
     Examples
     --------
@@ -158,22 +126,20 @@ def calls(
                 raise ValueError(
                     "several terms are treated in the setting 'full' only, and without L="
                 )
-            check(setting, L_h=sum(named.values()), L_g=L_g, mu=mu, eps=eps, R=R, delta=delta)
-            return corollary_1_many(L_h=named, L_g=L_g, eps=eps, R=R, mu=mu)
+            return corollary_1_many(Constants(L_h=sum(named.values()), **constants), named)
         ((name, only),) = named.items()
-        alone = calls(setting, L_h=only, L_g=L_g, mu=mu, eps=eps, R=R, delta=delta, n=n, m=m, L=L)
+        alone = calls(setting, L_h=only, L=L, **constants)
         return {name: alone["h"], "g": alone["g"]}
-    check(setting, L_h=L_h, L_g=L_g, mu=mu, eps=eps, R=R, delta=delta, n=n, m=m)
-    size = size_of(setting, n, m)
+    c = Constants(setting=setting, L_h=L_h, **constants)
     if L is not None:
-        as_positive(L, "L")
-        kappa, tau = basic_oracle(setting, L_g, size)
-        return theorem_1(L_h=L_h, tau_g=tau, kappa_g=kappa, eps=eps, R=R, mu=mu, delta=delta, L=L)
+        kappa, tau = basic_oracle(setting, c.L_g, c.size)
+        shared = {"eps": c.eps, "R": c.R, "mu": c.mu, "delta": c.delta}
+        return theorem_1(L_h=L_h, tau_g=tau, kappa_g=kappa, L=as_positive(L, "L"), **shared)
     if setting == "full":
-        return corollary_1(L_h=L_h, L_g=L_g, eps=eps, R=R, mu=mu)
+        return corollary_1(c)
     if setting == "finite-sum":
-        return corollary_3(L_h=L_h, L_g=L_g, m=size, eps=eps, R=R, mu=mu, delta=delta)
-    found = corollary_2(L_h=L_h, L_g=L_g, n=size, eps=eps, R=R, mu=mu, delta=delta)
+        return corollary_3(c)
+    found = corollary_2(c)
     return {"h": found["h"], "g": 2.0 * found["g"]} if setting == "values" else found
 
 
@@ -188,18 +154,3 @@ def basic_oracle(setting: str, L_g: float, size: int) -> tuple[float, float]:
         return float(size), math.sqrt(size) * root
     per_gradient = 2.0 * size if setting == "values" else float(size)
     return per_gradient, per_gradient * root
-
-
-def accuracy_factor(mu: float, eps: float, R: float) -> float:
-    """Factor of sqrt(L) in Corollaries 1 to 3: ln(mu R^2/eps)/sqrt(mu), or sqrt(R^2/eps).
-
-    # Deviation: the corollaries print ln(1/eps), short for the ln(mu R^2/eps) of Theorem 1.
-    """
-    if mu > 0.0:
-        return log_at_least_1(mu * R**2 / eps) / math.sqrt(mu)
-    return math.sqrt(R**2 / eps)
-
-
-def log_at_least_1(ratio: float) -> float:
-    """max(1, ln ratio): a logarithm that never makes a number of calls vanish."""
-    return max(1.0, math.log(ratio))

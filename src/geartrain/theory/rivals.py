@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from geartrain.oracles.validation import as_positive
-from geartrain.theory.arguments import Calls, check
-from geartrain.theory.orders import accuracy_factor, log_at_least_1
+from geartrain.theory.arguments import Calls, Constants
 
 # Calls of h and of g over the rows of `compare` with delta = 1/e: geometric means over quadratics,
 # as benchmarks/predicted_winner.py --constants measures them for the library's methods with their
@@ -26,19 +26,12 @@ MEASURED: dict[str, tuple[float, float]] = {
 # Paper: Section 2
 def compare(
     *,
-    L_h: float,
-    L_g: float,
-    mu: float = 0.0,
-    eps: float,
-    R: float = 1.0,
-    delta: float = 0.05,
-    n: int | None = None,
-    m: int | None = None,
     L_g_bar: float | None = None,
     L_h_bar: float | None = None,
     L_g_hat: float | None = None,
     L_g_mean: float | None = None,
     factors: Mapping[str, tuple[float, float]] | None = None,
+    **constants: Any,
 ) -> dict[str, Calls]:
     r"""FGM, AGS, accelerated coordinate descent, Katyusha and SAE side by side (Section 2).
 
@@ -57,11 +50,6 @@ def compare(
 
     Parameters
     ----------
-    L_h, L_g, mu, eps, R, delta
-        As in `geartrain.theory.calls`, L_g being the smoothness of g.
-    n, m : int, optional
-        Dimension, for the rows of coordinate methods; number of summands, for those of
-        finite-sum methods.
     L_g_bar, L_h_bar : float, optional
         (mean_i sqrt(beta_i))^2 of the coordinate constants of g and of h. They are at most L_g and
         L_h, which are taken where they are not given.
@@ -75,6 +63,9 @@ def compare(
         Constants of each row, for h and for g, in place of 1, such as
         ``geartrain.theory.MEASURED``, which goes with ``delta=1/e``: the library tests every inner
         run and needs no factor ln(1/delta).
+    **constants
+        L_h, L_g, eps, mu=0, R=1, delta=0.05, n=None, m=None: see `geartrain.theory.Constants`; L_g
+        is the smoothness of g. The rows of coordinate methods need n, those of finite sums m.
 
     Examples
     --------
@@ -89,12 +80,12 @@ def compare(
     AGS
     FGM
     """
-    check("full", L_h=L_h, L_g=L_g, mu=mu, eps=eps, R=R, delta=delta, n=n, m=m)
+    c = Constants(**constants)
     given = {"L_g_bar": L_g_bar, "L_h_bar": L_h_bar, "L_g_hat": L_g_hat, "L_g_mean": L_g_mean}
     for name, value in given.items():
         if value is not None:
             as_positive(value, name)
-    factor, sure = accuracy_factor(mu, eps, R), log_at_least_1(1.0 / delta)
+    L_h, L_g, n, m, factor, sure = c.L_h, c.L_g, c.n, c.m, c.factor, c.sure
 
     def sae(kappa_g: float, tau_g: float) -> Calls:
         g = max(kappa_g * math.sqrt(L_h), tau_g)

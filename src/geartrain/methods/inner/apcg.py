@@ -22,12 +22,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from geartrain.compiled.records import Separable
 from geartrain.methods.inner.finite_sum import LinearSum, _check_finite
 from geartrain.methods.inner.primal_dual import (
+    LONGEST,
+    dual_step,
     need_linear,
+    rows_of,
     weights_of_quadratic,
 )
 from geartrain.methods.pieces import pieces
@@ -72,14 +74,13 @@ class APCG:
     -----
     Implements Algorithm 2 of [1]_ for the dual of Section 5 there. Line 2 changes one coordinate
     of (1 - a) z + a y by a proximal step of one loss, the root of a scalar equation, and counts as
-    one summand; it is known for the losses of `geartrain.LinearModel` only. Neither x nor z is
-    touched as a whole: a step costs O(nonzeros of the row). The first gradient of g is asked for
-    even where it is handed in, because the derivatives of the single losses are needed.
+    one summand; it is known for the losses of `geartrain.LinearModel` only. The first gradient of g
+    is asked for even where it is handed in: the derivatives of the single losses are needed.
 
     With a non-smooth psi, the first part of f is the conjugate of psi + 1/2 \|.\|_D^2 at
     -(beta + (1/m) A' s), whose gradient is -(1/m) A v(s): its constants, and with them the theorem,
-    do not change. A step needs v(y) on the nonzeros of its row, counted as one call of ``prox``,
-    and is made for `geartrain.L1` and `geartrain.Box`.
+    do not change. A step needs v(y), counted as one call of ``prox``, and is made for
+    `geartrain.L1` and `geartrain.Box`.
 
     References
     ----------
@@ -103,38 +104,56 @@ class APCG:
 
     def step(self, phi: Model, state: APCGState) -> APCGState:
         """One chunk of steps, then the gradient of g."""
-        from geartrain.compiled import apcg as kernels
-        from geartrain.compiled.losses import encode
-        from geartrain.compiled.primal_dual import CSRRows
-
         terms = need_linear(phi, "APCG")
         m, D = terms.m, weights_of_quadratic(phi, terms)
-        gamma = 1.0 / terms.term.loss.curvature
-        psi, over_D = _numbers_of_psi(phi), 1.0 / D
-        L, a = apcg_numbers(terms, D, gamma)
-        order = np.random.default_rng((*phi.key, state.s)).integers(m, size=math.ceil(1.0 / a))
-        z, u = state.z.copy(), state.u.copy()
-        Pz, Pu = (terms.term.pull_back(w / m) for w in (z, u))
-        A, given = terms._A, (L, gamma, a, phi.beta, over_D, psi, z, u, Pz, Pu)
-        for part in pieces(phi.g, "component", order.size):
-            steps = kernels.DualSteps(encode(terms.term.loss), terms.term.y, order[part], *given)
-            if sparse.issparse(A):
-                rows = CSRRows(A.data, A.indices, A.indptr, terms.term.n_features)
-                phi.g.bulk("component", kernels.apcg_csr, rows, steps)
-            else:
-                phi.g.bulk("component", kernels.apcg_dense, A, steps)
-        image = phi.beta + Pz + Pu
-        v, grad_psi = -image / D, None
+        dual = _Dual(phi, terms, D)
+        chunk = math.ceil(1.0 / dual.a)
+        order = np.random.default_rng((*phi.key, state.s)).integers(m, size=chunk)
+        x, z = state.z + state.u, state.z
+        Px, Pz = (terms.term.pull_back(w / m) for w in (x, z))
+        for part in pieces(phi.g, "component", order.size, longest=LONGEST):
+            x, z, Px, Pz = phi.g.bulk("component", dual.steps, order[part], x, z, Px, Pz)
+        v, grad_psi = dual.primal(Px), None
         if phi.psi is not None:
             phi.g.ledger.add(f"{phi.psi.name}.prox", order.size + 1, 0.0)
-            v = prox_by_coordinates(psi, v, over_D)
-            grad_psi = -image - D * v
+            grad_psi = -(phi.beta + Px) - D * v
         _check_finite(v, phi.g, "component")
-        return APCGState(v, terms.snapshot(v)[0], z, u, state.s + 1, grad_psi)
+        return APCGState(v, terms.snapshot(v)[0], z, x - z, state.s + 1, grad_psi)
 
     def limit(self, phi: Model) -> int:
         """Limit on the chunks, each of which contracts the error by e."""
         return 300
+
+
+class _Dual:
+    """The dual of phi, and the steps of the method on it."""
+
+    def __init__(self, phi: Model, terms: LinearSum, D: Vector) -> None:
+        self.beta, self.D, self.psi = phi.beta, D, _numbers_of_psi(phi)
+        self.term, self.row = terms.term, rows_of(terms)
+        self.gamma = 1.0 / terms.term.loss.curvature
+        self.L, self.a = apcg_numbers(terms, D, self.gamma)
+
+    def primal(self, image: Vector) -> Vector:
+        """v(s) by the image (1/m) A' s."""
+        return prox_by_coordinates(self.psi, -(self.beta + image) / self.D, 1.0 / self.D)
+
+    def steps(self, tally: Any, order: Any, x: Vector, z: Vector, Px: Vector, Pz: Vector) -> Any:
+        """Lines 1 to 3 for the losses of `order`; Px and Pz are the images of x and z."""
+        m, a, gamma = self.term.m, self.a, self.gamma
+        for k in order:
+            y, Py = (x + a * z) / (1.0 + a), (Px + a * Pz) / (1.0 + a)
+            z_next, Pz_next = (1.0 - a) * z + a * y, (1.0 - a) * Pz + a * Py
+            row, centre = self.row(k), z_next[k]
+            stiff = m * m * a * self.L[k]
+            rho = stiff * centre + float(row @ self.primal(Py)) - gamma * y[k]
+            z_next[k] = dual_step(self.term.loss, self.term.y[k], stiff - gamma, rho)
+            tally[0] += 1
+            Pz_next += (z_next[k] - centre) / m * row
+            x = y + m * a * (z_next - z) + m * a * a * (z - y)
+            Px = Py + m * a * (Pz_next - Pz) + m * a * a * (Pz - Py)
+            z, Pz = z_next, Pz_next
+        return x, z, Px, Pz
 
 
 def _numbers_of_psi(phi: Model) -> Separable:
@@ -142,8 +161,8 @@ def _numbers_of_psi(phi: Model) -> Separable:
     numbers = by_numbers(phi.psi, phi.n)
     if numbers is None:
         raise MissingOracle(
-            "APCG takes proximal steps of single coordinates in a compiled loop and knows those of "
-            f"L1 and Box, not of {phi.psi!r}; choose inner='katyusha' or inner='proxqn'"
+            "APCG takes proximal steps with one length per coordinate and knows those of L1 and "
+            f"Box, not of {phi.psi!r}; choose inner='katyusha' or inner='proxqn'"
         )
     return numbers
 

@@ -18,8 +18,10 @@ when it is first needed.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -32,8 +34,13 @@ from geartrain.methods.inner.finite_sum import (
     finite_sum,
 )
 from geartrain.methods.pieces import pieces
+from geartrain.oracles.linear_model import LinearModel
+from geartrain.oracles.losses import Huber, Logistic, Loss, SmoothedHinge, SquaredHinge
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
+
+# Steps between two looks at the budget: some tens of milliseconds.
+LONGEST = 2**10
 
 
 @dataclass(frozen=True)
@@ -93,43 +100,127 @@ def need_linear(phi: Model, method: str) -> LinearSum:
     return terms
 
 
+def rows_of(terms: LinearSum) -> Callable[[int], Vector]:
+    """The function k -> a_k, with the 1 of an intercept."""
+    A, term = terms._A, terms.term
+
+    def row(k: int) -> Vector:
+        a = np.zeros(term.n)
+        a[term.n_features :] = 1.0
+        if sparse.issparse(A):
+            part = slice(A.indptr[k], A.indptr[k + 1])
+            a[A.indices[part]] = A.data[part]
+        else:
+            a[: term.n_features] = A[k]
+        return a
+
+    return row
+
+
+def dual_step(loss: Loss, y: float, kappa: float, rho: float) -> float:
+    """s = loss'(zeta) for the zeta with zeta + kappa loss'(zeta) = rho: a proximal step.
+
+    `kappa` is more than -1 over the largest curvature of the loss.
+    """
+    if isinstance(loss, Logistic):
+        return -y * _logistic_share(kappa, y * rho)
+    if isinstance(loss, SmoothedHinge):
+        return -y * _logistic_share(kappa / loss.mu, (y * rho - 1.0) / loss.mu)
+    if isinstance(loss, SquaredHinge):
+        return -2.0 * y * max(0.0, 1.0 - y * rho) / (1.0 + 2.0 * kappa)
+    s = (rho - y) / (1.0 + kappa)
+    return min(max(s, -loss.delta), loss.delta) if isinstance(loss, Huber) else s
+
+
+def _logistic_share(kappa: float, r: float) -> float:
+    """q = 1/(1 + exp(t)) for the root t of t - kappa q = r, whose left side grows in t."""
+    low, high = min(r, r + kappa), max(r, r + kappa)
+    t = 0.5 * (low + high)
+    for _ in range(100):
+        q = _share(t)
+        value = t - kappa * q - r
+        low, high = (low, t) if value > 0.0 else (t, high)
+        last, t = t, t - value / (1.0 + kappa * q * (1.0 - q))
+        if not low < t < high:  # Newton's step leads too far
+            t = 0.5 * (low + high)
+        if abs(t - last) <= 1e-15 * (1.0 + abs(t)):
+            break
+    return _share(t)
+
+
+def _share(t: float) -> float:
+    """1/(1 + exp(t)) without overflow."""
+    small = math.exp(-abs(t))
+    return small / (1.0 + small) if t > 0.0 else 1.0 / (1.0 + small)
+
+
+# The new s_k of summand k from what is kept, the predictions of a_k at x~ and at the start, and the
+# weight of the dual step.
+DualStep: TypeAlias = Callable[[LinearModel, int, Vector, Vector, float, float, float], float]
+
+
 def walk(
-    phi: Model, state: PrimalDualState, order: Any, weight: Vector, numbers: Numbers, kind: int
+    phi: Model,
+    state: PrimalDualState,
+    order: Any,
+    weight: Vector,
+    numbers: Numbers,
+    dual: DualStep,
 ) -> PrimalDualState:
-    """The steps of `order`, then the gradient of g."""
+    """The steps of `order`, then the gradient of g; `dual` is the dual step on a linear model."""
     terms = finite_sum(phi.g)
     slopes, points = state.slopes.copy(), state.points.copy()
-    x, before, total = state.v.copy(), state.before.copy(), state.total + phi.beta
-    eta, dual, extrapolate = numbers.eta, numbers.dual, numbers.extrapolate
-    for part in pieces(phi.g, "component", order.size, calls=2):
+    x, before, total = state.v, state.before, state.total + phi.beta
+    for part in pieces(phi.g, "component", order.size, calls=2, longest=LONGEST):
+        kept = (order[part], weight, slopes, points, state.start, x, before, total)
         if isinstance(terms, LinearSum):
-            from geartrain.compiled import primal_dual as kernels
-            from geartrain.compiled.losses import encode
-
-            term, A = terms.term, terms._A
-            summands = kernels.Summands(
-                encode(term.loss), term.y, weight, slopes, points, state.start
-            )
             D = weights_of_quadratic(phi, terms)
-            steps = kernels.PrimalDualSteps(
-                kind, order[part], x, before, total, D, eta, dual, extrapolate
+            x, before, total = phi.g.bulk(
+                "component", walk_by_rows, terms.term, rows_of(terms), dual, *kept, D, numbers
             )
-            if sparse.issparse(A):
-                rows = kernels.CSRRows(A.data, A.indices, A.indptr, term.n_features)
-                phi.g.bulk("component", kernels.walk_csr, rows, summands, steps)
-            else:
-                phi.g.bulk("component", kernels.walk_dense, A, summands, steps)
         else:
             assert isinstance(terms, ComponentSum)
-            kept = (order[part], weight, slopes, points, state.start, x, before, total)
-            x, before, total = terms.run(
-                rpdg_by_components, *kept, phi.alpha, eta, dual, extrapolate
-            )
+            given = (phi.alpha, numbers.eta, numbers.dual, numbers.extrapolate)
+            x, before, total = terms.run(rpdg_by_components, *kept, *given)
     _check_finite(x, phi.g, "component")
     grad_g = terms.snapshot(x)[0]
     return PrimalDualState(
         x, grad_g, before, total - phi.beta, slopes, points, state.start, state.s + 1
     )
+
+
+def walk_by_rows(
+    tally: Any,
+    term: LinearModel,
+    row: Callable[[int], Vector],
+    dual: DualStep,
+    order: Any,
+    weight: Vector,
+    slopes: Vector,
+    points: Vector,
+    start: Vector,
+    x: Vector,
+    before: Vector,
+    total: Vector,
+    D: Vector,
+    numbers: Numbers,
+) -> tuple[Vector, Vector, Vector]:
+    """RPDG or SPDC on a linear model: x^t, x^{t-1} and the linear term of the next step."""
+    eta = numbers.eta
+    for k in order:
+        a = row(k)
+        at_start = float(a @ start)
+        if np.isnan(slopes[k]):
+            slopes[k] = term.loss.derivative(term.y[k], np.asarray(at_start))
+            tally[0] += 1
+        ahead = float(a @ (x + numbers.extrapolate * (x - before)))
+        new = dual(term, k, slopes, points, ahead, at_start, numbers.dual)
+        tally[0] += 1
+        change = new - slopes[k]
+        slopes[k] = new
+        before, x = x, (eta * x - total - weight[k] * change * a) / (D + eta)
+        total = total + change / term.m * a
+    return x, before, total
 
 
 def rpdg_by_components(

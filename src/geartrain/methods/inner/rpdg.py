@@ -24,6 +24,7 @@ import numpy as np
 
 from geartrain.methods.inner.finite_sum import FiniteSum, finite_sum
 from geartrain.methods.inner.primal_dual import Numbers, PrimalDualState, start, walk
+from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
 
@@ -52,8 +53,7 @@ class RPDG:
     Notes
     -----
     Implements Algorithm 4 of [1]_, whose sum of f_k is the mean of g_k here. For a
-    `geartrain.LinearModel` two numbers per summand are kept and steps run compiled, in O(nonzeros
-    of the row) for sparse data; for other terms two vectors per summand are kept.
+    `geartrain.LinearModel` two numbers per summand are kept, for other terms two vectors.
 
     References
     ----------
@@ -71,19 +71,33 @@ class RPDG:
 
     def step(self, phi: Model, state: PrimalDualState) -> PrimalDualState:
         """One chunk of steps, then the gradient of g."""
-        from geartrain.compiled.primal_dual import RPDG as KIND
-
         terms = finite_sum(phi.g)
         # Sampling by L_k + mean L gives p_k = 1/(2 m) + L_k/(2 sum L).
         draw = terms.sampling("importance", float(terms.L_k.mean()))
         numbers = rpdg_numbers(phi.alpha + terms.strong, *_size(terms))
         chunk = math.ceil(1.0 / (1.0 - numbers.extrapolate))
         order = draw.order(np.random.default_rng((*phi.key, state.s)), chunk)
-        return walk(phi, state, order, draw.scale, numbers, KIND)
+        return walk(phi, state, order, draw.scale, numbers, _dual_step)
 
     def limit(self, phi: Model) -> int:
         """Limit on the chunks, each of which contracts the error by e."""
         return 300
+
+
+def _dual_step(
+    term: LinearModel,
+    k: int,
+    slopes: Vector,
+    points: Vector,
+    ahead: float,
+    at_start: float,
+    tau: float,
+) -> float:
+    """Line 2 on a linear model, where x_k matters by <a_k, x_k> only."""
+    if np.isnan(points[k]):
+        points[k] = at_start
+    points[k] = (ahead + tau * points[k]) / (1.0 + tau)
+    return float(term.loss.derivative(term.y[k], points[k]))
 
 
 def rpdg_numbers(mu: float, L: float, m: int) -> Numbers:

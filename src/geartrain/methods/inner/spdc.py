@@ -25,10 +25,12 @@ import numpy as np
 from geartrain.methods.inner.primal_dual import (
     Numbers,
     PrimalDualState,
+    dual_step,
     need_linear,
     start,
     walk,
 )
+from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
 
@@ -76,8 +78,6 @@ class SPDC:
 
     def step(self, phi: Model, state: PrimalDualState) -> PrimalDualState:
         """One chunk of steps, then the gradient of g."""
-        from geartrain.compiled.primal_dual import SPDC as KIND
-
         terms = need_linear(phi, "SPDC")
         draw = terms.sampling("uniform")
         numbers = spdc_numbers(
@@ -85,11 +85,24 @@ class SPDC:
         )
         chunk = math.ceil(1.0 / (1.0 - numbers.extrapolate))
         order = draw.order(np.random.default_rng((*phi.key, state.s)), chunk)
-        return walk(phi, state, order, draw.scale, numbers, KIND)
+        return walk(phi, state, order, draw.scale, numbers, _dual_step)
 
     def limit(self, phi: Model) -> int:
         """Limit on the chunks, each of which contracts the error by e."""
         return 300
+
+
+def _dual_step(
+    term: LinearModel,
+    k: int,
+    slopes: Vector,
+    points: Vector,
+    ahead: float,
+    at_start: float,
+    kappa: float,
+) -> float:
+    """Line 2, with kappa = 1/sigma."""
+    return dual_step(term.loss, term.y[k], kappa, ahead + kappa * slopes[k])
 
 
 def spdc_numbers(lam: float, gamma: float, L: float, m: int) -> Numbers:
