@@ -125,17 +125,17 @@ class Sum:
     @property
     def mu_h(self) -> float:
         """Strong convexity of h alone."""
-        return float(getattr(self.h.term, "mu", 0.0) or 0.0)
+        return float(self.h.term.mu)
 
     @property
     def mu_g(self) -> float:
         """Strong convexity of g alone."""
-        return float(getattr(self.g.term, "mu", 0.0) or 0.0)
+        return float(self.g.term.mu)
 
     @property
     def h_is_convex(self) -> bool:
         """Whether h by itself is known to be convex."""
-        return bool(getattr(self.h.term, "convex", True))
+        return bool(self.h.term.convex)
 
     @cached_property
     def lower_bound(self) -> float | None:

@@ -16,7 +16,7 @@ import numpy as np
 from geartrain.geometry import EUCLIDEAN, Geometry
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.nonsmooth_arguments import are_bounds
-from geartrain.oracles.protocols import answers
+from geartrain.oracles.protocols import answers, as_term
 from geartrain.oracles.splitting import Psi, Zero, split
 from geartrain.oracles.validation import as_nonnegative, as_positive
 from geartrain.problem import Constant, Sum, Summand
@@ -63,7 +63,7 @@ class Terms:
     @property
     def n(self) -> int | None:
         """The dimension, if a term knows it."""
-        sizes = {k: n for k, t in self.named.items() if (n := getattr(t, "n", None)) is not None}
+        sizes = {k: n for k, t in self.named.items() if (n := as_term(t).n) is not None}
         for (first, n), (other, m) in pairwise(sizes.items()):
             if n != m:
                 raise ValueError(f"{first} has dimension {n} but {other} has {m}")
@@ -74,7 +74,7 @@ class Terms:
     ) -> Sum:
         """f in its geometry, with counted oracles and the constants that are known."""
         smooth, part = self._split(space)
-        terms = {name: space.term(term, name) for name, term in smooth.items()}
+        terms = {name: as_term(space.term(term, name)) for name, term in smooth.items()}
         ledger = Ledger(tuple(terms))
         given = {**self._given(L_h), "g": L_g}
         known = [_constant(f"L_{name}", given[name], term) for name, term in terms.items()]
@@ -178,8 +178,7 @@ def _booked(term: Any, ledger: Ledger) -> Ledger:
 def _constant(name: str, given: float | None, term: Any) -> Constant:
     if given is not None:
         return Constant(as_positive(given, name), "given")
-    own = getattr(term, "L", None)
-    return _UNKNOWN if own is None else Constant(float(own), "term")
+    return _UNKNOWN if term.L is None else Constant(float(term.L), "term")
 
 
 def _positive(k: int, known: list[Constant]) -> Constant:
@@ -197,9 +196,9 @@ def _positive(k: int, known: list[Constant]) -> Constant:
 def _strong_convexity(given: float | None, terms: Any) -> Constant:
     if given is not None:
         return Constant(as_nonnegative(given, "mu"), "given")
-    if not all(getattr(t, "convex", True) for t in terms):
+    if not all(t.convex for t in terms):
         return Constant(0.0, "unknown")
-    mu = sum(float(getattr(t, "mu", 0.0) or 0.0) for t in terms)
+    mu = sum(float(t.mu) for t in terms)
     return Constant(mu, "term" if mu > 0.0 else "unknown")
 
 

@@ -32,7 +32,7 @@ class Look:
     def initial_grad_norm(self):
         return self._grad0
 
-    def gap(self):
+    def gap(self, threshold=math.inf):
         return self._gap
 
 

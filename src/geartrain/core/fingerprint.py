@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from geartrain.oracles.protocols import AnyTerm, answers
+from geartrain.oracles.protocols import AnyTerm, answers, as_term
 
 # A larger array of a term is known by a part of its entries.
 _HASHED_ENTRIES = 2**25
@@ -35,7 +35,7 @@ def of_term(term: AnyTerm) -> str:
     Of a user's functions and objects nothing more can be said, see `geartrain.core.witness`.
     """
     digest = _Digest(term)
-    kind, n = type(term).__name__, getattr(term, "n", None)
+    kind, n = type(term).__name__, as_term(term).n
     return f"{kind}(n={n}; {', '.join(sorted(answers(term)))}; data {digest.hexdigest()[:16]})"
 
 

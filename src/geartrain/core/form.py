@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from geartrain.oracles.algebra import Algebra, Combination
-from geartrain.oracles.protocols import AnyTerm, Vector, answers, calls_user_code
+from geartrain.oracles.algebra import Combination
+from geartrain.oracles.protocols import AnyTerm, UserTerm, Vector, answers, calls_user_code
 from geartrain.oracles.questions import QUESTIONS, VECTOR
 
 
@@ -59,16 +59,15 @@ def _is_of_the_user(term: AnyTerm) -> bool:
     return all(map(calls_user_code, parts))
 
 
-class Formed(Algebra):
+class Formed(UserTerm):
     """A term whose functions take and give points of a form, as a function of vectors.
 
     Indices, as in ``coord(x, i)``, and columns, as in ``products(x, D)``, belong to vectors.
     """
 
-    calls_user_code = True
-
     def __init__(self, term: AnyTerm, form: Form) -> None:
-        self.term, self.form = term, form
+        super().__init__(term)
+        self.form = form
         for name in answers(term):
             setattr(self, name, self._asking(name, getattr(term, name)))
         if callable(residual := getattr(term, "residual", None)):  # of a non-smooth term
@@ -89,14 +88,6 @@ class Formed(Algebra):
             )
 
         return ask
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("term", "form"):  # while it is unpickled
-            raise AttributeError(name)
-        return getattr(self.term, name)
-
-    def __repr__(self) -> str:
-        return repr(self.term)
 
 
 def _flat(answer: Any) -> Any:

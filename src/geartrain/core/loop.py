@@ -89,7 +89,7 @@ def basic_calls(g: Oracle, needs: tuple[str, ...]) -> int:
     of summands or values. A gradient is n calls of the second and m of the third.
     """
     calls, name, question = g.ledger.calls, g.name, asked_of_inner(needs)
-    m = int(getattr(g.term, "n_components", None) or 1)
+    m = int(g.term.n_components or 1)
     if question.key == "grad":
         return math.ceil(in_gradients(calls, name, g.n, m))
     asked = calls[f"{name}.{question.key}"]

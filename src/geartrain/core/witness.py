@@ -15,7 +15,7 @@ import numpy as np
 
 from geartrain.core.fingerprint import is_opaque
 from geartrain.oracles.ledger import Observer, Oracle
-from geartrain.oracles.protocols import AnyTerm, answers
+from geartrain.oracles.protocols import AnyTerm, answers, as_term
 from geartrain.oracles.questions import NUMBER, QUESTIONS, Question
 
 # Relative difference that two answers to one question may have: sums may be in single precision, or
@@ -69,7 +69,7 @@ def changed(term: AnyTerm, heard: Any) -> str:
         if kind == NUMBER and len(kinds) > 1:
             continue  # the gradient beside it says more
         size, gap = np.linalg.norm(before), np.linalg.norm(np.subtract(after, before))
-        noise = 2.0 * float(getattr(term, "noise", 0.0) or 0.0) if kind == NUMBER else 0.0
+        noise = 2.0 * float(as_term(term).noise) if kind == NUMBER else 0.0
         if not gap <= TOLERANCE * size + noise:
             return (
                 f"its answer to {question!r} at a point of the run differs by {gap:.2g} "

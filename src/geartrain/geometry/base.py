@@ -28,7 +28,7 @@ import numpy as np
 
 from geartrain.oracles.algebra import Combination
 from geartrain.oracles.linear_model import LinearModel
-from geartrain.oracles.protocols import AnyTerm, Asked, Vector, answers
+from geartrain.oracles.protocols import AnyTerm, Asked, KnownTerm, Vector, answers, as_term
 from geartrain.oracles.questions import NUMBER, QUESTIONS, VECTOR, Question
 from geartrain.oracles.spectrum import (
     DENSE_LIMIT,
@@ -207,7 +207,7 @@ class Solvable(PairGeometry):
         )
 
 
-class PairTerm:
+class PairTerm(KnownTerm):
     """A term as a function of pairs: one solve per gradient.
 
     It answers the questions of the term whose answers can be turned into pairs (`lifts` in the
@@ -219,9 +219,9 @@ class PairTerm:
     """
 
     def __init__(self, term: AnyTerm, space: Solvable) -> None:
-        self.plain: Any = term
+        self.plain = as_term(term)
         self.space, self.n = space, 2 * space.n
-        self.n_components = getattr(term, "n_components", None)
+        self.n_components = self.plain.n_components
         asked = Asked(term)
         for name in answers(term):
             if QUESTIONS[name].lifts:
@@ -252,11 +252,10 @@ class PairTerm:
         if isinstance(term, Combination):
             parts = Combination([(w, PairTerm(t, space)) for w, t in term.parts])
             return parts.mu, parts.L
-        low = float(getattr(term, "mu", 0.0) or 0.0) / space.largest
+        low = float(term.mu) / space.largest
         if isinstance(term, LinearModel):
             return low, space.spectrum(term.curvature_product)[1]
-        L = getattr(term, "L", None)
-        return low, None if L is None else float(L) * space.largest_inverse
+        return low, None if term.L is None else float(term.L) * space.largest_inverse
 
     @property
     def L(self) -> float | None:
@@ -272,7 +271,7 @@ class PairTerm:
     @property
     def convex(self) -> bool:
         """Whether the term is convex."""
-        return bool(getattr(self.plain, "convex", True))
+        return bool(self.plain.convex)
 
     def __repr__(self) -> str:
         return f"{self.plain!r} in {self.space!r}"

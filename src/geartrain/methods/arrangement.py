@@ -102,7 +102,7 @@ def pinned(problem: Sum, inner: object) -> str | None:
     nothing but a non-smooth term, and where it has not the constant that the levels above need.
     """
     g = problem.g.term
-    constant = problem.L_g.value is not None and getattr(g, "convex", True)
+    constant = problem.L_g.value is not None and g.convex
     able = gives_gradients(g) and not isinstance(g, Zero) and constant
     return None if inner == "auto" and able else problem.g.name
 

@@ -25,7 +25,7 @@ from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.log_sum_exp import LogSumExp
 from geartrain.oracles.losses import LOSSES
-from geartrain.oracles.protocols import AnyTerm, Vector
+from geartrain.oracles.protocols import AnyTerm, Vector, as_term
 from geartrain.oracles.quadratic import Quadratic
 from geartrain.oracles.splitting import Psi
 from geartrain.problem import MissingConstant, Model
@@ -194,7 +194,7 @@ def coordinate_constants(
     term: AnyTerm, L: float | None, method: str, name: str = "g"
 ) -> Vector | float:
     """Lipschitz constants of the partial derivatives: those of the term, or L for all of them."""
-    own = getattr(term, "L_coord", None)
+    own = as_term(term).L_coord
     if own is not None:
         return np.asarray(own, dtype=np.float64)
     if L is None:

@@ -87,13 +87,13 @@ class PaperRule:
 def _constants(f: Sum, setting: str) -> tuple[int, float, float]:
     """n or m, L_g of that setting, and the smoothness of g or a bound on it."""
     term = f.g.term
-    if setting == "finite-sum" and (L_k := getattr(term, "L_components", None)) is not None:
+    if setting == "finite-sum" and (L_k := term.L_components) is not None:
         return int(term.n_components), float(np.max(L_k)), f.L_g.value or float(np.mean(L_k))
-    if setting == "coordinate" and (L_i := getattr(term, "L_coord", None)) is not None:
+    if setting == "coordinate" and (L_i := term.L_coord) is not None:
         mean_root = float(np.mean(np.sqrt(L_i)) ** 2)
         return f.n, mean_root, f.L_g.value or float(np.sum(L_i))
     L_g = f.L_g.need("L_g", "the paper's rule for inner runs")
-    size = {"full": 1, "finite-sum": getattr(term, "n_components", 1)}.get(setting, f.n)
+    size = {"full": 1, "finite-sum": term.n_components or 1}.get(setting, f.n)
     return int(size), L_g, L_g
 
 

@@ -110,7 +110,7 @@ def make_inner(inner: str | InnerMethod, problem: Sum) -> InnerMethod:
     """The inner method of that name or the object itself; "auto" by what g answers."""
     if inner == "auto":
         known = answers(problem.g.term)
-        if problem.psi is not None and getattr(problem.g.term, "spherical", None) is not None:
+        if problem.psi is not None and problem.g.term.spherical is not None:
             inner = "exact"
         elif not known.isdisjoint(("grad", "value_and_grad")):
             unknown = "lbfgs" if problem.psi is None else "proxqn"

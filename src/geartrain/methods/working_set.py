@@ -313,7 +313,7 @@ def fits(problem: Sum) -> bool:
         and isinstance(term, LinearModel)
         and not term.calls_user_code
         and by_columns(term) is not None
-        and getattr(problem.g.term, "spherical", None) is not None
+        and problem.g.term.spherical is not None
         and by_numbers(psi, problem.n) is not None
     )
 

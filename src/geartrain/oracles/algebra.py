@@ -12,8 +12,10 @@ from geartrain.oracles.nonsmooth_arguments import are_bounds
 from geartrain.oracles.protocols import (
     AnyTerm,
     Asked,
+    KnownTerm,
     Vector,
     answers,
+    as_term,
     extended_valued,
     is_nonsmooth,
 )
@@ -22,7 +24,7 @@ from geartrain.oracles.spectrum import symmetric_spectrum
 from geartrain.oracles.validation import as_number
 
 
-class Algebra:
+class Algebra(KnownTerm):
     """Base class of terms that can be added, subtracted and multiplied by a number."""
 
     __array_ufunc__ = None  # numpy.float64(2) * term is left to the term, not to NumPy
@@ -87,7 +89,7 @@ class Combination(Algebra):
     """
 
     def __init__(self, parts: list[tuple[float, Any]]) -> None:
-        self.parts = parts
+        self.parts = parts = [(weight, as_term(term)) for weight, term in parts]
         kinked = list({id(t): t for w, t in parts if w != 0.0 and is_nonsmooth(t)}.values())
         if len(kinked) > 1:
             raise ValueError(
@@ -95,11 +97,11 @@ class Combination(Algebra):
                 "proximal operator of their sum does not follow from those of the two; write one "
                 "object with the prox of the sum, or replace one of them by a smooth term"
             )
-        sizes = {t.n for _, t in parts if getattr(t, "n", None) is not None}
+        sizes = {t.n for _, t in parts if t.n is not None}
         if len(sizes) > 1:
             raise ValueError(f"terms of different dimensions cannot be added: {sorted(sizes)}")
         self.n = sizes.pop() if sizes else None
-        counts = {getattr(t, "n_components", None) for _, t in parts}
+        counts = {t.n_components for _, t in parts}
         self.n_components: int | None = counts.pop() if len(counts) == 1 else None
 
     @cached_property
@@ -143,12 +145,11 @@ class Combination(Algebra):
             return symmetric_spectrum(self.hessian_product, self.n)
         low = high = 0.0
         for w, t in self.parts:
-            L = getattr(t, "L", None)
-            if L is None:
+            if t.L is None:
                 return None
-            mu = getattr(t, "mu", 0.0) if getattr(t, "convex", True) else -L
-            low += min(w * mu, w * L)
-            high += max(w * mu, w * L)
+            mu = t.mu if t.convex else -t.L
+            low += min(w * mu, w * t.L)
+            high += max(w * mu, w * t.L)
         return low, high
 
     @property
@@ -158,14 +159,14 @@ class Combination(Algebra):
 
     @property
     def mu(self) -> float:
-        if all(w >= 0 and getattr(t, "convex", True) for w, t in self.parts):
-            return float(sum(w * getattr(t, "mu", 0.0) for w, t in self.parts))
+        if all(w >= 0 and t.convex for w, t in self.parts):
+            return float(sum(w * t.mu for w, t in self.parts))
         bounds = self._curvature
         return 0.0 if bounds is None else max(bounds[0], 0.0)
 
     @property
     def convex(self) -> bool:
-        if all(w >= 0 and getattr(t, "convex", True) for w, t in self.parts):
+        if all(w >= 0 and t.convex for w, t in self.parts):
             return True
         bounds = self._curvature
         return bounds is not None and bounds[0] >= 0.0
@@ -186,7 +187,7 @@ class Combination(Algebra):
     def _summed(self, name: str) -> Vector | None:
         weighted = []
         for w, t in self.parts:
-            own = getattr(t, name, None)
+            own = getattr(t, name)
             if own is None:
                 return None
             weighted.append(abs(w) * own)
@@ -217,14 +218,14 @@ def lower_bound_of(parts: Iterable[tuple[float, Any]]) -> float | None:
             return None
     total = 0.0
     for weight, term in kept:
-        bound = getattr(term, "lower_bound", None)
+        bound = term.lower_bound
         if weight > 0.0 and bound is None:
             return None
         total += weight * bound if weight > 0.0 else 0.0
     return total
 
 
-class _Bounded:
+class _Bounded(KnownTerm):
     """What is left of a difference when the term that it subtracts is put back."""
 
     def __init__(self, lower_bound: float | None) -> None:
@@ -235,7 +236,7 @@ def _flattened(parts: Iterable[tuple[float, Any]]) -> Iterator[tuple[float, Any]
     for weight, term in parts:
         if isinstance(term, Combination):
             yield from _flattened((weight * w, t) for w, t in term.parts)
-        elif getattr(term, "subtracted", None) is not None:
+        elif term.subtracted is not None:
             yield weight, _Bounded(term.lower_bound_without)
             yield from _flattened([(-weight, term.subtracted)])
         else:

@@ -106,7 +106,7 @@ class CachedOracle:
         return self.oracle.value(x) if known is None or math.isnan(known.value) else known.value
 
     def keep_start(self, level: int, x: Vector) -> None:
-        """Keep the answer at x, where a run of this level starts."""
+        """Keep the answer at x, where a run of this level starts; it is not among the recent."""
         self.recalled = self.recalled.with_start(level, self._answered(x))
 
     def keep_end(self, level: int, x: Vector) -> None:

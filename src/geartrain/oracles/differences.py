@@ -17,6 +17,7 @@ A quadratic may state M3 = 0: central differences are exact for it, and the step
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -26,15 +27,14 @@ _ROUNDINGS = 4.0 * float(np.finfo(np.float64).eps)
 
 
 def difference_steps(
-    term: object, value: Callable[[Vector], float], x: Vector, L: Vector | float
+    term: Any, value: Callable[[Vector], float], x: Vector, L: Vector | float
 ) -> Vector:
     """Steps for the n partial derivatives near x; one value is asked for if no noise is stated."""
-    noise = float(getattr(term, "noise", 0.0) or 0.0)
+    noise = float(term.noise)
     if noise == 0.0:
         noise = _ROUNDINGS * max(abs(value(x)), np.finfo(np.float64).tiny)
     scale = 1.0 + float(np.abs(x).max(initial=0.0))
-    M3 = getattr(term, "M3", None)
-    third = np.full(x.size, 0.0) + (np.asarray(L) / scale if M3 is None else M3)
+    third = np.full(x.size, 0.0) + (np.asarray(L) / scale if term.M3 is None else term.M3)
     with np.errstate(divide="ignore"):
         best = np.cbrt(3.0 * noise / third)
     # At most the scale of x, and large enough for x + t to differ from x.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -16,6 +17,78 @@ from geartrain.oracles.vectors import Vector as Vector
 
 # Any object that answers some of the questions; `answers` tells at run time which ones.
 AnyTerm: TypeAlias = object
+
+# What a term states besides its answers, and what holds for one that does not.
+STATED: dict[str, Any] = {
+    "n": None,  # dimension
+    "L": None,  # Lipschitz constant of the gradient
+    "mu": 0.0,  # strong convexity
+    "convex": True,
+    "n_components": None,  # number of summands
+    "L_coord": None,  # Lipschitz constants of the partial derivatives
+    "L_components": None,  # and of the gradients of the summands
+    "noise": 0.0,  # bound on the error of a value
+    "M3": None,  # bound on the third derivative along a coordinate
+    "lower_bound": None,  # no value is below it
+    "spherical": None,  # (c, b) for the term c/2 |x|^2 - <b, x>
+    "subtracted": None,  # the term f_1 of a difference f - f_1
+}
+
+
+class KnownTerm:
+    """A term that states everything in `STATED`; the base class of the terms of the library."""
+
+
+for _name, _default in STATED.items():
+    setattr(KnownTerm, _name, _default)
+
+
+class UserTerm(KnownTerm):
+    """An object of the user as a term that states everything.
+
+    Parameters
+    ----------
+    term : object
+        It answers, and all else that it has is found here, too.
+    """
+
+    calls_user_code = True
+
+    def __init__(self, term: AnyTerm) -> None:
+        self.term: Any = term
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "term":  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.term, name)
+
+    def __repr__(self) -> str:
+        return repr(self.term)
+
+
+def _stated_by_user(name: str) -> property:
+    def read(self: UserTerm) -> Any:
+        own = getattr(self.term, name, None)
+        return STATED[name] if own is None else own
+
+    return property(read)
+
+
+for _name in STATED:
+    setattr(UserTerm, _name, _stated_by_user(_name))
+
+# One `UserTerm` per object, so that a term that is given twice is known to be the same.
+_MADE: WeakValueDictionary[int, UserTerm] = WeakValueDictionary()
+
+
+def as_term(term: AnyTerm) -> Any:
+    """A term as the library knows it: one of its own, or a `UserTerm` of an object of the user."""
+    if isinstance(term, KnownTerm):
+        return term
+    made = _MADE.get(id(term))
+    if made is None:
+        made = _MADE[id(term)] = UserTerm(term)
+    return made
 
 
 class MissingOracle(TypeError, AttributeError):
@@ -136,7 +209,7 @@ class Asked:
     estimates = False  # whether ways that are not exact are used
 
     def __init__(self, term: AnyTerm) -> None:
-        self.term: Any = term
+        term = self.term = as_term(term)
         known = answers(term)
         for question in QUESTIONS.values():
             if question.name in known:

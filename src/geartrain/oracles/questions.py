@@ -71,7 +71,7 @@ def linear(question: Question, parts: Sequence[Part]) -> Callable[..., Any] | No
 
 def if_counts_agree(question: Question, parts: Sequence[Part]) -> Callable[..., Any] | None:
     """Summand k of a sum is the sum of the summands k, if all parts have equally many."""
-    counts = {getattr(part.term, "n_components", None) for part in parts}
+    counts = {part.term.n_components for part in parts}
     return linear(question, parts) if len(counts) == 1 else None
 
 
@@ -86,7 +86,7 @@ def beside_spheres(question: Question, parts: Sequence[Part]) -> Callable[..., A
     b: Any = 0.0
     others: dict[int, Part] = {}
     for part in parts:
-        own = getattr(part.term, "spherical", None)
+        own = part.term.spherical
         if own is not None:
             c, b = c + part.weight * own[0], b + part.weight * own[1]
         elif part.weight != 0.0:
@@ -213,9 +213,9 @@ def _all_partials(asked: Any, x: Vector) -> Vector:
 
 
 def _by_differences(asked: Any, x: Vector) -> Vector:
-    L = getattr(asked.term, "L_coord", None)
-    L = getattr(asked.term, "L", None) if L is None else L
-    steps = difference_steps(asked.term, asked.value, x, 1.0 if L is None else L)
+    term = asked.term
+    L = term.L if term.L_coord is None else term.L_coord
+    steps = difference_steps(term, asked.value, x, 1.0 if L is None else L)
     return central_gradient(asked.value, x, steps)
 
 

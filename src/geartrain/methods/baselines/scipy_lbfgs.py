@@ -145,7 +145,8 @@ class _Evaluations:
     @property
     def are_ahead(self) -> bool:
         """Whether the last evaluation was not at the current iterate."""
-        return not np.array_equal(self._f.recalled.recent[0].x, self.current.x)
+        newest = self._f.recalled.recent[:1]  # none where x0 alone was asked for, which is kept
+        return any(not np.array_equal(entry.x, self.current.x) for entry in newest)
 
 
 def _bounds(problem: Sum, scale: Vector) -> Bounds | None:

@@ -46,7 +46,7 @@ class Exact:
     ) -> ExactState:
         """Solve; there is nothing to iterate."""
         if phi.psi is not None:
-            spherical = getattr(phi.g.term, "spherical", None)
+            spherical = phi.g.term.spherical
             if spherical is None:
                 raise MissingOracle(
                     f"Exact solves models with {phi.psi!r} only where g is c/2 |x|^2 - <b, x>, but "

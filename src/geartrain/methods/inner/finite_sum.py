@@ -332,7 +332,7 @@ class ComponentSum(FiniteSum):
     @property
     def L_k(self) -> Vector:
         """The ``L_components`` of the term."""
-        L_k = getattr(self.oracle.term, "L_components", None)
+        L_k = self.oracle.term.L_components
         if L_k is None:
             raise MissingConstant(
                 "a variance-reduced method needs the smoothness of every component; give the "

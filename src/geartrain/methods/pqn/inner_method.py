@@ -12,7 +12,7 @@ from geartrain.geometry import Geometry
 from geartrain.methods.base import InnerMethod, solve_model
 from geartrain.methods.pqn.inner import InnerOutcome, Leave, Phi
 from geartrain.methods.pqn.low_rank import LowRank
-from geartrain.oracles.protocols import Vector, answers
+from geartrain.oracles.protocols import Vector, answers, as_term
 from geartrain.oracles.splitting import Psi
 from geartrain.oracles.together import leaves
 from geartrain.problem import Model
@@ -62,7 +62,7 @@ class ShiftedOracle:
         if "value_and_grad" in answers(g.term):
             self.value_and_grad, self.value = self._fused, self._value
             told |= {"value_and_grad": self._fused, "value": self._value}
-        self.term = SimpleNamespace(**told, n=g.n, convex=True, mu=0.0)
+        self.term = as_term(SimpleNamespace(**told, n=g.n))
 
     def grad(self, v: Vector) -> Vector:
         """Gradient of the sum: one gradient of g."""
