@@ -449,7 +449,7 @@ def test_inner_directions_are_those_of_the_two_loops(n: int, part: float, learne
         tau = part * float(used[-1][0] @ used[-1][1]) / float(used[-1][0] @ used[-1][0])
         u, eps = rng.standard_normal(n), rng.standard_normal(len(run.gram))
         grad = u.copy() if B.basis is None else B.basis.add_to(u.copy(), eps)
-        to = run.direction(u, run.products(u), eps)
+        to = run.direction(u, run.products(u), run.D @ u, eps)
         assert run._made == pytest.approx(tau, rel=1.0)
         # H_0 is made again only where tau has doubled or halved
         base = B.inverse(mu + run._made)
@@ -467,12 +467,13 @@ def test_inner_directions_are_those_of_the_two_loops(n: int, part: float, learne
             z = 2.0 * run.products(s)
             e = B.weights(z) if learned else z
             whole = inner_smooth.Direction(2.0 * s, z, run.products(B(2.0 * s, mu)), e)
-            run.add(whole, 0.5, s, y_g, run.products(y_g))
+            to_D = run.add(whole, 0.5, s, y_g, run.products(y_g), u)
+            np.testing.assert_allclose(to_D, run.D @ u, atol=1e-14 * n)
             assert len(run) == 4
     run.clear()
     assert not run.kept
     u, eps = rng.standard_normal(n), np.zeros(len(run.gram))
-    to = run.direction(u, run.products(u), eps)
+    to = run.direction(u, run.products(u), run.D @ u, eps)
     np.testing.assert_allclose(to.d, -run.base(u), atol=1e-9)
 
 

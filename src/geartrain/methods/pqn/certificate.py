@@ -18,7 +18,7 @@ The weighted mean of the cuts at x* gives A (f(y) - f*) <= -c + <G, x_0 - x*>, a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class CutCertificate:
         c = self.c + self.A * drop
         square = float(geometry.dot(self.G, self.G)) if drop < 0.0 else 0.0
         if c >= 0.5 * square:
-            return replace(self, c=c)
+            return CutCertificate(self.x0, self.G, self.A, c)
         factor = max(0.0, 2.0 * c / square) if square > 0.0 else 0.0
         if factor == 0.0:  # also where `drop` is not a number
             return CutCertificate(self.x0, np.zeros_like(self.G))

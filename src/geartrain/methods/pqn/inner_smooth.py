@@ -141,8 +141,10 @@ class InnerCurvature:
         """M z."""
         return z if self.basis is None else self.phi.B.weights(z)
 
-    def add(self, to: Direction, t: float, s: Vector, y_g: Vector, z_g: Vector) -> None:
-        """Learn from a step s = t d, where V y_g = z_g."""
+    def add(
+        self, to: Direction, t: float, s: Vector, y_g: Vector, z_g: Vector, u: Vector
+    ) -> Vector:
+        """Learn from a step s = t d, where V y_g = z_g; D u for the next direction."""
         if self.end == len(self.E):
             self._move()
         D = self.D[2:] if len(self) == self.memory else self.D
@@ -156,13 +158,14 @@ class InnerCurvature:
         i, j = self.end, 2 * self.end
         self.Z[j], self.Z[j + 1], self.E[i], self.Z_B[i] = t * to.z, z_g, t * to.e, t * to.z_B
         first = j + 2 - len(D)
-        for row, v in ((j, s), (j + 1, y_g)):
-            to_D = dots(D, v, self.phi.terms.geometry)
-            self.D_D[row, first : j + 2] = self.D_D[first : j + 2, row] = to_D
+        to_D = dots3(D, s, y_g, u, self.phi.terms.geometry)
+        self.D_D[first : j + 2, j : j + 2] = to_D[:, :2]
+        self.D_D[j : j + 2, first : j + 2] = to_D[:, :2].T
         self.start, self.end, self.D = first // 2, i + 1, D
         if not self._learn(i)[0]:
             self.end, self.D = i, D[:-2]
             self.block.filled -= 2
+        return to_D[: len(self.D), 2].copy()
 
     def _move(self) -> None:
         """The window to the beginning of the arrays."""
@@ -198,11 +201,10 @@ class InnerCurvature:
             self._bases[self._made] = self.phi.B.inverse(self.phi.mu + self._made)
         return self._bases[self._made]
 
-    def direction(self, u: Vector, z_u: Vector, eps: Vector) -> Direction:
-        """-H (u + V'eps) with the inverse Hessian of BFGS, where V u = z_u."""
+    def direction(self, u: Vector, z_u: Vector, to_D: Vector, eps: Vector) -> Direction:
+        """-H (u + V'eps) with the inverse Hessian of BFGS, where V u = z_u and D u = to_D."""
         base, window = self.base, (self.start, self.end)
         z = z_u + self.gram @ eps
-        to_D = dots(self.D, u, self.phi.terms.geometry)
         t, left = _kernels().first_loop(*window, to_D, eps, z, self.Z, self.Z_Y, self.S_Y)
         weights = base.weights(left)
         tables = (self.Z, self.E, self.Z_Y, self.S_Y, self.Y_Y)
@@ -254,14 +256,16 @@ def descend(
     residual, calls, bent = norm(u), 0, False
     learned = InnerCurvature(phi, pairs, memory)
     z_u, eps = learned.products(u), np.zeros(len(learned.gram))
+    to_D = dots(learned.D, u, terms.geometry)
     while calls < most and residual > enough:
-        to = learned.direction(u, z_u, eps)
+        to = learned.direction(u, z_u, to_D, eps)
         d = to.d
         slope = float(dot(u, d)) + float(eps @ to.z)
         if not slope < 0.0:  # rounding
             if not len(learned):
                 break
             learned.clear()
+            to_D = to_D[:0]
             continue
         bend = learned.b * float(dot(d, d)) + float(to.e @ to.z)
         found, asked, bent = _line_search(
@@ -276,7 +280,8 @@ def descend(
         v, g, grad_g = found.v, found.g, found.grad_g
         u = u + learned.b * s + (y_g if a == 1.0 else a * y_g)
         before, z_u = z_u, learned.products(u)
-        learned.add(to, t, s, y_g, (z_u - before - (t * learned.b) * to.z) / a)
+        z_g = (z_u - before - (t * learned.b) * to.z) / a
+        to_D = learned.add(to, t, s, y_g, z_g, u)
         eps = eps + t * to.e
         # a square of the size of rounding has no root
         square = float(dot(u, u)) + float(eps @ (2.0 * z_u + learned.gram @ eps))

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from geartrain.methods.pqn.models import KEEP, PLAIN, Models, Share
 from geartrain.methods.pqn.noise_detection import ProgressMonitor, look, shows_nonconvexity
 from geartrain.methods.pqn.prices import WARM, Stopwatch, Usage
 from geartrain.methods.pqn.prox_step import minimised
+from geartrain.methods.pqn.records import replace
 from geartrain.methods.pqn.safeguard import Safeguard
 from geartrain.methods.pqn.scaling import diagonal_scale, gain, learns, pays, rescaled
 from geartrain.methods.pqn.state import Learned, PQNState
@@ -46,8 +47,6 @@ from geartrain.oracles.protocols import Vector
 from geartrain.oracles.together import gradients
 from geartrain.oracles.validation import as_whole
 from geartrain.problem import EPS, Sum
-
-Record = TypeVar("Record")
 
 _TINY = 1e-300
 # Answers that are not finite, one after the other, before the run ends with them.
@@ -245,7 +244,7 @@ class ProximalQuasiNewton:
         progress = state.progress.at(p, size)
         if progress.is_doubtful:
             return self._doubted(terms, replace(state, progress=progress.looked()), size, False)
-        return replace(state, progress=progress)
+        return state if progress is state.progress else replace(state, progress=progress)
 
     def _doubted(self, terms: TermEvaluator, state: PQNState, size: float, end: bool) -> PQNState:
         """A second look at the answers; the run ends if they are wrong, or by `end`."""
@@ -658,14 +657,6 @@ class ProximalQuasiNewton:
             tries=0 if lower else state.tries,
             accepted=True,
         )
-
-
-def replace(record: Record, **changes: Any) -> Record:
-    """`dataclasses.replace` in a tenth of the time, for records of nothing but their fields."""
-    new = object.__new__(type(record))
-    vars(new).update(vars(record))
-    vars(new).update(changes)
-    return new
 
 
 def _with_secant(terms: TermEvaluator, state: PQNState) -> PQNState:

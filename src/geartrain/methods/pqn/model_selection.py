@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK
+from geartrain.methods.pqn.records import replace
 from geartrain.methods.pqn.tuning import Tuning
 
 _TINY = 1e-300

@@ -9,10 +9,11 @@ ones, and until then the seconds of the oracles alone are the price.
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from geartrain.core import clock
+from geartrain.methods.pqn.records import replace
 from geartrain.oracles.together import leaves
 from geartrain.problem import Sum
 
