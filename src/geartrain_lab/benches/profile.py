@@ -53,7 +53,7 @@ from geartrain.oracles.protocols import Vector, can
 from geartrain.problem import Sum
 from geartrain_lab import harness, static
 from geartrain_lab.chart import Chart, Curve
-from geartrain_lab.harness import END, Row, Solver, Task, by_solver
+from geartrain_lab.harness import END, Row, Solver, Task, by_solver, one_thread
 from geartrain_lab.problems.random_convex import FAMILIES, RandomProblem, Split, problem
 from geartrain_lab.store import pandas
 
@@ -264,16 +264,14 @@ def measure(split: Split, count: int, start: int = 0, processes: int | None = No
     processes = min(processes or os.cpu_count() or 1, count)
     if processes == 1:
         return _gathered(map(partial(of_problem, split), numbers), count)
-    # One thread of BLAS per process, said before the processes import it.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         return _gathered(pool.map(partial(of_problem, split), numbers), count)
 
 
 def of_problem(split: Split, k: int) -> Any:
     """The rows of problem k."""
-    return outcomes(problem(split, k))
+    with one_thread():
+        return outcomes(problem(split, k))
 
 
 def _gathered(parts: Iterable[Any], count: int) -> Any:
