@@ -6,13 +6,14 @@ It imports the library; only the command line imports it.
 module        what it has
 ============  =====================================================================================
 problems      every problem f = h + g of the benchmarks and experiments, built in one place
-runner        a run: (problem, method, seed, budget) -> a table of calls, seconds and f - f*
+harness       solvers on problems to targets -> a table of calls and seconds; all benches use it
+chart         the description of a figure; `static` draws it by matplotlib, `report` by plotly
+runner        a run: (problem, method, seed, budget) -> a curve of calls, seconds and f - f*
 store         tables on disk
 tables        what the tables say: calls to reach an accuracy, ratios, Tables 1 and 2 of the paper
 experiments   the experiments of Section 5 of the paper
-frontier      which method is cheapest at which ratio of prices
+benches       ``geartrain bench NAME``, a file each
 seconds       the user's clock against the best solver for each of many kinds of problems
-benches       speed of the compiled loops, of the estimators and of rounds on a cluster
 laws          exponents of the oracle calls in the constants of the problem
 report        figures and a page from the tables
 reproduce     runs the experiments and writes the report

@@ -9,6 +9,7 @@ target was not reached. The row with the target `END` tells of the whole run.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -270,6 +271,15 @@ def _attempt(
     if found.status == Status.INTERRUPTED.name:  # half a run makes no table
         raise KeyboardInterrupt
     return (None, found.message) if found.status == CANNOT_RUN else (found, "")
+
+
+def one_thread() -> contextlib.AbstractContextManager[object]:
+    """Matrix products on one core, as the compiled loops; unchanged without threadpoolctl."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return contextlib.nullcontext()
+    return threadpool_limits(1)
 
 
 def lowest(h: Any, g: Any, x0: Any, methods: Sequence[Any], rule: Rule) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 from geartrain_lab import tables
 from geartrain_lab.experiments import densities, kernel_svm, log_density
+from geartrain_lab.harness import one_thread
 from geartrain_lab.runner import run_stage
 from geartrain_lab.status_line import StatusLine
 from geartrain_lab.store import Store, pandas, writable_folder
@@ -53,7 +53,7 @@ def reproduce(
     svm = [] if rows is None else kernel_svm.stages(rows, quick)
     density = log_density.stages(quick) if what in ("all", "log-density") else []
     status = StatusLine(sum(stage.runs for stage in (*svm, *density)))
-    with _one_core():
+    with one_thread():
         if rows is not None:
             results.svm = pandas().concat([run_stage(s, store, status) for s in svm])
             results.spectra = kernel_svm.spectra(rows, store)
@@ -67,12 +67,3 @@ def reproduce(
         print(line)
     print(f"report: {path.resolve()}")
     return path
-
-
-def _one_core() -> contextlib.AbstractContextManager[object]:
-    """Matrix products on one core, as the compiled loops; unchanged without threadpoolctl."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        return contextlib.nullcontext()
-    return threadpool_limits(1)

@@ -12,9 +12,8 @@ from matplotlib import image
 
 import geartrain as gt
 from geartrain.cli import main
-from geartrain_lab import runner
+from geartrain_lab import runner, static
 from geartrain_lab.experiments import densities, kernel_svm, log_density
-from geartrain_lab.report import static
 from geartrain_lab.report.charts import spread_out
 from geartrain_lab.report.page import prose
 from report_run import reproduce, small

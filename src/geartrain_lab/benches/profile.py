@@ -38,7 +38,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -51,8 +51,9 @@ from geartrain.core.contracts import State
 from geartrain.oracles.ledger import in_gradients
 from geartrain.oracles.protocols import Vector, can
 from geartrain.problem import Sum
-from geartrain_lab import harness
-from geartrain_lab.harness import END, Row, Solver, Task, by_solver
+from geartrain_lab import harness, static
+from geartrain_lab.chart import Chart, Curve
+from geartrain_lab.harness import END, Row, Solver, Task, by_solver, one_thread
 from geartrain_lab.problems.random_convex import FAMILIES, RandomProblem, Split, problem
 from geartrain_lab.store import pandas
 
@@ -263,16 +264,14 @@ def measure(split: Split, count: int, start: int = 0, processes: int | None = No
     processes = min(processes or os.cpu_count() or 1, count)
     if processes == 1:
         return _gathered(map(partial(of_problem, split), numbers), count)
-    # One thread of BLAS per process, said before the processes import it.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         return _gathered(pool.map(partial(of_problem, split), numbers), count)
 
 
 def of_problem(split: Split, k: int) -> Any:
     """The rows of problem k."""
-    return outcomes(problem(split, k))
+    with one_thread():
+        return outcomes(problem(split, k))
 
 
 def _gathered(parts: Iterable[Any], count: int) -> Any:
@@ -479,63 +478,38 @@ def _cells(of: Figures) -> str:
 
 def draw(table: Any, stem: Path) -> list[Path]:
     """Profiles of gradients of h, and of bills at each ratio of prices; the files written."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    fig, (left, right) = plt.subplots(1, 2, figsize=(10.0, 4.4), layout="constrained", sharey=True)
+    until = "until $|\\nabla f| \\leq 10^{-6}\\,|\\nabla f(x_0)|$"
+    title = f"{table.problem.nunique()} random convex problems, {until}"
     costs = competitors(table)
-    _draw_steps(left, costs, "gradients of h")
-    left.set_title("data profile", fontsize=10)
-    _draw_steps(right, ratios_to_best(costs), "gradients of h / fewest of all solvers", TIMES)
-    right.set_title("performance profile", fontsize=10)
-    left.set_ylabel("share of problems solved")
-    first = stem.with_suffix(".png")
-    _save(fig, left, first, table.problem.nunique())
-    fig, axes = plt.subplots(2, len(RHOS), figsize=(16.0, 6.0), layout="constrained", sharey=True)
-    for rho, (top, below) in zip(RHOS, axes.T, strict=True):
+    gradients = [
+        _steps("data profile", costs, "gradients of h"),
+        _steps("performance profile", ratios_to_best(costs), "gradients of h / fewest", TIMES),
+    ]
+    above, below = [], []
+    for rho in RHOS:
         costs = competitors(table, rho)
         units = {name: own / (rho + 1.0) for name, own in costs.items()}
-        _draw_steps(top, units, "bill / (ratio + 1)")
-        top.set_title(f"price ratio {rho}", fontsize=10)
-        _draw_steps(below, ratios_to_best(costs), "bill / least of all solvers", TIMES)
-    axes[0, 0].set_ylabel("data profile:\nshare of problems solved")
-    axes[1, 0].set_ylabel("performance profile:\nshare of problems solved")
-    second = stem.with_name(f"{stem.name}_bills.png")
-    _save(fig, axes[0, 0], second, table.problem.nunique())
-    return [first, second]
+        above.append(_steps(f"price ratio {rho}", units, "bill / (ratio + 1)"))
+        below.append(_steps("", ratios_to_best(costs), "bill / least of all solvers", TIMES))
+    bills = f"{stem.name}_bills"
+    return [
+        *static.sheet(stem.parent, stem.name, title, gradients, 2, ["png"]),
+        *static.sheet(stem.parent, bills, title, [*above, *below], len(RHOS), ["png"]),
+    ]
 
 
-def _save(fig: Any, ax: Any, path: Path, count: int) -> None:
-    """Write the figure with a title, and one legend below for all axes."""
-    fig.suptitle(
-        f"{count} random convex problems, until $|\\nabla f| \\leq 10^{{-6}}\\,|\\nabla f(x_0)|$",
-        fontsize=11,
-    )
-    handles, labels = ax.get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-    fig.savefig(path, dpi=130)
-
-
-def _draw_steps(ax: Any, costs: Costs, label: str, most: float | None = None) -> None:
+def _steps(title: str, costs: Costs, label: str, most: float | None = None) -> Chart:
     """The share of problems at most at each cost, as steps."""
     known = np.concatenate([own[np.isfinite(own)] for own in costs.values()])
     low = 1.0 if most is not None else float(known.min(initial=1e9))
     high = float(most or known.max(initial=10.0))
-    for name, own in costs.items():
+    curves = []
+    # `auto` comes last and is dashed: where it coincides with another, both are seen.
+    for name, own in sorted(costs.items(), key=lambda item: item[0] == "auto"):
         at = np.unique(np.concatenate([[low, high], own[np.isfinite(own) & (own <= high)]]))
-        share = within(own, at)
-        ours = name in ("auto", OURS)
-        dashes = (0, (4, 2)) if name == "auto" else "-"  # where the two coincide, both are seen
-        style = {"lw": 2.4 if ours else 1.3, "ls": dashes, "zorder": 3 if name == "auto" else 2}
-        ax.step(at, share, where="post", color=_COLOURS[name], label=name, **style)
-    ax.set_xscale("log")
-    ax.set_xlim(low, high)
-    ax.set_ylim(0.0, 1.01)
-    ax.set_xlabel(label)
-    ax.grid(alpha=0.25, lw=0.5)
-    ax.spines[["top", "right"]].set_visible(False)
+        line = Curve(name, at, within(own, at), colour=_COLOURS[name], mark="step")
+        curves.append(replace(line, dash=name == "auto"))
+    return Chart(title, label, "share of problems solved", curves, log="x")
 
 
 def run(json_file: str | None = None, quick: bool = False, split: Split = "report") -> None:

@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from geartrain.oracles.protocols import Vector
+from geartrain_lab.chart import Chart, Curve
 from geartrain_lab.laws.common import Row, arguments, calls_to, exponent, geometric_means, write_csv
 from geartrain_lab.problems import opposed_quadratics
+from geartrain_lab.static import sheet
 
 MU = 1e-3
 EPS = 1e-8
@@ -28,6 +30,7 @@ STATED = {
     "ags": ("", "", ""),
     "fgm": ("both grow", "together", ""),
 }
+COLOURS = dict(zip(STATED, ("#1b6ca8", "#2a9d8f", "#6a4c93", "#b08968", "#d1495b"), strict=True))
 WHOLE = ("ags", "fgm")  # they have no inner method
 
 
@@ -92,37 +95,18 @@ def _shown(constants: Vector, calls: Vector) -> str:
 
 def draw(rows: list[Row], path: Path) -> None:
     """Calls against L_g, separated methods beside AGS and FGM."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    names = {"r-sae": "R-SAE", "sc-sae": "SC-SAE", "afb": "AFB", "ags": "AGS", "fgm": "FGM"}
-    colours = dict(zip(names, ("#1b6ca8", "#2a9d8f", "#6a4c93", "#b08968", "#d1495b"), strict=True))
-    fig, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
-    for ax, column, term in (
-        (axes[0], 1, "h, the expensive term"),
-        (axes[1], 2, "g, the cheap one"),
-    ):
-        for method, label in names.items():
+    charts = []
+    for column, term in ((1, "h, the expensive term"), (2, "g, the cheap one")):
+        curves = []
+        for method, paint in COLOURS.items():
             data = pick(rows, method, "L_g")
-            ax.loglog(
-                data[0],
-                data[column],
-                "--" if method in ("fgm", "ags") else "-",
-                marker="o",
-                ms=4,
-                color=colours[method],
-                label=f"{label}  ~ $L_g^{{{_shown(data[0], data[column])}}}$",
-            )
-        ax.set_title(f"gradients of {term}", fontsize=11)
-        ax.set_xlabel("$L_g$ (with $L_h = 1$)")
-        ax.grid(alpha=0.25, which="both", lw=0.5)
-        ax.legend(fontsize=8, frameon=False)
-        ax.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("calls until $f - f^* \\leq 10^{-8}$")
-    fig.savefig(path, dpi=160)
-    print(f"picture: {path}")
+            slope = _shown(data[0], data[column])
+            name = f"{method.upper()}, {term[0]}  ~ $L_g^{{{slope}}}$"
+            curves.append(Curve(name, data[0], data[column], colour=paint, mark="marked"))
+        y = "calls until $f - f^* \\leq 10^{-8}$"
+        charts.append(Chart(f"gradients of {term}", "$L_g$ (with $L_h = 1$)", y, curves))
+    (picture,) = sheet(path.parent, path.stem, "The separation law", charts, 2, ["png"])
+    print(f"picture: {picture}")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

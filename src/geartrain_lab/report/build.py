@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from geartrain_lab import tables
+from geartrain_lab import static, tables
 from geartrain_lab.experiments import kernel_svm, log_density
-from geartrain_lab.report import charts, findings, interactive, static
+from geartrain_lab.report import charts, findings, interactive
 from geartrain_lab.report.findings import Finding
 from geartrain_lab.report.interactive import Group, group
 from geartrain_lab.report.page import Page

@@ -3,72 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from geartrain_lab import tables
+from geartrain_lab.chart import GAP, Chart, Curve
 from geartrain_lab.experiments import log_density
-from geartrain_lab.report.style import OBSERVED, PALETTE, colour, dashed
 from geartrain_lab.spread import Spread
+from geartrain_lab.style import OBSERVED, PALETTE
 from geartrain_lab.tables import COUNTS, DENSITY_EPS, SVM_COUNTS, SVM_EPS, amount, with_costs
 
-GAP = "f \N{MINUS SIGN} f*"
 FLOOR = 1e-12  # gaps below are rounding errors
 _LEVELS = 16  # points of a curve per decade of f - f*
 _MANY = 600  # points of a density that has tens of thousands
 # The methods of the paper's own projections, with our setting of SAE.
 TRIO = (log_density.R_SAE.label, log_density.FCD.label, log_density.FGM.label)
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A line, or the dots or bars of a density.
-
-    The curve of a method has medians over seeds, and the quartiles `low` and `high` where there are
-    several runs (high is inf where a quarter of the runs did not get there).
-    """
-
-    name: str
-    x: Any
-    y: Any
-    low: Any = None
-    high: Any = None
-    z: Any = None
-    colour: str = ""
-    mark: str = "line"  # or "marked", "dot", "bar"
-    labels: Sequence[str] = ()  # of the points
-
-    @property
-    def paint(self) -> str:
-        """Its colour; that of the method if none is said."""
-        return self.colour or colour(self.name)
-
-    @property
-    def dashed(self) -> bool:
-        """Whether the line is dashed."""
-        return dashed(self.name)
-
-
-@dataclass(frozen=True)
-class Chart:
-    """One pair of axes; in space where its curves have a `z`."""
-
-    title: str
-    x: str
-    y: str
-    curves: Sequence[Curve]
-    log: str = "xy"  # the axes that are logarithmic
-    goal: float | None = None  # a line at this height
-    upright: bool = False  # whether the quartiles are those of y
-    ticks: Sequence[str] = ()  # labels of the places 1, 2, ... on the axis of x
-
-    @property
-    def in_space(self) -> bool:
-        """Whether there is a third axis, which shows f - f*."""
-        return any(c.z is not None for c in self.curves)
 
 
 def convergence(table: Any, x: str, until: float = FLOOR) -> list[Curve]:

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from geartrain_lab.chart import GAP, Chart, Curve
 from geartrain_lab.report import charts
-from geartrain_lab.report.charts import GAP, Chart, Curve, power
-from geartrain_lab.report.style import G_COLOUR, H_COLOUR, translucent
+from geartrain_lab.report.charts import power
 from geartrain_lab.spread import Spread
+from geartrain_lab.style import G_COLOUR, H_COLOUR, translucent
 from geartrain_lab.tables import facts
 
 _LOG = {"type": "log", "exponentformat": "power", "dtick": 1}

@@ -19,7 +19,6 @@ f* is the lowest value of all solvers, run until two of them agree to 1e-9 (f(x0
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import statistics
@@ -33,7 +32,7 @@ from typing import Any
 
 import geartrain as gt
 from geartrain_lab import harness
-from geartrain_lab.harness import Row, Solver, Task
+from geartrain_lab.harness import Row, Solver, Task, one_thread
 from geartrain_lab.seconds import nonsmooth, rivals, smooth
 from geartrain_lab.seconds.clock import ShiftedClock
 from geartrain_lab.seconds.problem import FAMILIES, Problem, is_report
@@ -270,7 +269,7 @@ def run(
     for name in names:
         for seed in seeds:
             before = earlier.get((name, seed))
-            with _one_thread():  # process seconds are those of all threads together
+            with one_thread():  # process seconds are those of all threads together
                 rows.append(measured(name, seed, size, added, method, limit, before))
             _tell(rows[-1])
             if json_file:
@@ -278,15 +277,6 @@ def run(
                 Path(json_file).write_text(json.dumps(figures, indent=1))
     show(rows)
     return rows
-
-
-def _one_thread() -> Any:
-    """Matrix products on one core; unchanged without threadpoolctl, which scikit-learn brings."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        return contextlib.nullcontext()
-    return threadpool_limits(1)
 
 
 def _tell(row: Row) -> None:

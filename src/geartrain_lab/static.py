@@ -10,13 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from geartrain_lab.report.charts import GAP, Chart, Curve
+from geartrain_lab.chart import GAP, Chart, Curve
 
 _WIDTH, _HEIGHT = 4.4, 4.4  # of a chart, in inches
 
 
-def sheet(folder: Path, name: str, title: str, charts: Sequence[Chart], columns: int) -> None:
-    """Draw charts side by side, with one legend below, into ``name.png`` and ``name.svg``."""
+def sheet(
+    folder: Path,
+    name: str,
+    title: str,
+    charts: Sequence[Chart],
+    columns: int,
+    endings: Sequence[str] = ("png", "svg"),
+) -> list[Path]:
+    """Draw charts side by side, with one legend below; the files written."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -33,14 +40,15 @@ def sheet(folder: Path, name: str, title: str, charts: Sequence[Chart], columns:
         handles, labels = ax.get_legend_handles_labels()
         keys |= dict(zip(labels, handles, strict=True))
     figure.suptitle(title)
-    figure.legend(keys.values(), keys, loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(keys.values(), keys, loc="outside lower center", ncols=6, frameon=False)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # found once, not for every format
-    for ending in ("png", "svg"):
-        path = folder / f"{name}.{ending}"
+    paths = [folder / f"{name}.{ending}" for ending in endings]
+    for path in paths:
         unfinished = path.with_name(f".part-{path.name}")
         figure.savefig(unfinished)
         os.replace(unfinished, path)
+    return paths
 
 
 def _draw(ax: Any, chart: Chart) -> None:
@@ -48,7 +56,8 @@ def _draw(ax: Any, chart: Chart) -> None:
         if c.mark == "bar":
             ax.bar(c.x, c.y, 0.9 * (c.x[1] - c.x[0]), color=c.paint, alpha=0.6, label=c.name)
             continue
-        ax.plot(c.x, c.y, _style(c), color=c.paint, lw=1.6, ms=4, label=c.name)
+        way = "steps-post" if c.mark == "step" else "default"
+        ax.plot(c.x, c.y, _style(c), ds=way, color=c.paint, lw=1.6, ms=4, label=c.name)
         if c.low is not None:
             known = np.isfinite(c.high)
             along, between = (c.x, ax.fill_between) if chart.upright else (c.y, ax.fill_betweenx)

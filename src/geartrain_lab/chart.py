@@ -1,0 +1,60 @@
+"""The description of a figure; `static` and `report.interactive` draw it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from geartrain_lab.style import colour, dashed
+
+GAP = "f \N{MINUS SIGN} f*"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line, or the dots or bars of a density.
+
+    The curve of a method has medians over seeds, and the quartiles `low` and `high` where there are
+    several runs (high is inf where a quarter of the runs did not get there).
+    """
+
+    name: str
+    x: Any
+    y: Any
+    low: Any = None
+    high: Any = None
+    z: Any = None
+    colour: str = ""
+    mark: str = "line"  # or "marked", "step", "dot", "bar"
+    labels: Sequence[str] = ()  # of the points
+    dash: bool = False
+
+    @property
+    def paint(self) -> str:
+        """Its colour; that of the method if none is said."""
+        return self.colour or colour(self.name)
+
+    @property
+    def dashed(self) -> bool:
+        """Whether the line is dashed, as those of some methods always are."""
+        return self.dash or dashed(self.name)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One pair of axes; in space where its curves have a `z`."""
+
+    title: str
+    x: str
+    y: str
+    curves: Sequence[Curve]
+    log: str = "xy"  # the axes that are logarithmic
+    goal: float | None = None  # a line at this height
+    upright: bool = False  # whether the quartiles are those of y
+    ticks: Sequence[str] = ()  # labels of the places 1, 2, ... on the axis of x
+
+    @property
+    def in_space(self) -> bool:
+        """Whether there is a third axis, which shows f - f*."""
+        return any(c.z is not None for c in self.curves)
