@@ -280,7 +280,6 @@ class KernelSVC(ClassifierMixin, KernelMachine):
         return solvers[name]
 
     def _bounds(self, weights: Array | None, y: Array, labels: Array) -> Array:
-        """C_i of every sample."""
         if self.class_weight == "balanced":
             totals = np.bincount(labels, weights)
             with np.errstate(divide="ignore"):
