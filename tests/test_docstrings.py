@@ -1,4 +1,4 @@
-"""Everything public is documented, and what is documented is there."""
+"""What users call is documented, and what is documented is there."""
 
 from __future__ import annotations
 
@@ -47,6 +47,13 @@ SURFACE = [
     if not inspect.ismodule(getattr(geartrain, name))
 ]
 SURFACE += [n for n in own(geartrain.core.stopping) if n.rpartition(".")[2] not in ("Look", "Rule")]
+# What the modules of the package export besides.
+EXPORTED = [
+    f"{module.__name__}.{name}"
+    for module in map(geartrain.__getattr__, geartrain._MODULES)
+    for name in module.__all__
+    if callable(getattr(module, name))
+]
 
 
 @cache
@@ -60,13 +67,14 @@ def wrong(names, *codes):
 
 
 @pytest.mark.parametrize("room", sorted({name.split(".")[1] for name in EVERYTHING}))
-def test_docstrings_exist_and_do_not_lie(room):
+def test_docstrings_do_not_lie(room):
     names = [name for name in EVERYTHING if name.split(".")[1] == room]
-    assert not wrong(names, MISSING, SUMMARY, UNKNOWN, ORDER)
+    assert not wrong(names, SUMMARY, UNKNOWN, ORDER)
 
 
 def test_the_surface_documents_every_parameter():
-    assert not wrong(SURFACE, UNDOCUMENTED)
+    assert not wrong(SURFACE, MISSING, UNDOCUMENTED)
+    assert not wrong(EXPORTED, MISSING)
 
 
 FORMULAS = [n for n in geartrain.theory.__all__ if callable(getattr(geartrain.theory, n))]

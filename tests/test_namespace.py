@@ -1,4 +1,4 @@
-"""The top of the package: what is there, what has moved, and that it is quick to import."""
+"""The top of the package: what is there, and that it is quick to import."""
 
 from __future__ import annotations
 
@@ -32,18 +32,9 @@ def test_the_top_holds_terms_minimize_and_modules():
     functions = {"minimize", "resume", "check_term", "from_torch", "from_jax"}
     assert set(gt.__all__) >= {*TERMS, *FIXED, *functions, *MODULES}
     classes = {name for name in gt.__all__ if isinstance(getattr(gt, name), type)}
-    moved = {n for home in (gt.methods, gt.inner, gt.geometry) for n in home.__all__}
-    assert classes & moved == FIXED
+    elsewhere = {n for home in (gt.methods, gt.inner, gt.geometry) for n in home.__all__}
+    assert classes & elsewhere == FIXED
     assert gt.SAE is gt.methods.SAE and gt.Katyusha is gt.inner.Katyusha
-
-
-@pytest.mark.parametrize(
-    ("name", "home"), [("AGM", "inner"), ("AFB", "methods"), ("RKHS", "geometry")]
-)
-def test_names_that_have_moved_say_where_to(name, home):
-    with pytest.warns(DeprecationWarning, match=f"gt.{name} is now gt.{home}.{name}"):
-        assert getattr(gt, name) is getattr(getattr(gt, home), name)
-    assert name not in gt.__all__ and name not in dir(gt)
 
 
 def test_other_names_are_not_there():

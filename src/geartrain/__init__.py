@@ -6,7 +6,6 @@ Terms, `minimize`, `resume` and `compare` are here; everything else is in the mo
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from warnings import warn
 
 from geartrain.comparison import Comparison, compare
 from geartrain.core import stopping as stop
@@ -78,11 +77,6 @@ def __getattr__(name: str) -> Any:
         return import_module(_MODULES[name])
     if name in _METHODS:
         return getattr(import_module(_MODULES[_METHODS[name]]), name)
-    for home in ("methods", "inner", "geometry"):  # where names of this module have moved to
-        module = import_module(_MODULES[home])
-        if name in module.__all__:
-            warn(f"gt.{name} is now gt.{home}.{name}", DeprecationWarning, stacklevel=2)
-            return getattr(module, name)
     raise AttributeError(f"module 'geartrain' has no attribute {name!r}")
 
 

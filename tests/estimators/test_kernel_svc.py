@@ -16,7 +16,6 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 from geartrain.estimators import KernelSVC
-from geartrain.estimators.arrays import classes_and_labels
 from geartrain.estimators.svm.kernel_svc import SOLVERS
 
 
@@ -309,18 +308,6 @@ def test_plain_arrays_are_checked_as_well(moons):
         KernelSVC().fit(X, y[:-1])
     with pytest.raises(ValueError, match="Input y contains NaN"):
         KernelSVC().fit(X, np.where(np.arange(y.size) == 5, np.nan, y))
-
-
-@pytest.mark.parametrize(
-    "y",
-    [[1, 0, 1], [-1.0, 1.0, 1.0], [True, False, False], [3, 1, 2, 1], [2, 2, 2], ["b", "a", "b"]],
-)
-def test_classes_are_those_of_unique(y):
-    y = np.array(y)
-    classes, labels = classes_and_labels(y)
-    wanted, indices = np.unique(y, return_inverse=True)
-    np.testing.assert_array_equal(classes, wanted, strict=True)
-    np.testing.assert_array_equal(labels, indices, strict=True)
 
 
 def test_objective_is_computed_from_the_model_alone(moons):

@@ -31,7 +31,6 @@ class _Log(ABC):
         self._broken = False
 
     def __call__(self, intermediate_result: Intermediate) -> None:
-        """Write a line."""
         if self._broken:
             return
         row = as_row(intermediate_result)
@@ -48,7 +47,6 @@ class _Log(ABC):
                 warnings.warn(told, RuntimeWarning, stacklevel=2)
 
     def close(self) -> None:
-        """Close the file."""
         file, self._file = self._file, None
         if file is not None:
             try:

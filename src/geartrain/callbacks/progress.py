@@ -37,7 +37,6 @@ class Progress:
         self._bar: Any = None
 
     def __call__(self, intermediate_result: Intermediate) -> None:
-        """Show how far the run is, if it is time."""
         seen = intermediate_result
         if self._bar is None:
             self._first_norm = seen.grad_norm

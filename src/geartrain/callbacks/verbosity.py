@@ -38,11 +38,9 @@ class Narrator:
         return self.verbose >= 2 or LOGGER.isEnabledFor(logging.DEBUG)
 
     def begin(self, n: int, method: str) -> None:
-        """Say what is about to be minimised."""
         self._say(1, logging.INFO, f"minimise h + g in {n} variables by the method {method}")
 
     def __call__(self, intermediate_result: Intermediate) -> None:
-        """Say how far the run is."""
         seen = intermediate_result
         parts = [f"iteration {seen.nit}"]
         if not math.isnan(seen.fun):
@@ -53,7 +51,6 @@ class Narrator:
         self._say(2, logging.DEBUG, ", ".join(parts))
 
     def end(self, result: Result) -> None:
-        """Say how the run has ended."""
         status = Status(result.status).name
         seconds = float(result.history["seconds"][-1]) if result.history.rows else 0.0
         self._say(

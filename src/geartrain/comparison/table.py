@@ -179,7 +179,6 @@ class Comparison:
         return "\n".join([*lines, self._caption, *told])
 
     def _repr_html_(self) -> str:
-        """The table for notebooks."""
         return html.table(*self._cells(), self._caption)
 
     def to_latex(self) -> str:

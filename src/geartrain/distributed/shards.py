@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +15,6 @@ from geartrain.distributed.softmax import Softmax, SoftmaxModel
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import Loss
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.spectrum import gram_norm
-from geartrain.oracles.validation import as_vector
 
 # A shard is given as a function that loads it, a file, or a future of rows.
 Source = Callable[[], Any] | str | Path | Any
@@ -40,46 +37,6 @@ class Reading:
     n_features: int | None  # None until the first shard is read
     label: str  # column or key of y, in Parquet and npz files and in dataframes
     weight: str | None  # column or key of the weights
-
-
-class WeightedModel(LinearModel):
-    """``sum_k w_k loss(y_k, <a_k, x>) / sum_k w_k + l2/2 |x|^2``, without single summands."""
-
-    component = coord = L_components = L_coord = None  # type: ignore[assignment]
-
-    def __init__(self, A: Any, y: Any, weights: Any, loss: Loss, l2: float, intercept: bool):
-        super().__init__(A, y, loss, l2, intercept)
-        weights = as_vector(weights, "weights", self.m)
-        if (weights < 0).any() or not weights.any():
-            raise ValueError("weights must not be negative, and at least one must be positive")
-        self.total = float(weights.sum())
-        self.relative = weights * (self.m / self.total)
-
-    def _same_weights(self, other: LinearModel) -> bool:
-        return isinstance(other, WeightedModel) and np.array_equal(self.relative, other.relative)
-
-    def pull_back(self, slopes: Vector) -> Vector:
-        """``sum_k w_k slopes_k a_k m/sum w``, for every column of slopes."""
-        return super().pull_back((self.relative * slopes.T).T)
-
-    def value(self, x: Vector) -> float:
-        """The weighted mean of the losses, plus the ridge."""
-        losses = self.relative * self.loss.value(self.y, self.predict(x))
-        return float(losses.mean() + 0.5 * (x @ self.ridge(x)))
-
-    def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """Value and gradient from one pass over the data."""
-        z, ridge = self.predict(x), self.ridge(x)
-        value = (self.relative * self.loss.value(self.y, z)).mean() + 0.5 * (x @ ridge)
-        slopes = self.loss.derivative(self.y, z) / self.m
-        return float(value), self.pull_back(slopes) + ridge
-
-    @cached_property
-    def L(self) -> float:
-        """Largest eigenvalue of the weighted Gram matrix times the loss's curvature."""
-        root, A = np.sqrt(self.relative), self.with_ones
-        scaled = sparse.diags_array(root) @ A if sparse.issparse(A) else root[:, None] * A
-        return self.loss.curvature * gram_norm(scaled) / self.m + self.l2
 
 
 def read(source: Source, how: Reading) -> ShardRows:
@@ -151,14 +108,12 @@ def make_model(rows: ShardRows, how: Reading, l2: float = 0.0) -> ShardModel:
         )
     if isinstance(how.loss, Softmax):
         return SoftmaxModel(rows.A, rows.y, how.loss, l2, how.intercept, rows.weights)
-    if rows.weights is None:
-        return LinearModel(rows.A, rows.y, how.loss, l2, how.intercept)
-    return WeightedModel(rows.A, rows.y, rows.weights, how.loss, l2, how.intercept)
+    return LinearModel(rows.A, rows.y, how.loss, l2, how.intercept, rows.weights)
 
 
 def weight_of(model: ShardModel) -> float:
     """The weight of a shard in the mean over all rows."""
-    return float(model.m) if type(model) is LinearModel else model.total  # type: ignore[union-attr]
+    return model.total
 
 
 class About(NamedTuple):

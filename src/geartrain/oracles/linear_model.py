@@ -1,4 +1,4 @@
-"""The term ``(1/m) sum_k loss(y_k, <a_k, x>) + l2/2 |x|^2`` for dense and sparse data."""
+"""The term ``mean_k loss(y_k, <a_k, x>) + l2/2 |x|^2`` for dense and sparse data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from geartrain.oracles.algebra import Algebra
-from geartrain.oracles.losses import Loss, Squared, make_loss
+from geartrain.oracles.losses import Loss, Squared, WeightedLoss, make_loss
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.single import times, transposed_times
 from geartrain.oracles.spectrum import (
@@ -42,6 +42,9 @@ class LinearModel(Algebra):
     intercept : bool
         Whether to append a column of ones, so that ``x[-1]`` is the intercept and
         n = n_features + 1.
+    sample_weight : array (m,), optional
+        Weights of the rows, for ``sum_k w_k loss_k / sum_k w_k`` in place of the mean. The term
+        then does not answer ``component`` and ``coord``.
     **loss_params
         ``mu`` of smoothed_hinge, ``delta`` of huber.
 
@@ -70,6 +73,7 @@ class LinearModel(Algebra):
         loss: str | Loss = "logistic",
         l2: float = 0.0,
         intercept: bool = False,
+        sample_weight: Any = None,
         **loss_params: float,
     ) -> None:
         self.A = as_matrix(A, "A", operator=True, single=True)
@@ -89,11 +93,28 @@ class LinearModel(Algebra):
         self.intercept = bool(intercept)
         self.n = self.n_features + self.intercept
         self.n_components = self.m
-        if self.calls_user_code:
+        self._plain, self._weights, self._total = self.loss, np.ones(1), float(self.m)
+        if sample_weight is not None:
+            self._weigh(as_vector(sample_weight, "sample_weight", self.m))
+        if self.calls_user_code or sample_weight is not None:
             self.component = self.coord = None  # type: ignore[assignment]
             self.n_components = self.L_components = self.L_coord = None  # type: ignore[assignment]
-        if isinstance(self.loss, Squared):
+        if isinstance(self._plain, Squared):
             self.hessian_product = self.curvature_product
+
+    def _weigh(self, weights: Vector) -> None:
+        if (weights < 0).any() or not weights.any():
+            raise ValueError(
+                "sample_weight must not be negative, and at least one must be positive"
+            )
+        self._total = float(weights.sum())
+        self._weights = weights * (self.m / self._total)
+        self.loss = WeightedLoss(self._plain, self._weights)
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights of the rows, which are 1 if not given."""
+        return self._total
 
     @property
     def calls_user_code(self) -> bool:
@@ -141,7 +162,8 @@ class LinearModel(Algebra):
 
     def curvature_product(self, v: Vector) -> Vector:
         """The Hessian times v that would result if every loss had its largest curvature."""
-        return self.pull_back(self.loss.curvature / self.m * self.predict(v)) + self.ridge(v)
+        bends = self._plain.curvature / self.m * self._weights
+        return self.pull_back((bends * self.predict(v).T).T) + self.ridge(v)
 
     def row(self, k: int) -> tuple[Vector | slice, Vector]:
         """Positions and entries of row k, without the intercept."""
@@ -188,10 +210,15 @@ class LinearModel(Algebra):
 
     @cached_property
     def L(self) -> float:
-        if self.component is None:
-            norm = largest_eigenvalue(lambda v: self.pull_back(self.predict(v)), self.n)
-            return self.loss.curvature * norm / self.m + self.l2
-        return self.loss.curvature * gram_norm(self.with_ones) / self.m + self.l2
+        w = self._weights
+        if self.calls_user_code:
+            norm = largest_eigenvalue(lambda v: self.pull_back(w * self.predict(v)), self.n)
+        elif self._weights.size == 1:
+            norm = gram_norm(self.with_ones)
+        else:
+            root, A = np.sqrt(w), self.with_ones
+            norm = gram_norm(sparse.diags_array(root) @ A if sparse.issparse(A) else A.T * root)
+        return self._plain.curvature * norm / self.m + self.l2
 
     @property
     def mu(self) -> float:
@@ -206,18 +233,15 @@ class LinearModel(Algebra):
 
     def contains(self, other: Any) -> bool:
         """Whether `other` is the mean loss of the same rows with a ridge that is not larger."""
-        alike = type(other) is type(self) and (other.loss, other.intercept, other.m) == (
-            self.loss,
+        alike = type(other) is type(self) and (other._plain, other.intercept, other.m) == (
+            self._plain,
             self.intercept,
             self.m,
         )
         if not alike or other.l2 > self.l2 or not _same_memory(self.A, other.A):
             return False
-        return bool(np.array_equal(self.y, other.y) and self._same_weights(other))
-
-    def _same_weights(self, other: LinearModel) -> bool:
-        """Whether the rows have the same weights; they have none here."""
-        return True
+        same = np.array_equal(self.y, other.y) and np.array_equal(self._weights, other._weights)
+        return bool(same)
 
     @cached_property
     def L_components(self) -> Vector:
@@ -231,7 +255,7 @@ class LinearModel(Algebra):
 
     def __repr__(self) -> str:
         kind = "CSR" if sparse.issparse(self.A) else "dense"
-        kind = type(self.A).__name__ if self.component is None else kind
+        kind = type(self.A).__name__ if self.calls_user_code else kind
         return f"LinearModel({self.loss.name}, {kind} {self.m} x {self.n_features}, l2={self.l2:g})"
 
 

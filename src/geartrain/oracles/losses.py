@@ -173,6 +173,39 @@ class SquaredHinge(Loss):
         return np.where(y * z < 1.0, 2.0, 0.0)
 
 
+@dataclass(frozen=True, eq=False)
+class WeightedLoss(Loss):
+    """A loss times one weight per row; y and z are those of all rows."""
+
+    plain: Loss
+    weights: Vector
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.plain.name
+
+    @property
+    def labels(self) -> bool:  # type: ignore[override]
+        return self.plain.labels
+
+    @property
+    def lower_bound(self) -> float | None:  # type: ignore[override]
+        return self.plain.lower_bound
+
+    @property
+    def curvature(self) -> float:
+        return self.plain.curvature * float(self.weights.max())
+
+    def value(self, y: Vector, z: Vector) -> Vector:
+        return self.weights * self.plain.value(y, z)
+
+    def derivative(self, y: Vector, z: Vector) -> Vector:
+        return self.weights * self.plain.derivative(y, z)
+
+    def second(self, y: Vector, z: Vector) -> Vector:
+        return self.weights * self.plain.second(y, z)
+
+
 LOSSES: dict[str, type[Loss]] = {
     cls.name: cls for cls in (Logistic, Squared, SmoothedHinge, Huber, SquaredHinge)
 }

@@ -69,7 +69,6 @@ class Constants:
 
     @property
     def factor(self) -> float:
-        """Factor of sqrt(L) in Corollaries 1 to 3."""
         return accuracy_factor(self.mu, self.eps, self.R)
 
     @property

@@ -109,7 +109,6 @@ class _Stages:
     period: int | None  # halves |x - x*|^2; None for no restarts
 
     def iterations(self, eps: float, R: float) -> int:
-        """Whole stages, then a part of one."""
         whole = 0
         while True:
             rest = math.sqrt(self.c * R**2 / 2.0**whole / eps) - self.shift

@@ -93,7 +93,6 @@ class Indicator:
     n: int
 
     def rows(self, cells: Cells, z: Array) -> Any:
-        """One entry 1 a row."""
         entries = np.ones(z.size), (np.arange(z.size), cells.cell(z))
         return sparse.csr_array(entries, shape=(z.size, self.n + 1))[:, : self.n]
 
@@ -109,7 +108,6 @@ class BSplines:
     n: int
 
     def rows(self, cells: Cells, z: Array) -> Any:
-        """Four entries a row."""
         from scipy.interpolate import BSpline
 
         knots = np.arange(-3, self.n + 2) / (self.n - 2)
@@ -128,7 +126,6 @@ class Fourier:
     n: int
 
     def rows(self, cells: Cells, z: Array) -> Any:
-        """Values of all basis functions at z: a dense matrix."""
         return np.cos(np.pi * np.outer(cells.position(z), np.arange(1, self.n + 1)))
 
     def roughness(self) -> Any:
@@ -144,7 +141,6 @@ class Matrix:
         self.n = self.A.shape[1]
 
     def rows(self, cells: Cells, z: Array) -> Any:
-        """Rows of the matrix."""
         return self.A[cells.cell(z)]
 
     def roughness(self) -> Any:

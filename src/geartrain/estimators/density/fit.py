@@ -91,7 +91,6 @@ class DensityFit:
 
 
 def hessian(A: Any, pi: Array, m: float, G2: Any) -> Array:
-    """The Hessian as a dense array."""
     n = A.shape[1]
     if n > DENSE_MAX:
         raise ValueError(

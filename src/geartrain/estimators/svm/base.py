@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 import warnings
 from collections.abc import Callable
-from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import (
-    Interval,
-    Options,
-    StrOptions,
-    validate_parameter_constraints,
-)
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import (
     _check_sample_weight,
     _num_samples,
@@ -30,7 +22,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from geartrain.estimators.arrays import Array, points_and_labels
+from geartrain.estimators.arrays import Array
 from geartrain.estimators.svm.kernel import KERNELS, OVERFLOW, Kernel
 from geartrain.estimators.svm.kernel_matrix import TrainingKernel
 from geartrain.estimators.svm.problem import Solution
@@ -73,29 +65,6 @@ class KernelMachine(BaseEstimator):
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
 
-    @classmethod
-    @cache
-    def _get_param_names(cls) -> list[str]:
-        return super()._get_param_names()
-
-    @classmethod
-    @cache
-    def _defaults(cls) -> dict[str, Any]:
-        parameters = inspect.signature(cls).parameters
-        return {name: parameter.default for name, parameter in parameters.items()}
-
-    def _validate_params(self) -> None:
-        """The checks of scikit-learn, for values that are not the defaults: they take time."""
-        given = {
-            name: getattr(self, name)
-            for name, default in self._defaults().items()
-            if getattr(self, name) is not default
-        }
-        if not get_config()["skip_parameter_validation"]:
-            validate_parameter_constraints(
-                self._parameter_constraints, given, caller_name=type(self).__name__
-            )
-
     def _data(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         """The training data, checked. A callable kernel may take points of any kind."""
         if sparse.issparse(X) and self.kernel == "precomputed":
@@ -104,7 +73,8 @@ class KernelMachine(BaseEstimator):
             check_consistent_length(X, y)
             y = column_or_1d(y, warn=True)
         else:
-            X, y = points_and_labels(self, X, y, accept_sparse="csr", **options)
+            checks = {"dtype": np.float64, "order": "C", "accept_sparse": "csr", **options}
+            X, y = validate_data(self, X, y, **checks)
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} "

@@ -13,9 +13,10 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from geartrain.estimators.arrays import Array, labels_of_classes
+from geartrain.estimators.arrays import Array
 from geartrain.estimators.svm.base import LARGEST_C, KernelMachine
 from geartrain.estimators.svm.block_smo import block_smo
 from geartrain.estimators.svm.kernel_matrix import KEYS
@@ -229,7 +230,8 @@ class KernelSVC(ClassifierMixin, KernelMachine):
         solve = self._solver()
         given, (X, y) = X, self._data(X, y)
         known_classes = getattr(self, "classes_", None)
-        self.classes_, labels = labels_of_classes(y)
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
             raise ValueError(
                 f"The number of classes has to be greater than one; got {self.classes_.size} class"
@@ -278,7 +280,6 @@ class KernelSVC(ClassifierMixin, KernelMachine):
         return solvers[name]
 
     def _bounds(self, weights: Array | None, y: Array, labels: Array) -> Array:
-        """C_i of every sample."""
         if self.class_weight == "balanced":
             totals = np.bincount(labels, weights)
             with np.errstate(divide="ignore"):

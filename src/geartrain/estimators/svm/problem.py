@@ -39,7 +39,6 @@ class BinaryProblem:
     report: Callable[[str], None]  # takes a line of progress
 
     def hinge_dual(self) -> DualProblem:
-        """The dual problem for the hinge loss."""
         return DualProblem(
             kernel=self.kernel,
             y=self.y,

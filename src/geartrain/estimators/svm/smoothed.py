@@ -20,8 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -35,39 +34,11 @@ from geartrain.estimators.svm.problem import BinaryProblem, Solution, feasible
 from geartrain.geometry.rkhs import RKHS
 from geartrain.minimize import minimize
 from geartrain.oracles.linear_model import LinearModel
-from geartrain.oracles.losses import Loss, SmoothedHinge
+from geartrain.oracles.losses import SmoothedHinge
 from geartrain.oracles.quadratic import Quadratic
 
 KINDS = ("h.grad", "g.grad", "g.component")
 MOST_ITERATIONS = 100_000  # if the user sets no limit
-
-
-@dataclass(frozen=True)
-class WeightedHinge(Loss):
-    """The smoothed hinge with one weight per sample."""
-
-    mu: float
-    weights: Array
-
-    name: ClassVar[str] = "weighted_smoothed_hinge"
-    labels: ClassVar[bool] = True
-
-    @property
-    def curvature(self) -> float:
-        """Curvature of the loss of the heaviest sample."""
-        return SmoothedHinge(self.mu).curvature * float(self.weights.max())
-
-    def value(self, y: Array, z: Array) -> Array:
-        """The weighted losses."""
-        return self.weights * SmoothedHinge(self.mu).value(y, z)
-
-    def derivative(self, y: Array, z: Array) -> Array:
-        """Their derivatives in the prediction."""
-        return self.weights * SmoothedHinge(self.mu).derivative(y, z)
-
-    def second(self, y: Array, z: Array) -> Array:
-        """Their second derivatives."""
-        return self.weights * SmoothedHinge(self.mu).second(y, z)
 
 
 def smoothed_lbfgs(problem: BinaryProblem) -> Solution:
@@ -130,8 +101,9 @@ def _in_the_space(problem: BinaryProblem, **method: str) -> Solution:
         matvec=lambda x: np.append(lam * kernel.product(x[:-1]), 0.0),
         dtype=np.float64,
     )
-    loss = WeightedHinge(problem.mu, C / C.mean())
-    losses = LinearModel(K, y, loss=loss, intercept=True)
+    losses = LinearModel(
+        K, y, loss="smoothed_hinge", mu=problem.mu, intercept=True, sample_weight=C
+    )
     start = np.zeros(m) if problem.start is None else problem.start
     result = _run(
         problem,
@@ -140,7 +112,7 @@ def _in_the_space(problem: BinaryProblem, **method: str) -> Solution:
         np.append(start, 0.0),
         geometry=RKHS(K, intercept=True),
         # The norm of K + 1 1' is at most its trace, and the Hessian at most curvature/m times it.
-        L_g=loss.curvature * (float(kernel.diagonal().mean()) + 1.0),
+        L_g=losses.loss.curvature * (float(kernel.diagonal().mean()) + 1.0),
         **method,
     )
     return _solution(problem, result.x[:-1], result)

@@ -168,7 +168,6 @@ def _numbers_of_psi(phi: Model) -> Separable:
 
 
 def apcg_numbers(terms: LinearSum, D: Vector, gamma: float) -> tuple[Vector, float]:
-    """L_k and a."""
     m, term = terms.m, terms.term
     squared = terms.L_k * gamma  # norms of the rows, with the 1 of the intercept
     if term.intercept:
