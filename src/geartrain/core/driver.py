@@ -106,22 +106,21 @@ class Run:
     @np.errstate(all="ignore")  # what overflows is reported by its status, not by warnings
     def go(self) -> Result:
         """Run to the end; Ctrl-C and a non-finite answer give a result, too."""
-        with np.errstate(all="ignore"):
-            error: BaseException | None = None
-            try:
-                with self.interrupts.raising():
-                    status, detail = self._run()
-            except KeyboardInterrupt:
-                status, detail = Status.INTERRUPTED, ""
-            except BaseException as raised:
-                status, detail, error = Status.FAILED, f" ({raised!r})", raised
-            self.interrupts.over = True
-            self.clock.stop()
-            self.problem.ledger.guard = self._guard_budget
-            self._save(now=True)
-            self.callbacks.close()
-            result = self._result(status, detail)
-            self.problem.ledger.guard = self.problem.ledger.room = None
+        error: BaseException | None = None
+        try:
+            with self.interrupts.raising():
+                status, detail = self._run()
+        except KeyboardInterrupt:
+            status, detail = Status.INTERRUPTED, ""
+        except BaseException as raised:
+            status, detail, error = Status.FAILED, f" ({raised!r})", raised
+        self.interrupts.over = True
+        self.clock.stop()
+        self.problem.ledger.guard = self._guard_budget
+        self._save(now=True)
+        self.callbacks.close()
+        result = self._result(status, detail)
+        self.problem.ledger.guard = self.problem.ledger.room = None
         if error is not None:
             error.partial_result = result  # type: ignore[attr-defined]
             raise error
