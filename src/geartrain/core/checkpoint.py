@@ -281,7 +281,7 @@ def read(path: Any) -> Saved:
         saved = loads(Path(path).read_bytes())
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error}") from error.__cause__
-    if not _fits(saved, Saved):
+    if not _fits(saved, Saved) or saved.run.state is None:
         raise CheckpointError(f"{path}: this checkpoint does not hold a run")
     return saved
 

@@ -25,11 +25,9 @@ class Interrupts:
         self.pending = False  # Ctrl-C was pressed
         self.over = False  # the iterations have ended
         self._raising = False
-        self._depth = 0
         self._installed = False
 
     def __enter__(self) -> Interrupts:
-        self._depth += 1
         main = threading.current_thread() is threading.main_thread()
         if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._handle)
@@ -42,8 +40,7 @@ class Interrupts:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._depth -= 1
-        if self._installed and self._depth == 0:
+        if self._installed:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     @contextmanager

@@ -1,8 +1,10 @@
-"""What a run needs to go on."""
+"""The record of a run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from geartrain.core.contracts import AnyMethod, State
 from geartrain.core.form import Form
@@ -10,26 +12,42 @@ from geartrain.core.points import RunPoint
 from geartrain.oracles.protocols import Vector
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunState:
-    """A run after its last complete iteration: ``minimize(h, g, state=res.state)`` goes on."""
+    """All that a run needs to go on, and what its stopping rule has learned.
+
+    The driver and the view of the rule write into one record. ``res.state`` and checkpoints are
+    copies of it after the last complete iteration: ``minimize(h, g, state=res.state)`` goes on.
+    """
 
     method: AnyMethod
-    state: State
-    iteration: int
-    seconds: float  # of the method so far, records not included
-    calls: dict[str, int]
-    oracle_seconds: dict[str, float]
     x0: Vector
-    initial_grad_norm: float
-    gradient_scale: float  # see Run.gradient_scale
-    initial_value: float  # f(x0), or nan
-    initial_values: dict[str, float]  # of the terms at x0, where known
-    asked_bound: float  # see Run.grad_norm
     best: RunPoint
-    best_values: dict[str, float]  # of the terms at best.x, where gradients have brought them along
-    rows: tuple[tuple[float, ...], ...]
-    notes: tuple[tuple[int, str], ...]
     seed: int
     form: Form | None  # of the points that the user sees; None for plain vectors
+    calls: dict[str, int]
+    oracle_seconds: dict[str, float]
+    state: State | None = None
+    iteration: int = 0
+    seconds: float = 0.0  # of the method so far, records not included
+    initial_grad_norm: float = math.nan
+    gradient_scale: float = 0.0  # see RunView.gradient_scale
+    initial_value: float = math.nan  # f(x0)
+    initial_values: dict[str, float] = field(default_factory=dict)  # of the terms at x0
+    asked_bound: float = math.inf  # the bound at which the gradient was last asked for
+    # Of the terms at best.x, where gradients have brought them along and f is not known.
+    best_values: dict[str, float] = field(default_factory=dict)
+    rows: tuple[tuple[float, ...], ...] = ()  # of the history, in a copy
+    notes: tuple[tuple[int, str], ...] = ()
     status: int | None = None  # with which the rule ended the run
+
+    def copied(self, **changes: Any) -> RunState:
+        """A copy that the run does not change any more."""
+        kept = {"calls": dict(self.calls), "oracle_seconds": dict(self.oracle_seconds)}
+        return replace(self, **{**kept, **changes})
+
+    @property
+    def now(self) -> State:
+        """The state of the method after the first report."""
+        assert self.state is not None
+        return self.state

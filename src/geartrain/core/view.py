@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from geartrain.core.clock import Clock
-from geartrain.core.contracts import State
 from geartrain.core.points import NOTHING_SEEN, RunPoint, Seen
+from geartrain.core.run_state import RunState
 from geartrain.core.stopping import Rule
 from geartrain.oracles.answer_cache import PaidValues, StartGradients
 from geartrain.oracles.ledger import NonFiniteAnswer
@@ -30,25 +30,19 @@ class RunView:
         Runs while a gradient is asked for.
     paid : PaidValues
         Values of the terms that came with gradients.
-    x0 : array
-        The starting point.
+    record : RunState
+        The record of the run, into which goes what the rule has learned.
     """
 
     def __init__(
-        self, problem: Sum, rule: Rule, clock: Clock, paid: PaidValues, x0: Vector
+        self, problem: Sum, rule: Rule, clock: Clock, paid: PaidValues, record: RunState
     ) -> None:
-        self.problem, self.rule, self.clock, self.x0 = problem, rule, clock, x0
-        self.calls = problem.ledger.calls
+        self.problem, self.rule, self.clock, self.record = problem, rule, clock, record
+        self.calls, self.x0 = problem.ledger.calls, record.x0
         self._paid = paid
-        self._state: State | None = None
-        self._k = 0
         self.known_f = self.known_grad_norm = math.nan  # at the current state
         self._seen = NOTHING_SEEN  # by psi
         self.looked_at: RunPoint | None = None  # the point on which the rule has decided
-        self.initial_f = self.known_initial_grad_norm = math.nan  # at x0
-        self.initial_values: dict[str, float] = {}  # of the terms at x0, where known
-        self.scale = 0.0  # see `gradient_scale`
-        self.asked_bound = math.inf  # the bound at which the gradient was last asked for
         self._heard: StartGradients | None = None
 
     def listen(self) -> None:
@@ -61,31 +55,31 @@ class RunView:
             self._heard.close()
             self._heard = None
 
-    def update(self, state: State, k: int) -> None:
-        """Take the numbers that the method knows after iteration k."""
-        self._state, self._k = state, k
+    def update(self) -> None:
+        """Take the numbers that the method knows after an iteration."""
+        state = self.record.now
         self.known_f = float(state.value)
         self.known_grad_norm, self._seen = math.nan, NOTHING_SEEN
         if (grad := state.grad) is not None:
             self._see_gradient(state.grad_point, grad)
         self.looked_at = None
-        if k == 0:
+        if self.record.iteration == 0:
             self._set_start()
 
     def _set_start(self) -> None:
         """Take what is known at x0; a method may start elsewhere."""
-        self.initial_values = self._paid.known(self.x0)
-        self.initial_f = self._paid.total(self.initial_values, self.x0)
+        self.record.initial_values = self._paid.known(self.x0)
+        self.record.initial_value = self._paid.total(self.record.initial_values, self.x0)
         if self._is_at_start():
-            self.known_initial_grad_norm = self.known_grad_norm
-        if math.isnan(self.initial_f) and self._now.point is self.x0:
-            self.initial_f = self.known_f
+            self.record.initial_grad_norm = self.known_grad_norm
+        if math.isnan(self.record.initial_value) and self.record.now.point is self.x0:
+            self.record.initial_value = self.known_f
 
     def settle_start(self) -> None:
         """Keep the value at x0 where the rule has looked at it."""
-        at_x0 = self._k == 0 and np.array_equal(self._now.point, self.x0)
-        if at_x0 and math.isnan(self.initial_f):
-            self.initial_f = self.known_f
+        at_x0 = self.record.iteration == 0 and np.array_equal(self.record.now.point, self.x0)
+        if at_x0 and math.isnan(self.record.initial_value):
+            self.record.initial_value = self.known_f
 
     @property
     def seconds(self) -> float:
@@ -97,7 +91,7 @@ class RunView:
         if math.isnan(self.known_f):
             if self.problem.monitor is None:
                 raise TypeError("stop.Value needs terms that give values")
-            self.known_f = self.problem.monitor(self._now.point)
+            self.known_f = self.problem.monitor(self.record.now.point)
             if math.isnan(self.known_f):
                 raise NonFiniteAnswer("f is NaN")
         self.looked_at = self.points()[0]
@@ -112,23 +106,24 @@ class RunView:
 
     def initial_grad_norm(self) -> float:
         """|grad f(x0)|; asked for where the method does not know it."""
-        if math.isnan(self.known_initial_grad_norm):
-            if self._k == 0 and self._is_at_start():
+        if math.isnan(self.record.initial_grad_norm):
+            if self.record.iteration == 0 and self._is_at_start():
                 self._ask_gradient()
-                self.known_initial_grad_norm = self.known_grad_norm
+                self.record.initial_grad_norm = self.known_grad_norm
             else:  # the method started elsewhere
                 self.clock.start()
                 heard = self._heard
                 grad = self.problem.grad(self.x0) if heard is None else heard.total()
-                self.known_initial_grad_norm = self.problem.geometry.norm(grad)
+                self.record.initial_grad_norm = self.problem.geometry.norm(grad)
                 self.clock.stop()
-        return self.known_initial_grad_norm
+        return self.record.initial_grad_norm
 
     def gradient_scale(self) -> float:
         """The larger one of |grad f(x0)| and the second largest gradient of a term at x0."""
         heard = 0.0 if self._heard is None else self._heard.second
-        self.scale = max(self.scale, self.initial_grad_norm(), heard)
-        return self.scale
+        initial, record = self.initial_grad_norm(), self.record
+        record.gradient_scale = max(record.gradient_scale, initial, heard)
+        return record.gradient_scale
 
     def starts_at_solution(self) -> bool:
         """Whether the subgradient at x0, where there is a non-smooth term, is rounding error."""
@@ -166,38 +161,34 @@ class RunView:
 
     def points(self) -> tuple[RunPoint, ...]:
         """The output of the current state, and the point of its gradient if that is another one."""
-        return RunPoint.of(self._now, self.known_f, self.known_grad_norm, self._seen)
-
-    @property
-    def _now(self) -> State:
-        assert self._state is not None
-        return self._state
+        return RunPoint.of(self.record.now, self.known_f, self.known_grad_norm, self._seen)
 
     def _is_at_start(self) -> bool:
         """Whether the first gradient that the method knows is that at x0."""
-        return self.problem.psi is not None or np.array_equal(self._now.grad_point, self.x0)
+        return self.problem.psi is not None or np.array_equal(self.record.now.grad_point, self.x0)
 
     def _worth_asking(self, threshold: float) -> bool:
-        bound = float(self._now.grad_bound)
+        bound = float(self.record.now.grad_bound)
         if not math.isnan(bound):
-            if bound > threshold or bound > 0.5 * self.asked_bound:
+            if bound > threshold or bound > 0.5 * self.record.asked_bound:
                 return False
-            self.asked_bound = bound
+            self.record.asked_bound = bound
             return True
         # Without a bound, ask at iterations whose numbers grow by a tenth.
-        return self._k > 0 and math.floor(_tenths(self._k)) > math.floor(_tenths(self._k - 1))
+        k = self.record.iteration
+        return k > 0 and math.floor(_tenths(k)) > math.floor(_tenths(k - 1))
 
     def _ask_gradient(self) -> None:
         self.clock.start()
-        x, p = self._now.point, self.problem
-        self._see_gradient(x, p.subgradient(x, p.grad(x), self._now.grad_psi))
+        x, p = self.record.now.point, self.problem
+        self._see_gradient(x, p.subgradient(x, p.grad(x), self.record.now.grad_psi))
         self.clock.stop()
 
     def _ask_value(self) -> None:
         """f at the current point: known, paid for, or asked for and counted."""
         if math.isnan(self.known_f) and self.problem.monitor is not None:
             self.clock.start()
-            self.known_f = self._paid.f(self._now.point)
+            self.known_f = self._paid.f(self.record.now.point)
             self.clock.stop()
 
     def _see_gradient(self, x: Vector, grad: Vector) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.core.driver import Run
+from geartrain.core.interrupts import Interrupts
 from geartrain.core.result import Result
 from geartrain.core.stopping import Gradient, Rule
 from geartrain.distributed.graphs import Graph, make_graph
@@ -284,7 +285,10 @@ class Gossip:
         chosen = make_method(method, inner, problem)
         rule = Gradient(rel=as_positive(tol, "tol")) if stop is None else stop
         plan = f"gossip by {method!r}"
-        return Run(problem, chosen, rule, start, max_iter=max_iter, plan=plan).go()
+        with Interrupts() as interrupts:
+            return Run(
+                problem, chosen, rule, start, max_iter=max_iter, plan=plan, interrupts=interrupts
+            ).go()
 
 
 def _constants(terms: Sequence[Any], comm: Any) -> tuple[float, float]:

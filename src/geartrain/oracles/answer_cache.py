@@ -107,11 +107,13 @@ class CachedOracle:
 
     def keep_start(self, level: int, x: Vector) -> None:
         """Keep the answer at x, where a run of this level starts; it is not among the recent."""
-        self.recalled = self.recalled.with_start(level, self._answered(x))
+        cache = self.recalled
+        self.recalled = cache.with_start(level, self._answered(x))
 
     def keep_end(self, level: int, x: Vector) -> None:
-        """Keep the answer at x, where the run of this level is now."""
-        self.recalled = self.recalled.with_end(level, self._answered(x))
+        """Keep the answer at x, where the run of this level is now; it is not among the recent."""
+        cache = self.recalled
+        self.recalled = cache.with_end(level, self._answered(x))
 
     def _answered(self, x: Vector) -> Answered:
         known = self.recalled.at(x)
