@@ -231,3 +231,22 @@ def test_tol_is_relative_to_the_gradient_at_x0_also_for_a_method_that_starts_els
     first = np.linalg.norm(h.grad(np.zeros(2)) + g.grad(np.zeros(2)))
     assert res.success
     assert np.linalg.norm(h.grad(res.x) + g.grad(res.x)) <= 1e-6 * first * (1 + 1e-9)
+
+
+def test_a_certificate_tells_that_a_users_term_is_taken_to_be_convex():
+    h, g = gt.Term(lambda x: (float(x @ x), 2.0 * x), n=2), gt.Quadratic(0.5 * np.eye(2))
+    res = gt.minimize(h, g, np.ones(2), method="pqn", prices={"h.grad": 10.0, "g.grad": 1.0})
+    assert "(mu is stated by the terms; h taken to be convex)" in res.certificate.assumption
+    res = gt.minimize(gt.Quadratic(np.eye(2)), g, np.ones(2), method="pqn")
+    assert res.certificate.assumption.endswith("(mu is stated by the terms)")
+
+
+def test_no_certificate_where_the_answers_show_that_h_is_not_convex():
+    """The mu that the terms state is that of g: f has 0.3."""
+    h = gt.Term(lambda x: (-0.1 * float(x @ x), -0.2 * x), n=3)
+    g = gt.Quadratic(np.diag([0.5, 1.0, 2.0]), np.ones(3))
+    for rule in (gt.stop.Gradient(rel=1e-6), gt.stop.Gap(1e-3)):
+        res = gt.minimize(h, g, 5.0 * np.ones(3), method="pqn", stop=rule, max_iter=30)
+        assert any("h is not convex" in note for _, note in res.history.notes)
+        assert res.certificate is None
+    assert not res.success  # nothing is proven by which the gap could be met

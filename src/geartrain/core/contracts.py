@@ -31,6 +31,7 @@ class State:
     rounding: bool = False  # with `stalled`: it is shown that rounding is the cause
     noisy: bool = False  # with `stalled`: the answers contradict each other
     unbounded: bool = False  # with `stalled`: f has no minimiser near, as far as is proven
+    refuted: bool = False  # a term that is stated to be convex is not, as its answers show
     note: str = ""  # a line for ``res.history.notes``
     grad_psi: Vector | None = None  # with a non-smooth term: a subgradient of it at `point`
     # Recorded only: the weight A_k, the parameter of the envelope, the Monteiro-Svaiter ratio.

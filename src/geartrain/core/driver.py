@@ -290,7 +290,8 @@ class Run:
             if note := self.recorder.note:
                 self.history.notes.append((self.record.iteration, note))
         rounding = status is Status.STALLED and self.record.now.rounding
-        p, best = self.problem, self.record.best
+        p, best, state = self.problem, self.record.best, self.record.state
+        refuted = state is not None and state.refuted
         return Result(
             x=self._shown(best.x),
             fun=best.f,
@@ -302,7 +303,7 @@ class Run:
             calls=dict(self.calls),
             seconds=dict(p.ledger.seconds),
             history=self.history,
-            certificate=best.certificate(p, self.record.x0, self.rule),
+            certificate=None if refuted else best.certificate(p, self.record.x0, self.rule),
             constants=p.constants,
             plan=self._plan(),
             state=going_on,

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from geartrain.core.contracts import State
-from geartrain.oracles.protocols import Vector
+from geartrain.oracles.protocols import Vector, calls_user_code
 from geartrain.problem import EPS, Constant, Sum
 
 # Values that differ by no more than this part of them are equal up to rounding.
@@ -106,7 +106,7 @@ class RunPoint:
             mu = Constant(getattr(claims, "mu", None), "given")
         found: list[tuple[float, str]] = []
         if mu.value and not math.isnan(slope):
-            told = f"f is {mu.value:.6g}-strongly convex (mu is {mu.origin})"
+            told = f"f is {mu.value:.6g}-strongly convex (mu is {mu.origin}{_taken(problem)})"
             found.append((slope * (slope / (2.0 * mu.value)), told))
         if R is not None:
             told = f"|x0 - x*| <= {R:g}, f convex"
@@ -126,3 +126,9 @@ class RunPoint:
     def certificate(self, problem: Sum, x0: Vector, claims: object) -> Certificate | None:
         """The smallest of them, or None."""
         return min(self.certificates(problem, x0, claims), key=float, default=None)
+
+
+def _taken(problem: Sum) -> str:
+    """Words for the terms of the user, whose convexity is a statement, or the default of one."""
+    names = [o.name for o in problem.oracles if o.term.convex and calls_user_code(o.term)]
+    return f"; {' and '.join(names)} taken to be convex" if names else ""

@@ -147,6 +147,8 @@ class RunView:
         Without R it rests on a gradient, which is asked for now and then if the method knows none,
         and for norms on f, which is asked for where the bound may be below `threshold`.
         """
+        if self.record.now.refuted:
+            return math.inf
         unknown = math.isnan(self.known_grad_norm) and getattr(self.rule, "R", None) is None
         if unknown and self._worth_asking(math.inf):
             self._ask_gradient()

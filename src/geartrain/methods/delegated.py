@@ -26,6 +26,7 @@ class Delegated(State):
     rounding = property(lambda self: self.current.rounding)
     noisy = property(lambda self: self.current.noisy)
     unbounded = property(lambda self: self.current.unbounded)
+    refuted = property(lambda self: self.current.refuted)
     grad_psi = property(lambda self: self.current.grad_psi)
 
     @property

@@ -498,6 +498,7 @@ class ProximalQuasiNewton:
         return replace(
             state,
             convex=False,
+            refuted=True,
             selection=selection,
             safeguard=replace(state.safeguard, convex=False),
             note="the gradients of h show that h is not convex: it is treated as a non-convex term",

@@ -66,6 +66,7 @@ class PQNState(State):
     rounding: bool = False  # with `stalled`: it is shown that rounding is the cause
     noisy: bool = False  # with `stalled`: the answers contradict each other
     unbounded: bool = False  # with `stalled`: no minimiser is near
+    refuted: bool = False  # h, which is stated to be convex, is not
     note: str = ""
     own: tuple[float, float] = (0.0, 0.0)  # own seconds in inner runs, and outside them
     first: Usage = field(default_factory=Usage)  # of the first iterations
