@@ -41,7 +41,7 @@ class InnerPairs(Sequence[tuple[Vector, Vector]]):
 
     rows: Vector  # s_1, y_g1, s_2, y_g2, ...: oldest first
     gram: Vector
-    Z: Vector | None = None  # inner products with the rows s, y_h of a memory of this age
+    Z: Vector | None = None  # of the first rows with the rows s, y_h of a memory of this age
     age: int = 0
     block: RowBlock | None = field(default=None, metadata={"saved": False})
 
@@ -56,7 +56,7 @@ class InnerPairs(Sequence[tuple[Vector, Vector]]):
     def chosen(self, which: Any) -> InnerPairs:
         """Some of the pairs."""
         rows = np.stack([2 * which, 2 * which + 1], axis=1).ravel()
-        Z = None if self.Z is None else self.Z[rows]
+        Z = None if self.Z is None else self.Z[rows[rows < len(self.Z)]]
         return InnerPairs(self.rows[rows], self.gram[rows][:, rows], Z, self.age)
 
     def __len__(self) -> int:

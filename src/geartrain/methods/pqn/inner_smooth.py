@@ -104,6 +104,7 @@ class InnerCurvature:
         m = len(known)
         self.start, self.end, self.block, self.D = 0, m, known.block, known.rows
         self.owned = False  # whether the block is that of this run alone
+        self.exact = m  # end of the pairs of which Z was not learned by recursions
         if not m:
             return
         self.D_D[: 2 * m, : 2 * m] = known.gram
@@ -121,14 +122,14 @@ class InnerCurvature:
 
     def clear(self) -> None:
         """Forget the pairs."""
-        self.start = self.end = 0
+        self.start = self.end = self.exact = 0
         self.block, self.D = None, self.D[:0]
 
     @property
     def kept(self) -> InnerPairs:
         """The pairs (s, y_g)."""
         rows, age = slice(2 * self.start, 2 * self.end), self.phi.B.age
-        Z = None if age is None else self.Z[rows].copy()
+        Z = None if age is None else self.Z[2 * self.start : 2 * self.exact].copy()
         return InnerPairs(self.D, self.D_D[rows, rows].copy(), Z, age or 0, self.block)
 
     def products(self, v: Vector) -> Vector:
@@ -176,7 +177,7 @@ class InnerCurvature:
             A[:m, :m] = A[pairs, pairs].copy()
         self.Z[: 2 * m] = self.Z[rows].copy()
         self.D_D[: 2 * m, : 2 * m] = self.D_D[rows, rows].copy()
-        self.start, self.end = 0, m
+        self.start, self.end, self.exact = 0, m, max(self.exact - self.start, 0)
 
     def _learn(self, new: int) -> Any:
         """The inner products of the y from pair `new` on; along which of them phi bends up."""
@@ -220,19 +221,22 @@ class InnerCurvature:
 
 
 def _carried(known: InnerPairs, B: LowRank, Z: Vector) -> bool:
-    """Fill Z by what is known of an earlier memory, and by the pairs that are new in this one."""
+    """Fill Z by what is known of an earlier memory, and compute what is new, if that pays."""
     if known.Z is None or not isinstance(B, Updated) or B.age is None:
         return False
     memory, k = B.memory, len(B.memory)
     before = known.Z.shape[1] // 2
     same = k - (B.age - known.age)  # the first pairs of the memory, and the last ones of the other
-    if not 0 < same <= min(k, before):
+    if not 0 < same <= min(k, before) or not len(known.Z):
         return False
+    m = len(known.Z)
     for kind in range(2):
         to = (kind + 1) * before
-        Z[:, kind * k : kind * k + same] = known.Z[:, to - same : to]
+        Z[:m, kind * k : kind * k + same] = known.Z[:, to - same : to]
     for i in range(same, k):
-        Z[:, [i, k + i]] = dots3(known.rows, *memory.pair(i), B.geometry)[:, :2]
+        Z[:m, [i, k + i]] = dots3(known.rows[:m], *memory.pair(i), B.geometry)[:, :2]
+    if m < len(Z):
+        Z[m:] = table(known.rows[m:], memory.rows, B.geometry, B.span.which)
     return True
 
 

@@ -27,7 +27,7 @@ from geartrain.oracles.protocols import Vector
 
 # Part of the pairs that are kept for which there is room besides in a new block: few vectors where
 # they are long, and few copies; and as many as are kept up to this length.
-_SPARE, _SHORT = 0.25, 5_000
+_SPARE, _SHORT = 0.25, 20_000
 
 
 class RowBlock:
