@@ -36,6 +36,10 @@ from geartrain.problem import EPS
 # Part of the predicted change of phi that a step must bring; accuracy of a proximal quasi-Newton
 # step over the residual before it.
 _ARMIJO, _ACCURACY = 1e-4, 0.1
+# Accuracy of a run over the residual before it where psi tells no derivative, so that every digit
+# takes many proximal steps: on six families two thirds of them, and as many calls of h. With 0.1,
+# 1.04 times as many calls.
+_COARSE = 0.05
 # Rejected steps in a row after which only rounding is left.
 _TRIES = 30
 
@@ -166,6 +170,8 @@ def descend(
     w: Vector | None = None if psi.has_residual else p.r - p.grad
     linear = p.grad_h if a == 1.0 else p.grad_h + (1.0 - a) * p.grad_g
     learned = ProxCurvature(phi, pairs, memory)
+    if phi.inside and not psi.has_derivative:
+        enough = max(enough, _COARSE * norm(p.r))
     calls = tries = prox_steps = 0
     if not phi.inside:
         d, alpha = linear + a * grad_g, phi.B.lam + phi.mu
