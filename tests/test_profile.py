@@ -85,8 +85,8 @@ def test_what_is_drawn():
     }
     for p in drawn:
         if p.n <= 60:
-            assert p.convex_g
-            assert p.convex_h or "shards" in p.family
+            assert p.g.convex
+            assert p.h.convex or "shards" in p.family
         assert np.linalg.norm(p.h.grad(p.x0) + p.g.grad(p.x0)) > 0.0
     sizes = [np.linalg.norm(p.h.grad(p.x0) + p.g.grad(p.x0)) for p in drawn]
     assert min(sizes) < 1e-4 and max(sizes) > 1e4

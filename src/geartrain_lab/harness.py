@@ -214,39 +214,40 @@ def _rows(
     head = {"problem": task.name, **task.facts, "solver": solver.name, "seed": seed}
     if solver.solve is not None:
         return [{**head, "target": t, **solver.solve(task, t, rows)} for t in targets]
-    reason = solver.unfit(task)
-    limit = None if reason else solver.limit(task, rows)
-    found = None
-    if not reason:
-        rules = [] if math.isnan(task.f_star) else [_last(task, targets)]
-        rules += [] if limit is None else [limit]
-        found, reason = _attempt(task, solver, seed, rules, watch, forgiving)
     unknown = dict.fromkeys(("seconds", *CALLS), math.inf)
+    reason, found, limit = solver.unfit(task), None, None
+    if not reason:
+        limit = solver.limit(task, rows)
+        found, reason = _attempt(task, solver, seed, limit, min(targets), watch, forgiving)
     if found is None:
         return [{**head, "target": t, "end": reason, **unknown} for t in (*targets, END)]
+    ended = getattr(limit, "why", "") or found.status.lower()
     accuracy, columns = watch.marks(found)
     out = []
     for target in targets:
         hit = np.flatnonzero(accuracy <= target)
         reached = {key: column[hit[0]] for key, column in columns.items()} if hit.size else {}
-        end = "" if hit.size else getattr(limit, "why", "") or found.status.lower()
-        out.append({**head, "target": target, "end": end, **watch.facts(), **unknown, **reached})
+        end = {"target": target, "end": "" if hit.size else ended}
+        out.append({**head, **end, **watch.facts(), **unknown, **reached})
     whole = {"seconds": found.seconds, **found.calls}
-    end = getattr(limit, "why", "") or found.status.lower()
-    return [*out, {**head, "target": END, "end": end, **watch.facts(), **unknown, **whole}]
-
-
-def _last(task: Task, targets: Sequence[float]) -> Rule:
-    return gt.stop.Value(task.level(min(targets)))
+    return [*out, {**head, "target": END, "end": ended, **watch.facts(), **unknown, **whole}]
 
 
 def _attempt(
-    task: Task, solver: Solver, seed: int, rules: list[Any], watch: Any, forgiving: bool
+    task: Task,
+    solver: Solver,
+    seed: int,
+    limit: Rule | None,
+    target: float,
+    watch: Any,
+    forgiving: bool,
 ) -> tuple[ComparedRun | None, str]:
-    """The run, or the reason why there is none."""
+    """The run until the target, or the reason why there is none."""
     assert solver.make is not None
-    method = solver.make(task, rules[-1] if rules else None)
+    method = solver.make(task, limit)
     options = {**task.options, **solver.options(task), **watch.options}
+    goal = None if math.isnan(task.f_star) else gt.stop.Value(task.level(target))
+    rules = [rule for rule in (goal, limit) if rule is not None]
     if rules:
         options["stop"] = rules[0] if len(rules) == 1 else gt.stop.any_of(*rules)
     try:

@@ -51,16 +51,6 @@ class RandomProblem:
         """The dimension."""
         return self.x0.size
 
-    @property
-    def convex_h(self) -> bool:
-        """Whether h is known to be convex; a difference of shards is not."""
-        return bool(self.h.convex)
-
-    @property
-    def convex_g(self) -> bool:
-        """Whether g is known to be convex."""
-        return bool(self.g.convex)
-
 
 @dataclass(frozen=True)
 class Draw:

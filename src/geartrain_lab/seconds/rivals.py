@@ -22,6 +22,7 @@ import numpy as np
 from scipy import optimize
 
 import geartrain as gt
+from geartrain_lab.nonsmooth_rivals import two_loops
 from geartrain_lab.seconds.problem import Array, Problem
 
 Rival = Callable[["Asker"], Any]
@@ -197,7 +198,8 @@ def owl_qn(memory: int = 20) -> Rival:
         while True:
             slope = psi.residual(x, grad)
             free = (x != 0.0) | (slope != 0.0)
-            d = -_two_loops(pairs, slope, free)
+            step = two_loops(pairs, slope, free)
+            d = -slope * (1.0 / max(_norm(slope), 1.0)) if step is None else -step
             d[(x == 0.0) & (d * slope >= 0.0)] = 0.0
             orthant = np.where(x != 0.0, np.sign(x), -np.sign(slope))
             f, t = value + psi.value(x), 1.0
@@ -219,23 +221,6 @@ def owl_qn(memory: int = 20) -> Rival:
             x, value, grad = new, value_new, grad_new
 
     return solve
-
-
-def _two_loops(pairs: deque[tuple[Array, Array]], slope: Array, free: Array) -> Array:
-    """The inverse limited-memory matrix times the slope, within the free coordinates."""
-    q, used, scale = slope * free, [], 0.0
-    for s, y in reversed(pairs):
-        s, y = s * free, y * free
-        sy = float(s @ y)
-        if sy > 1e-10 * _norm(s) * _norm(y):
-            scale = scale or sy / float(y @ y)
-            weight = float(s @ q) / sy
-            q = q - weight * y
-            used.append((s, y, sy, weight))
-    q = q * (scale or 1.0 / max(_norm(slope), 1.0))
-    for s, y, sy, weight in reversed(used):
-        q = q + (weight - float(y @ q) / sy) * s
-    return q
 
 
 def gradient_methods(problem: Problem) -> dict[str, Rival]:
