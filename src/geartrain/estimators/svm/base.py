@@ -6,11 +6,11 @@ import sys
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import (
@@ -24,7 +24,7 @@ from sklearn.utils.validation import (
 
 from geartrain.estimators.arrays import Array
 from geartrain.estimators.svm.kernel import KERNELS, OVERFLOW, Kernel
-from geartrain.estimators.svm.kernel_matrix import TrainingKernel
+from geartrain.estimators.svm.kernel_matrix import KEYS, TrainingKernel
 from geartrain.estimators.svm.problem import Solution
 from geartrain.oracles.ledger import Ledger
 
@@ -65,7 +65,42 @@ class KernelMachine(BaseEstimator):
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
 
-    def _data(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array or sparse matrix (n_samples, n_features)
+            The points; for a precomputed kernel its matrix (n_samples, n_samples).
+        y : array (n_samples,)
+            Labels or targets.
+        sample_weight : array (n_samples,), optional
+            Factors of C by sample. Samples with negative weights are left out.
+
+        Returns
+        -------
+        KernelSVC or KernelSVR
+            The model itself.
+        """
+        self._validate_params()
+        given, (X, y) = X, self._data(X, y)
+        ledger = Ledger(names=(), more=KEYS)
+        solutions = self._solve(X, y, self._weights(X, sample_weight), ledger)
+        self.n_calls_ = dict(ledger.calls)
+        for kind in solutions[0].calls:
+            self.n_calls_[kind] = sum(solution.calls[kind] for solution in solutions)
+        self._calibrate(given, y, sample_weight)
+        self._warn(solutions)
+        return self
+
+    def _solve(self, X: Any, y: Array, weights: Array | None, ledger: Ledger) -> list[Solution]:
+        """Solve the problems of the model, and set its attributes."""
+        raise NotImplementedError
+
+    def _calibrate(self, X: Any, y: Array, sample_weight: Any) -> None:
+        """What a classifier needs for probabilities."""
+
+    def _data(self, X: Any, y: Any) -> tuple[Any, Any]:
         """The training data, checked. A callable kernel may take points of any kind."""
         if sparse.issparse(X) and self.kernel == "precomputed":
             raise TypeError("Sparse precomputed kernels are not supported.")
@@ -73,8 +108,8 @@ class KernelMachine(BaseEstimator):
             check_consistent_length(X, y)
             y = column_or_1d(y, warn=True)
         else:
-            checks = {"dtype": np.float64, "order": "C", "accept_sparse": "csr", **options}
-            X, y = validate_data(self, X, y, **checks)
+            checks = {"dtype": np.float64, "order": "C", "accept_sparse": "csr"}
+            X, y = validate_data(self, X, y, y_numeric=is_regressor(self), **checks)
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} "

@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 from geartrain.estimators.arrays import Array
 from geartrain.estimators.svm.base import LARGEST_C, KernelMachine
 from geartrain.estimators.svm.block_smo import block_smo
-from geartrain.estimators.svm.kernel_matrix import KEYS
 from geartrain.estimators.svm.pairs import one_against_rest, pack, pairs, unpack, votes
 from geartrain.estimators.svm.problem import BinaryProblem, Solution, primal_objective
 from geartrain.estimators.svm.smoothed import smoothed_katyusha, smoothed_lbfgs, smoothed_sae
@@ -209,26 +208,8 @@ class KernelSVC(ClassifierMixin, KernelMachine):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSVC:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array or sparse matrix (n_samples, n_features)
-            The points; for a precomputed kernel its matrix (n_samples, n_samples).
-        y : array (n_samples,)
-            Labels.
-        sample_weight : array (n_samples,), optional
-            Factors of C by sample. Samples with negative weights are left out.
-
-        Returns
-        -------
-        KernelSVC
-            The model itself.
-        """
-        self._validate_params()
+    def _solve(self, X: Any, y: Array, weights: Array | None, ledger: Ledger) -> list[Solution]:
         solve = self._solver()
-        given, (X, y) = X, self._data(X, y)
         known_classes = getattr(self, "classes_", None)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -236,12 +217,10 @@ class KernelSVC(ClassifierMixin, KernelMachine):
             raise ValueError(
                 f"The number of classes has to be greater than one; got {self.classes_.size} class"
             )
-        weights = self._weights(X, sample_weight)
         C = self._bounds(weights, y, labels)
         X = self._prepare(X, weights)
         same = known_classes is not None and np.array_equal(known_classes, self.classes_)
         starts = getattr(self, "_solved", []) if self.warm_start and same else []
-        ledger = Ledger(names=(), more=KEYS)
         solutions, coefficients = [], []
         for k, (i, j) in enumerate(pairs(self.classes_.size)):
             two = self.classes_.size == 2
@@ -263,10 +242,8 @@ class KernelSVC(ClassifierMixin, KernelMachine):
             solutions.append(solve(problem))
             coefficients.append(np.zeros(labels.size))
             coefficients[-1][of] = solutions[-1].coefficients
-        self._keep(X, labels, solutions, coefficients, ledger)
-        self._calibrate(given, y, sample_weight)
-        self._warn(solutions)
-        return self
+        self._keep(X, labels, solutions, coefficients)
+        return solutions
 
     def _solver(self) -> Solver:
         """The solver by name; "auto" is the first of the loss."""
@@ -307,7 +284,6 @@ class KernelSVC(ClassifierMixin, KernelMachine):
         labels: Array,
         solutions: list[Solution],
         coefficients: list[Array],
-        ledger: Ledger,
     ) -> None:
         support, self.n_support_, dual_coef = pack(coefficients, labels, self.classes_.size)
         intercept = np.array([solution.intercept for solution in solutions])
@@ -318,9 +294,6 @@ class KernelSVC(ClassifierMixin, KernelMachine):
         gaps = [solution.gap for solution in solutions]
         self.gap_ = gaps[0] if len(gaps) == 1 else np.array(gaps)
         self._objectives = [solution.objective for solution in solutions]
-        self.n_calls_ = dict(ledger.calls)
-        for kind in solutions[0].calls:
-            self.n_calls_[kind] = sum(solution.calls[kind] for solution in solutions)
 
     def _calibrate(self, X: Any, y: Array, sample_weight: Any) -> None:
         if not self.probability:

@@ -13,8 +13,7 @@ from sklearn.utils._param_validation import Interval
 from geartrain.estimators.arrays import Array
 from geartrain.estimators.svm.base import LARGEST_C, KernelMachine
 from geartrain.estimators.svm.block_smo import block_smo
-from geartrain.estimators.svm.kernel_matrix import KEYS
-from geartrain.estimators.svm.problem import DualProblem, primal_objective
+from geartrain.estimators.svm.problem import DualProblem, Solution, primal_objective
 from geartrain.oracles.ledger import Ledger
 
 
@@ -124,33 +123,13 @@ class KernelSVR(RegressorMixin, KernelMachine):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSVR:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array or sparse matrix (n_samples, n_features)
-            The points; for a precomputed kernel its matrix (n_samples, n_samples).
-        y : array (n_samples,)
-            Targets.
-        sample_weight : array (n_samples,), optional
-            Factors of C by sample. Samples with negative weights are left out.
-
-        Returns
-        -------
-        KernelSVR
-            The model itself.
-        """
-        self._validate_params()
-        X, y = self._data(X, y, y_numeric=True)
+    def _solve(self, X: Any, y: Array, weights: Array | None, ledger: Ledger) -> list[Solution]:
         y = y.astype(np.float64)
-        weights = self._weights(X, sample_weight)
         C = np.full(y.size, min(float(self.C), LARGEST_C))
         if weights is not None:
             C *= weights
         X = self._prepare(X, weights)
         start = getattr(self, "_solved", None) if self.warm_start else None
-        ledger = Ledger(names=(), more=KEYS)
         # The intercept is not penalised, so the targets may be shifted; without their common part
         # less is lost to rounding.
         shift = float(np.average(y, weights=C))
@@ -174,9 +153,7 @@ class KernelSVR(RegressorMixin, KernelMachine):
             self._solved = c / self.C
         self.n_iter_, self.gap_ = solution.n_iter, solution.gap
         self._objective, self._targets = solution.objective, (y - shift)[support]
-        self.n_calls_ = dict(ledger.calls)
-        self._warn([solution])
-        return self
+        return [solution]
 
     @property
     def objective_(self) -> float:
