@@ -7,7 +7,7 @@ import pytest
 
 import geartrain as gt
 from geartrain.oracles.ledger import Ledger, NonFiniteAnswer, Oracle
-from geartrain.oracles.protocols import MissingOracle
+from geartrain.oracles.protocols import MissingOracle, as_term
 from geartrain.oracles.questions import kinds
 
 N = 3
@@ -344,3 +344,54 @@ def test_looking_on_changes_no_count(pair, method, capsys):
     assert len(seen) == 2 * len(quiet.history.rows)
     assert np.isfinite(watched.history["f"]).all()
     assert "h.grad" in capsys.readouterr().err
+
+
+def test_observers_hear_answers_that_are_given_and_derived():
+    """In any order, until they leave."""
+    ledger, first, second = Ledger(), [], []
+    h = Oracle(gt.Term(lambda x: (x @ x, 2.0 * x), n=2), "h", ledger, 2)
+    ends = [
+        h.observe(["grad"], lambda question, args, answer: first.append(answer)),
+        h.observe(
+            ["value_and_grad", "grad"], lambda question, args, answer: second.append(question.name)
+        ),
+    ]
+    x = np.ones(2)
+    np.testing.assert_array_equal(h.grad(x), [2.0, 2.0])
+    assert len(first) == 1 and second == ["value_and_grad", "grad"]
+    ends[0]()
+    h.grad(x)
+    assert len(first) == 1 and len(second) == 4
+    ends[1]()
+    h.grad(x)
+    assert len(second) == 4 and ledger.calls["h.grad"] == 3
+
+
+def test_the_last_values_that_came_with_gradients_are_remembered():
+    h = Oracle(gt.Quadratic(np.eye(2)), "h", Ledger(), 2)
+    for k in range(6):
+        h.value_and_grad(np.full(2, float(k)))
+    h.value(np.zeros(2))
+    assert [value for _, value in h.recent] == [4.0, 9.0, 16.0, 25.0]
+
+
+class Plain:
+    """A term of the user that says little about itself."""
+
+    mu = None
+
+    def grad(self, x):
+        return 2.0 * x
+
+
+def test_an_object_of_the_user_is_completed_once():
+    plain = Plain()
+    known = as_term(plain)
+    assert as_term(plain) is known and as_term(known) is known
+    assert (known.convex, known.mu, known.L, known.n, known.noise) == (True, 0.0, None, None, 0.0)
+    plain.L = 2.0  # what it states later counts, too
+    assert known.L == 2.0 and repr(known) == repr(plain) and known.grad(3.0) == 6.0
+    assert Oracle(plain, "h", Ledger(), 2).term is known
+    assert (gt.Quadratic(np.eye(2)) + plain).parts[1][1] is known
+    own = gt.Quadratic(np.eye(2))
+    assert as_term(own) is own and own.n_components is None
