@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from geartrain import theory
 from geartrain.methods.learned_train import LearnedTrain
-from geartrain.methods.levels import Levels
+from geartrain.methods.nested_sum import Levels
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.train import Train
 from geartrain.oracles.protocols import answers

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from geartrain.methods.base import AnyMethod
-from geartrain.methods.levels import Levels
+from geartrain.methods.nested_sum import Levels
 from geartrain.methods.planning.bill import METHOD_WORDS, Alternative, Bill
 
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from geartrain.core import clock
 from geartrain.methods.base import Method, Report, State, drive
-from geartrain.methods.delegated import Delegated
-from geartrain.methods.levels import told
+from geartrain.methods.nested_sum import told
 from geartrain.methods.planning.bill import (
     Bill,
     Prices,
@@ -30,6 +29,7 @@ from geartrain.methods.planning.level_order import constants
 from geartrain.methods.planning.plan import Change, Plan, Reason
 from geartrain.methods.planning.planner import pays, plan_by_seconds
 from geartrain.methods.pqn.state import PQNState
+from geartrain.methods.wrapped_state import WrappedState
 from geartrain.oracles.answer_cache import Answered
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
@@ -60,7 +60,7 @@ class Race:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlannedState(Delegated):
+class PlannedState(WrappedState):
     """State of `Planned`: that of the current method, and how the run came there."""
 
     plan: Plan  # with the changes so far

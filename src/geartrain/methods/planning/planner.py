@@ -24,7 +24,7 @@ from geartrain import theory
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.base import AnyMethod, InnerMethod
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
-from geartrain.methods.levels import Levels
+from geartrain.methods.nested_sum import Levels
 from geartrain.methods.planning.bill import Prices, has_products, price_of_newton
 from geartrain.methods.planning.level_order import (
     ALIKE,
