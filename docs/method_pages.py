@@ -85,7 +85,7 @@ def write(folder: Path) -> None:
         groups["Inner methods" if name.startswith("inner-") else kind].append(name)
     (folder / "auto.md").write_text(
         '# The choice of a method (`auto`)\n\n    gt.minimize(h, g, method="auto")\n\n'
-        "```{eval-rst}\n.. automodule:: geartrain.planner\n   :no-index:\n```\n"
+        "```{eval-rst}\n.. automodule:: geartrain.methods.planning.planner\n   :no-index:\n```\n"
     )
     groups["Outer methods"].insert(0, "auto")
     lists = []

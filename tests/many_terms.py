@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import geartrain as gt
-from geartrain.methods.levels import arranged
+from geartrain.methods.nested_sum import arranged
 from geartrain.terms import Terms
 
 

@@ -82,8 +82,8 @@ def minimize(
         kept in single precision if all terms are made of functions of yours. A point where a
         non-smooth term is infinite is replaced by its proximal step, and a note says so.
     method : str or method
-        "auto" (see `geartrain.planner`), a name of ``geartrain.methods.registry.METHODS``, or an
-        object such as ``gt.SAE(sigma=0.5)``.
+        "auto" (see `geartrain.methods.Planned`), a name of
+        ``geartrain.methods.registry.METHODS``, or an object such as ``gt.SAE(sigma=0.5)``.
     inner : str or inner method
         For a method given by name: a name of ``geartrain.methods.registry.INNER``, or "auto".
     stop : rule, optional
@@ -239,7 +239,7 @@ def resume(
     >>> part.success, whole.success, whole.nit > 3
     (False, True, True)
     """
-    import_module("geartrain.gearing")  # the classes that a checkpoint may hold
+    import_module("geartrain.methods.planning.planned")  # the classes that a checkpoint may hold
     saved = read(path)
     space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
     _check_same_problem(path, saved, Terms.of(h, g), space, check)
@@ -309,11 +309,12 @@ def _method(
 ) -> tuple[AnyMethod, str]:
     """The method, and the words for ``res.plan`` where the method has none of its own."""
     # Imported here, so that ``import geartrain`` is quick.
-    from geartrain.gearing import make_train
     from geartrain.methods.base import as_inner
-    from geartrain.methods.choice import Prices
+    from geartrain.methods.planning.bill import Prices
+    from geartrain.methods.planning.planned import Planned
+    from geartrain.methods.planning.planner import plan
+    from geartrain.methods.planning.several_terms import make_train
     from geartrain.methods.registry import make_method
-    from geartrain.planner import make_auto
 
     known = Prices.checked(prices, problem.ledger)
     if not isinstance(inner, str):
@@ -321,10 +322,10 @@ def _method(
     if state is not None:
         check_same_terms(state.calls, problem)
         return state.method, "continued"
+    if isinstance(method, str) and method == "auto":
+        return Planned(plan(problem, inner, known), known), ""
     if problem.expensive:
         return make_train(method, inner, problem, known)
-    if isinstance(method, str) and method == "auto":
-        return make_auto(problem, inner, known), ""
     made = make_method(method, inner, problem)
     return made, f"{method!r} as asked for" if isinstance(method, str) else "given as an object"
 

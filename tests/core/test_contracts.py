@@ -10,11 +10,12 @@ import pytest
 import geartrain as gt
 from geartrain.core.checkpoint import dumps, loads
 from geartrain.core.loop import goes_on
-from geartrain.methods import auto
 from geartrain.methods.base import InnerMethod, Method, WholeMethod, as_inner, as_method
-from geartrain.methods.choice import Choice, Prices, Reason
+from geartrain.methods.planning import planned as running
+from geartrain.methods.planning.bill import Prices
+from geartrain.methods.planning.plan import Change, Plan, Reason
+from geartrain.methods.planning.planner import plan
 from geartrain.methods.registry import INNER, METHODS, make_inner
-from geartrain.planner import choose
 from problems import quadratics
 from runs import NEVER, same, sums
 
@@ -184,9 +185,8 @@ PRICES = Prices({"h.grad": 40.0, "g.grad": 1.0})
 
 
 def planned():
-    """`Auto` as an object."""
-    choice = choose(quadratics(n=12).sum(), "auto", PRICES)
-    return auto.Auto(choice, PRICES)
+    """`Planned` as an object."""
+    return gt.methods.Planned(plan(quadratics(n=12).sum(), "auto", PRICES), PRICES)
 
 
 def test_auto_is_a_method_like_others(pair):
@@ -205,18 +205,18 @@ def test_auto_goes_on_where_it_was(tmp_path, cut, monkeypatch):
 
     def leave(self, state):
         late = self.problem.ledger.calls["h.grad"] >= 4
-        return None if self.choice.changes or not late else auto.Change(Reason.CHEAP, "")
+        return None if self.plan.changes or not late else Change(Reason.CHEAP, "")
 
-    monkeypatch.setattr(auto._Leg, "_leave", leave)
+    monkeypatch.setattr(running._PlannedRun, "_leave", leave)
     pair, method = sums(), planned()
-    method = replace(method, choice=replace(method.choice, runner_up=gt.ScipyLBFGS()))
+    method = replace(method, plan=replace(method.plan, runner_up=gt.ScipyLBFGS()))
     path = tmp_path / "run.gtck"
     whole = gt.minimize(*pair, method=method, stop=NEVER, max_iter=12)
     change = next(k for k, note in whole.history.notes if "method changed" in note)
     assert 2 < change < 8
     gt.minimize(*pair, method=method, stop=NEVER, max_iter=cut, checkpoint=path)
     second = gt.resume(path, *pair, max_iter=12 - cut)
-    assert [c.reason for c in second.state.state.choice.changes] == [Reason.CHEAP]
+    assert [c.reason for c in second.state.state.plan.changes] == [Reason.CHEAP]
     if cut < change:
         same(whole, second)
     else:
@@ -225,12 +225,12 @@ def test_auto_goes_on_where_it_was(tmp_path, cut, monkeypatch):
         np.testing.assert_array_equal(whole.history["f"][: cut + 1], second.history["f"][: cut + 1])
 
 
-def test_a_choice_follows_its_changes():
+def test_a_plan_follows_its_changes():
     first, second = Descent(), Whole()
-    choice = Choice(first, "pqn", Reason.MEASURED, "", second)
-    assert choice.current is first and not choice.settled
-    left = replace(choice, changes=(auto.Change(Reason.CHEAP, ""),))
+    chosen = Plan((("h",), ("g",)), first, "pqn", Reason.MEASURED, "", second)
+    assert chosen.current is first and not chosen.settled
+    left = replace(chosen, changes=(Change(Reason.CHEAP, ""),))
     assert left.current is second and not left.settled
-    back = replace(left, changes=(*left.changes, auto.Change(Reason.STALLED, "")))
+    back = replace(left, changes=(*left.changes, Change(Reason.STALLED, "")))
     assert back.current is first and back.settled
-    assert replace(choice, runner_up=None).settled
+    assert replace(chosen, runner_up=None).settled

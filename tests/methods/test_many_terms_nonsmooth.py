@@ -12,7 +12,7 @@ import geartrain as gt
 from composite import bare
 from geartrain.methods import afb, error_rule
 from geartrain.methods.inner import composite_agm
-from geartrain.methods.levels import Rest, arranged
+from geartrain.methods.nested_sum import Rest, arranged
 from geartrain.problem import norm
 from geartrain.terms import Terms
 from many_terms import Many, train_of_quadratics

@@ -7,7 +7,6 @@ import pytest
 
 import geartrain as gt
 from geartrain.methods.learned_train import LearnedTrain
-from geartrain.methods.measured_train import MeasuredTrain
 from many_terms import train_of_quadratics
 from runs import NEVER, same
 
@@ -114,7 +113,8 @@ def test_the_run_is_that_of_the_levels_that_were_found(clock):
     given = LearnedTrain(levels, rho)
     one = gt.minimize(terms[:2], terms[2], method=given, stop=NEVER, max_iter=3)
     two = gt.minimize(terms[:2], terms[2], stop=NEVER, max_iter=3)
-    assert isinstance(two.state.method, MeasuredTrain) and two.state.state.method.levels == levels
+    assert isinstance(two.state.method, gt.methods.Planned)
+    assert two.state.state.plan.levels == levels
     assert dict(one.calls) == dict(two.calls)
     np.testing.assert_allclose(one.x, two.x, rtol=1e-6)
 

@@ -10,7 +10,7 @@ import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods import afb
 from geartrain.methods.error_rule import ErrorRule, Lengths
-from geartrain.methods.levels import Rest
+from geartrain.methods.nested_sum import Rest
 from geartrain.problem import Model, norm
 from many_terms import MANY, train_of_quadratics
 from problems import states

@@ -13,7 +13,7 @@ import geartrain as gt
 from geartrain.core.labels import label
 from geartrain.core.loop import basic_calls
 from geartrain.core.witness import changed
-from geartrain.methods.choice import Bill, Prices
+from geartrain.methods.planning.bill import Bill, Prices
 from geartrain.oracles import answers, can, require
 from geartrain.oracles.answer_cache import PaidValues, StartGradients
 from geartrain.oracles.ledger import Ledger, NonFiniteAnswer, Oracle, in_gradients

@@ -5,7 +5,6 @@ The inner methods, which minimise the model phi, are in `geartrain.inner`.
 
 from geartrain.methods.aeg import AEG
 from geartrain.methods.afb import AFB
-from geartrain.methods.auto import Auto
 from geartrain.methods.base import InnerMethod, InnerState, Method, State, WholeMethod, solve_model
 from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
@@ -19,7 +18,7 @@ from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner_rule import PaperRule
 from geartrain.methods.learned_train import LearnedTrain
-from geartrain.methods.measured_train import MeasuredTrain
+from geartrain.methods.planning.planned import Planned
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
@@ -39,7 +38,6 @@ __all__ = [
     "SAE",
     "SCSAE",
     "ACDWhole",
-    "Auto",
     "Catalyst",
     "FixedPeriod",
     "GradientSliding",
@@ -49,10 +47,10 @@ __all__ = [
     "KatyushaWhole",
     "LBFGSWhole",
     "LearnedTrain",
-    "MeasuredTrain",
     "Method",
     "MonteiroSvaiterWhole",
     "PaperRule",
+    "Planned",
     "ProximalQuasiNewton",
     "Restarted",
     "ScipyLBFGS",

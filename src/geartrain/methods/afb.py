@@ -12,8 +12,8 @@ s, eps     ``grad_g``,   s is an eps-subgradient of g at x_+; where g is a singl
 G          ``G``         grad h(y) + s
 =========  ============  ==========================================================
 
-Where g is itself a sum (`geartrain.methods.levels.Rest`), its model is minimised by `Gear`, which
-is this method one level further down.
+Where g is itself a sum (`geartrain.methods.nested_sum.Rest`), its model is minimised by `Gear`,
+which is this method one level further down.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from geartrain.methods.base import InnerMethod, InnerRun, State, ceiling, solve_
 from geartrain.methods.error_rule import ErrorRule, Lengths
 from geartrain.methods.gmco import total
 from geartrain.methods.inner.agm import AGM
-from geartrain.methods.levels import Rest
+from geartrain.methods.nested_sum import Rest
 from geartrain.methods.sc_sae import weights
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model, Sum

@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from geartrain.geometry import Geometry
-from geartrain.methods.levels import Levels, Rest, arranged, told
+from geartrain.methods.nested_sum import Levels, Rest, arranged, told
 from geartrain.methods.pqn.evaluation import TermEvaluator
 from geartrain.methods.pqn.inner_method import QuadraticModel, ShiftedOracle
 from geartrain.methods.pqn.low_rank import LowRank

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from geartrain.methods.base import State
-from geartrain.methods.levels import Levels, arranged, told
+from geartrain.methods.nested_sum import Levels, arranged, told
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
 

@@ -17,7 +17,7 @@ import numpy as np
 import geartrain as gt
 from geartrain import theory
 from geartrain.datasets import KnownProblem
-from geartrain.methods.levels import Levels, told
+from geartrain.methods.nested_sum import Levels, told
 from geartrain.oracles import Quadratic
 from geartrain.oracles.protocols import Vector
 from geartrain.theory.gears import arrangements

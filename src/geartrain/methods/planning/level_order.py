@@ -1,4 +1,4 @@
-"""Which levels more than two terms are put on: by prices and constants, given or measured."""
+"""Which levels terms are put on, by prices and constants, and the learned method on them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,44 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from geartrain import theory
-from geartrain.methods.levels import Levels
+from geartrain.methods.learned_train import LearnedTrain
+from geartrain.methods.nested_sum import Levels
+from geartrain.methods.pqn.method import ProximalQuasiNewton
+from geartrain.methods.train import Train
 from geartrain.oracles.protocols import answers
 from geartrain.oracles.splitting import Zero
 from geartrain.problem import Sum
 
-# Terms are alike in price up to this ratio; where no constants are known, they are merged.
+# Prices are alike up to this ratio: a model of the dearer term, and the inner runs for it, gain
+# less than they cost. Of more than two terms, those that are alike are on one level.
 ALIKE = 3.0
+
+
+def levels_of(
+    problem: Sum, price: Mapping[str, float], L: Mapping[str, float | None]
+) -> tuple[Levels, str]:
+    """The levels of the learned method, and why; a single level stands for all terms at once.
+
+    A g that is nothing but a non-smooth term is the last level.
+    """
+    if isinstance(problem.g.term, Zero):
+        names = tuple(price)
+        return (names[:-1], names[-1:]), "on two levels, because g has no smooth part"
+    levels, why = arrange(price, L, mu=problem.mu.value or 0.0)
+    if _falling(levels, price):
+        return levels, why
+    # A model of a level pays only where the next level is cheaper: constants do not help then.
+    return arrange(price, dict.fromkeys(price))
+
+
+def learned(levels: Levels, why: str, price: Mapping[str, float]) -> Train | LearnedTrain:
+    """The learned method on these levels, or on two of them where they are a single one."""
+    if len(levels) < 2:
+        levels = two_levels(price)
+    rho = _ratios(levels, price)
+    if len(levels) == 2:
+        return Train(levels, ProximalQuasiNewton(rho=rho[0]), f"pqn, {why}")
+    return LearnedTrain(levels, rho, why)
 
 
 def arrange(
@@ -44,9 +75,9 @@ def arrange(
     return levels, _why(levels, price, "by prices")
 
 
-def falling(levels: Levels, price: Mapping[str, float]) -> bool:
+def _falling(levels: Levels, price: Mapping[str, float]) -> bool:
     """Whether every level is clearly dearer than the next one."""
-    return all(ratio > ALIKE for ratio in ratios(levels, price))
+    return all(ratio > ALIKE for ratio in _ratios(levels, price))
 
 
 def _by_price(price: Mapping[str, float]) -> Levels:
@@ -89,7 +120,7 @@ def listed(problem: Sum) -> Levels:
     return tuple((oracle.name,) for oracle in problem.oracles)
 
 
-def ratios(levels: Levels, price: Mapping[str, float]) -> tuple[float, ...]:
+def _ratios(levels: Levels, price: Mapping[str, float]) -> tuple[float, ...]:
     """The price of each level over that of the next."""
     cost = [sum(price[name] for name in level) for level in levels]
     return tuple(a / b for a, b in pairwise(cost))
@@ -110,3 +141,8 @@ def pinned(problem: Sum, inner: object) -> str | None:
 def gives_gradients(term: object) -> bool:
     """Whether a term answers with gradients."""
     return not answers(term).isdisjoint(("grad", "value_and_grad"))
+
+
+def constants(problem: Sum) -> dict[str, float | None]:
+    """The smoothness of every term, where it is known."""
+    return {s.oracle.name: s.L.value for s in problem.summands}

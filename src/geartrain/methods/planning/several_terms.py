@@ -1,4 +1,4 @@
-"""The method for more than two terms: which levels, in which order, and why."""
+"""Methods for more than two terms that are named or given: their levels, and what they refuse."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any, TypeVar
 
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.afb import AFB
-from geartrain.methods.arrangement import (
+from geartrain.methods.base import AnyMethod, InnerMethod, as_method
+from geartrain.methods.learned_train import LearnedTrain
+from geartrain.methods.nested_sum import arranged, innermost, told
+from geartrain.methods.planning.bill import Prices
+from geartrain.methods.planning.level_order import (
     arrange,
-    gives_gradients,
+    constants,
+    learned,
+    levels_of,
     listed,
     pinned,
     two_levels,
 )
-from geartrain.methods.base import AnyMethod, InnerMethod, as_method
-from geartrain.methods.choice import Prices
-from geartrain.methods.learned_levels import learned, levels_of
-from geartrain.methods.learned_train import LearnedTrain
-from geartrain.methods.levels import arranged, innermost, told
-from geartrain.methods.measured_train import MeasuredTrain
 from geartrain.methods.registry import (
     METHODS,
     make_inner,
@@ -31,7 +31,7 @@ from geartrain.methods.train import Train
 from geartrain.oracles.protocols import require
 from geartrain.problem import MissingConstant, Sum
 
-T = TypeVar("T", Train, LearnedTrain)
+T = TypeVar("T", bound=Train | LearnedTrain)
 
 # Methods by name that take any number of terms. The last two treat all of them as one.
 _NAMES = ("auto", "afb", "pqn", "fgm", "lbfgs")
@@ -42,24 +42,19 @@ _TESTED = ("sae", "rsae", "scsae", "gmco", "aeg")
 def make_train(
     method: str | AnyMethod, inner: str | InnerMethod, problem: Sum, prices: Prices
 ) -> tuple[AnyMethod, str]:
-    """The method for a problem with more than two terms, and the words for ``res.plan``."""
+    """The method for more than two terms, by name or given, and the words for ``res.plan``."""
     if isinstance(method, str):
-        if method not in METHODS and method != "auto":
+        if method not in METHODS:
             make_method(method, "auto", problem)  # an unknown name has an error of its own
         if method not in _NAMES:
             raise ValueError(_refused(repr(method), problem))
         if method in ("fgm", "lbfgs"):
             return make_method(method, inner, problem), f"{method!r} as asked for"
-        if method == "afb":
-            return _afb(problem, inner, prices), ""
-        if method == "pqn":
-            return _learned(problem, inner, prices), ""
-        return _auto(problem, inner, prices)
+        make = afb_on_levels if method == "afb" else _pqn_on_levels
+        return make(problem, inner, prices), ""
     made = as_method(method)
     core = getattr(made, "method", made)
-    if isinstance(made, LearnedTrain):
-        return _checked(made, problem), ""
-    if isinstance(made, Train):
+    if isinstance(made, LearnedTrain | Train):
         return _checked(made, problem), ""
     if isinstance(core, AFB):
         return _checked(Train(listed(problem), made, "as listed"), problem), ""
@@ -71,22 +66,14 @@ def make_train(
 # Levels --------------------------------------------------------------------------------------
 
 
-def _constants(problem: Sum) -> dict[str, float | None]:
-    return {s.oracle.name: s.L.value for s in problem.summands}
-
-
-def _price(problem: Sum, prices: Prices) -> dict[str, float]:
-    return {oracle.name: prices.of(oracle.name, problem) for oracle in problem.oracles}
-
-
-def _afb(problem: Sum, inner: str | InnerMethod, prices: Prices) -> Train:
+def afb_on_levels(problem: Sum, inner: str | InnerMethod, prices: Prices) -> Train:
     """AFB on all levels; with restarts on the first one where strong convexity is not known."""
     if prices.given is None:  # a run by theory is the same every time, so nothing is measured
         levels, why = listed(problem), "as listed, because no prices are given"
     else:
-        price, last = _price(problem, prices), pinned(problem, inner)
+        price, last = prices.by_term(problem), pinned(problem, inner)
         mu = problem.mu.value or 0.0
-        levels, why = arrange(price, _constants(problem), mu=mu, last=last)
+        levels, why = arrange(price, constants(problem), mu=mu, last=last)
         if len(levels) < 2:
             levels, why = two_levels(price), f"{why}, but AFB needs two levels"
     split = arranged(problem, levels)
@@ -96,7 +83,7 @@ def _afb(problem: Sum, inner: str | InnerMethod, prices: Prices) -> Train:
     return _checked(Train(levels, method, why), problem)
 
 
-def _learned(problem: Sum, inner: str | InnerMethod, prices: Prices) -> AnyMethod:
+def _pqn_on_levels(problem: Sum, inner: str | InnerMethod, prices: Prices) -> AnyMethod:
     """The learned method on all levels."""
     if inner != "auto":
         raise TypeError(
@@ -105,23 +92,11 @@ def _learned(problem: Sum, inner: str | InnerMethod, prices: Prices) -> AnyMetho
         )
     for oracle in problem.oracles:
         require("pqn", oracle.name, oracle.term, "grad")
-    price = _price(problem, prices)
     if prices.given is not None:
-        return learned(problem, *levels_of(problem, price, _constants(problem)), price)
+        price = prices.by_term(problem)
+        return learned(*levels_of(problem, price, constants(problem)), price)
     (first, *others), why = listed(problem), "as listed, because no prices are given"
     return LearnedTrain((first, *others), reason=why)
-
-
-def _auto(problem: Sum, inner: str | InnerMethod, prices: Prices) -> tuple[AnyMethod, str]:
-    """The learned method on all levels, and AFB where it cannot work."""
-    plain = all(gives_gradients(oracle.term) for oracle in problem.oracles)
-    if not plain or inner != "auto":
-        return _afb(problem, inner, prices), ""
-    if prices.given is None:
-        return MeasuredTrain(), ""
-    price = _price(problem, prices)
-    levels, why = levels_of(problem, price, _constants(problem))
-    return learned(problem, levels, why, price), ""
 
 
 def _checked(train: T, problem: Sum) -> T:

@@ -1,48 +1,18 @@
-"""What ``method="auto"`` has chosen, why, and what it costs: data, and the words for it."""
+"""What calls cost: prices, the bill of a run, and what other methods would have cost."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from typing import TypeAlias
 
-from geartrain.methods.base import AnyMethod
 from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.oracles.ledger import Ledger, given_price
 from geartrain.oracles.protocols import can
 from geartrain.oracles.questions import counted_in_words
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
-
-
-class Reason(Enum):
-    """Why a method was chosen or, from `CHEAP` on, left; the value is the sentence."""
-
-    GEOMETRY = "it works in {where} and needs no constants"
-    NO_GRADIENTS = "g gives no gradients"
-    NO_SMOOTH_PART = "g has no smooth part"
-    IN_MEMORY = "h is a linear model in memory, and few coordinates at a time take part in a step"
-    INNER_GIVEN = "the inner method decides"
-    MEASURED = "prices are measured as the run goes"
-    ALIKE = "prices are alike (ratio {ratio:.2g}), so the sum is modelled as a whole"
-    EXACT = "{cheap} is a quadratic, so that models of {dear} are minimised exactly"
-    EXPENSIVE = "a gradient of {dear} costs {ratio:.4g} times one of the other term"
-    PRODUCTS = (
-        "an iteration with Hessian products of h costs {ratio:.3g} gradients of h, and fewer are "
-        "needed"
-    )
-    CHEAP = "an evaluation of both terms takes {evaluation:.2g} s"
-    SLOWER = "after {seconds:.2g} s, {name} has gained less per second"
-    STALLED = "{name} stalled"
-    NON_FINITE = "an answer to L-BFGS was not finite"
-
-
-# Reasons after which there are no further changes.
-LAST = (Reason.STALLED, Reason.NON_FINITE)
-
-# Price ratio below which prices are alike.
-ALIKE = 2.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +52,10 @@ class Prices:
         price = self.of_call(f"{name}.grad", problem.ledger)
         return 1.0 if math.isnan(price) else price
 
+    def by_term(self, problem: Sum) -> dict[str, float]:
+        """The price of a gradient of every term, by its name."""
+        return {oracle.name: self.of(oracle.name, problem) for oracle in problem.oracles}
+
     def of_product(self, name: str, problem: Sum) -> float:
         """The price of a Hessian product of the term `name`: that of a gradient by default."""
         price = self.of_call(f"{name}.product", problem.ledger)
@@ -92,6 +66,35 @@ class Prices:
         if self.given is not None:
             return given_price(key, self.given)
         return ledger.seconds[key] / ledger.calls[key] if ledger.calls[key] else math.nan
+
+
+Timings: TypeAlias = dict[str, tuple[int, float]]
+
+
+def timings(problem: Sum) -> Timings:
+    """By term: its gradients so far, and the seconds of these and of its proximal steps."""
+    calls, seconds = problem.ledger.calls, problem.ledger.seconds
+    return {
+        oracle.name: (
+            calls[f"{oracle.name}.grad"],
+            seconds[f"{oracle.name}.grad"] + seconds[f"{oracle.name}.prox"],
+        )
+        for oracle in problem.oracles
+    }
+
+
+def seconds_per_gradient(problem: Sum, since: Timings) -> dict[str, float]:
+    """What a gradient of every term has taken since then, its proximal steps included.
+
+    A term that was not asked since then has the mean of all its calls.
+    """
+    found = {}
+    for name, (calls, seconds) in timings(problem).items():
+        before, spent = since.get(name, (0, 0.0))
+        if calls == before:
+            before, spent = 0, 0.0
+        found[name] = (seconds - spent) / max(calls - before, 1)
+    return found
 
 
 @dataclass(frozen=True)
@@ -128,16 +131,8 @@ class Bill:
         )
 
 
-@dataclass(frozen=True)
-class Change:
-    """A change of method during a run."""
-
-    reason: Reason
-    told: str  # the reason with its numbers
-
-
 # Methods in words.
-_WORDS_OF = {
+METHOD_WORDS = {
     "lbfgs": "L-BFGS on the sum",
     "pqn": "pqn",
     "similar-newton": "similar-newton",
@@ -158,7 +153,7 @@ class Alternative:
     def told(self, total: float, unit: str) -> str:
         """In words, next to the bill of the run."""
         bound = " or more" if self.at_least else ""
-        price = f"{_WORDS_OF[self.name]} at {self.price:.4g}{unit}{bound} per {self.unit}"
+        price = f"{METHOD_WORDS[self.name]} at {self.price:.4g}{unit}{bound} per {self.unit}"
         if self.price >= total:
             return f"{price}, which is more than this run cost"
         return f"{price}, cheaper below {total / self.price:.3g} {self.unit}s"
@@ -191,74 +186,3 @@ def alternatives(problem: Sum, prices: Prices, chosen: str) -> tuple[Alternative
         price = price_of_newton(problem, prices)
         out.append(Alternative("similar-newton", price, False, "iteration"))
     return tuple(a for a in out if a.name != chosen)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A method, why it was chosen, and what happened then; `str` tells it in words.
-
-    Parameters
-    ----------
-    method : method
-        To start with.
-    name : str
-        By which `geartrain.minimize` knows it.
-    reason : Reason
-        Why it was chosen.
-    told : str
-        The reason with its numbers.
-    runner_up : method, optional
-        Goes on where `method` is left or stalls.
-    second : str
-        The name of the runner-up.
-    exchanged : bool
-        Whether the method takes g for h and h for g, because a gradient of g costs more.
-    changes : tuple of Change
-        Of the run so far; each goes from one of the two methods to the other.
-    bill : Bill, optional
-        After the run.
-    others : tuple of Alternative
-        What other methods cost per iteration; after the run.
-    """
-
-    method: AnyMethod
-    name: str
-    reason: Reason
-    told: str
-    runner_up: AnyMethod | None = None
-    second: str = "lbfgs"
-    exchanged: bool = False
-    changes: tuple[Change, ...] = ()
-    bill: Bill | None = None
-    others: tuple[Alternative, ...] = ()
-
-    @property
-    def current_name(self) -> str:
-        """The name of the method that goes on after the changes."""
-        return self.name if len(self.changes) % 2 == 0 else self.second
-
-    @property
-    def current(self) -> AnyMethod:
-        """The method that goes on after the changes."""
-        if len(self.changes) % 2 == 0:
-            return self.method
-        assert self.runner_up is not None
-        return self.runner_up
-
-    @property
-    def settled(self) -> bool:
-        """Whether there are no further changes."""
-        return self.runner_up is None or any(change.reason in LAST for change in self.changes)
-
-    def __str__(self) -> str:
-        lines = [f"{self.name}: {self.told}"]
-        words = "; ".join(change.told for change in self.changes)
-        if words:
-            lines.append(f"left for {_WORDS_OF[self.second]}: {words}")
-        if self.bill is not None:
-            bill, total = self.bill, self.bill.total
-            lines.append(str(bill))
-            if self.name in _WORDS_OF and not words:
-                for other in self.others:
-                    lines.append(f"instead: {other.told(total, bill.unit)}")
-        return "\n  ".join(lines)

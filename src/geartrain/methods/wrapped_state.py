@@ -9,7 +9,7 @@ from geartrain.oracles.protocols import Vector
 
 
 @dataclass(frozen=True, kw_only=True)
-class Delegated(State):
+class WrappedState(State):
     """What the driver reads is that of the method that is stepped."""
 
     current: State  # of that method

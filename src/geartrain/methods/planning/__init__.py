@@ -1,0 +1,1 @@
+"""Which method, on which levels of terms, at which prices: ``method="auto"``."""

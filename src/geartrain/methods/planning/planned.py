@@ -1,0 +1,363 @@
+"""``method="auto"``: steps the method of a plan, and plans again where prices have been measured.
+
+`ProximalQuasiNewton` weighs prices itself: L-BFGS on the sum is one of its models. Where seconds
+are the price and the terms take microseconds, its own arithmetic is what is paid for, and SciPy's
+L-BFGS has less of it. Which of the two gets to the end sooner is seen by what each has gained per
+second: a run of cheap terms begins with L-BFGS, and after a while the other one is tried.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from geartrain.core import clock
+from geartrain.methods.base import Method, Report, State, drive
+from geartrain.methods.nested_sum import told
+from geartrain.methods.planning.bill import (
+    Bill,
+    Prices,
+    Timings,
+    alternatives,
+    seconds_per_gradient,
+    timings,
+)
+from geartrain.methods.planning.heard_answers import HeardAnswers
+from geartrain.methods.planning.level_order import constants
+from geartrain.methods.planning.plan import Change, Plan, Reason
+from geartrain.methods.planning.planner import pays, plan_by_seconds
+from geartrain.methods.pqn.state import PQNState
+from geartrain.methods.wrapped_state import WrappedState
+from geartrain.oracles.answer_cache import Answered
+from geartrain.oracles.ledger import NonFiniteAnswer
+from geartrain.oracles.protocols import Vector
+from geartrain.problem import Sum
+
+# Evaluations of a line search of L-BFGS that finds no lower point; they are seldom more than five.
+_SEARCH = 10
+# An evaluation of both terms that takes fewer seconds is cheap: a trial point of the learned method
+# takes as long by itself.
+_CHEAP = 5e-4
+# Seconds after which the two methods are compared; again after twice as many, and so on.
+_COMPARE = 0.05
+# Where the other method is tried for the first time, it is compared when the run has taken this
+# many times as long.
+_TRY = 1.5
+# The method that was left goes on where it has gained so many times as much per second: it starts
+# again without what it had learned.
+_AHEAD = 2.0
+
+
+@dataclass(frozen=True)
+class Race:
+    """What L-BFGS and the learned method have gained per second, where they share a run."""
+
+    until: float = _COMPARE  # seconds of the run, at which they are compared next
+    spent: float = 0.0  # seconds of the run so far
+    rates: dict[str, float] = field(default_factory=dict)  # ln of the fall of |grad f| per second
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedState(WrappedState):
+    """State of `Planned`: that of the current method, and how the run came there."""
+
+    plan: Plan  # with the changes so far
+    race: Race = field(default_factory=Race)
+    since: Timings = field(default_factory=dict)  # at x0; empty once the levels are settled
+    known: dict[str, Answered] = field(default_factory=dict)  # by term, at the best point
+    restarted: bool = False  # the current method has not started at x0
+
+    @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """That of the method, if it has started at x0."""
+        return math.nan if self.restarted else self.current.gap_weight
+
+    @property
+    def stalled(self) -> bool:  # type: ignore[override]
+        """Whether the current method is, and no other one goes on."""
+        current = self.current
+        shown = current.rounding or current.noisy or current.unbounded
+        return current.stalled and (self.plan.settled or shown)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The method of a `Plan`, which is made again as prices are measured.
+
+    Algorithm, from x_0:
+
+    1. where prices are measured and the plan is the learned method: all terms are asked for their
+       gradients at x_0, and the plan is made again by the seconds of these calls, the dearest terms
+       first; a run of two terms that take microseconds begins with L-BFGS
+    2. one iteration of the current method
+    3. after the first iteration, the plan is made again by the seconds of its calls, with the
+       largest secants in place of unknown constants; where the bill falls by a quarter, the run
+       goes on from the new point on the new levels
+    4. where there is a runner-up and prices are measured: after 0.05 seconds the other method is
+       tried, also where the learned one takes longer than what it asks; then, again and again
+       after twice as many seconds, the one goes on that has gained more per second, in ln of the
+       gradient norm, and a change is made only for twice as much
+    5. where the current method stalls before the stopping rule is met, and not by rounding or
+       noise, the runner-up goes on from the best point, and there are no further changes; L-BFGS
+       stalls where a line search takes ten evaluations and f has not fallen, and is also left where
+       an answer is not finite
+
+    Where seconds are alike up to a factor of 3, the levels are as listed.
+
+    Guarantee: that of the method in use. A change asks for no gradient again that was asked for at
+    the point where the next method starts.
+
+    Parameters
+    ----------
+    plan : Plan
+        Made by `geartrain.methods.planning.planner.plan`.
+    prices : Prices
+        Of one call.
+    """
+
+    plan: Plan
+    prices: Prices = field(default_factory=Prices)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What the first method needs."""
+        return self.plan.method.needs
+
+    @property
+    def any_geometry(self) -> bool:
+        """Whether the first method works in any geometry."""
+        return getattr(self.plan.method, "any_geometry", False)
+
+    def solve(self, problem: Sum, x0: Vector, report: Report) -> None:
+        """Run from x0."""
+        run = _PlannedRun(self, problem, report)
+        with run.heard:
+            run.begin(x0)
+
+    def resume(self, problem: Sum, state: PlannedState, report: Report) -> None:
+        """Go on from `state`."""
+        run = _PlannedRun(self, problem, report, state)
+        with run.heard:
+            run.go_on(state.point, state.current)
+
+    def describe(self, problem: Sum, state: PlannedState | None) -> str:
+        """The plan, what happened, and the bill."""
+        plan, current = (self.plan, None) if state is None else (state.plan, state.current)
+        if problem.expensive:
+            return plan.method.describe(problem, current)  # type: ignore[union-attr]
+        others = alternatives(problem, self.prices, plan.name)
+        return plan.in_words(Bill.of(problem.ledger, self.prices), others)
+
+
+class _PlannedRun:
+    """A run of `Planned`: reports the states of its methods, and says when one is left."""
+
+    def __init__(
+        self, planned: Planned, problem: Sum, report: Report, state: PlannedState | None = None
+    ) -> None:
+        self.first, self.problem, self.report = planned.plan, problem, report
+        self.measured = planned.prices.given is None and planned.plan.name == "pqn"
+        self.plan, self.note = planned.plan, ""  # the note is for the next state
+        self.race, self.restarted = Race(), False
+        self.since: Timings = {}
+        self.heard = HeardAnswers(problem.oracles, problem.n, {} if state is None else state.known)
+        if state is not None:
+            self.plan, self.race, self.since = state.plan, state.race, state.since
+            self.restarted = state.restarted
+        self.ended = False  # the whole run
+
+    def _enter(self) -> None:
+        """Begin with what is noted about one method."""
+        self.change: Change | None = None  # why it is left
+        self.best, self.lowest = np.zeros(0), math.inf  # the point of the lowest value
+        self.lost = False  # a line search of L-BFGS has found nothing
+        self.asked = self._calls()  # gradients of the first term until the last state
+        self.size = math.nan  # |grad f| where it began, or the race was last looked at
+        self.begun = self.looked = clock.perf_counter()
+
+    # From method to method --------------------------------------------------------------------
+
+    def begin(self, x0: Vector) -> None:
+        """Line 1, and the run."""
+        if self.measured:
+            self.heard.ask(x0)
+            self._plan_at_start()
+        self._go(x0, None)
+
+    def go_on(self, x: Vector, current: State) -> None:
+        """The run from a state that was reported."""
+        if not isinstance(self.plan.current, Method):
+            name = type(self.plan.current).__name__
+            self.note = f"{name} cannot be stepped: started again from the last point"
+        self._go(x, current)
+
+    def _go(self, x: Vector, current: State | None) -> None:
+        while True:
+            self._enter()
+            try:
+                self._drive(x, current)
+            except NonFiniteAnswer:
+                self.change = self._after_infinity()
+                if self.change is None:
+                    raise
+            if self.ended or (self.change is None and self.plan.settled):
+                return
+            change = self.change or _stalled(self.plan)
+            self.plan = replace(self.plan, changes=(*self.plan.changes, change))
+            self.note, self.restarted = f"method changed: {change.told}", True
+            x, current, method = self.best, None, self.plan.current
+            if isinstance(method, Method):  # the point itself was reported before
+                current = method.init(self.heard.recalling(self.problem), x)
+
+    def _drive(self, x: Vector, current: State | None) -> None:
+        """Run the current method until it is left, or the run ends."""
+        method = self.plan.current
+        if not isinstance(method, Method):
+            drive(method, self.heard.recalling(self.problem), x, self._tell)
+            return
+        if current is None:
+            current = method.init(self.heard.recalling(self.problem), x)
+            left = self._tell(current)
+        else:
+            self._notice(current)
+            left = not self._goes_on(current)
+        while not left:
+            current = self.plan.current.step(self.problem, current)  # type: ignore[union-attr]
+            if self.since:
+                current = self._plan_after_first(current)
+            left = self._tell(current)
+
+    def _tell(self, state: State) -> bool:
+        """Report a new state of the method; True if the method should end."""
+        self._notice(state)
+        note = "; ".join(filter(None, (self.note, state.note)))
+        self.note = ""
+        self.ended = self.report(
+            PlannedState(
+                current=state,
+                note=note,
+                plan=self.plan,
+                race=self._race_now(),
+                since=self.since,
+                known=self.heard.known,
+                restarted=self.restarted,
+            )
+        )
+        return self.ended or not self._goes_on(state)
+
+    def _notice(self, state: State) -> None:
+        """The best point so far, and whether a line search was in vain."""
+        calls = self._calls()
+        self.lost = calls - self.asked >= _SEARCH and not state.value < self.lowest
+        self.asked = calls
+        if not state.value > self.lowest:  # the newest where no value is known
+            self.best, self.lowest = state.point, state.value
+            self.heard.keep(self.best)
+        if self.plan.settled and not self.since:
+            self.heard.end()
+
+    # Levels by measured prices ----------------------------------------------------------------
+
+    def _plan_at_start(self) -> None:
+        """The plan by the seconds of the gradients at x0."""
+        problem, plan = self.problem, self.plan
+        self.since = timings(problem)
+        seconds = seconds_per_gradient(problem, {})
+        evaluation = sum(seconds.values())
+        if plan.runner_up is not None and evaluation < _CHEAP:
+            change = Change(Reason.CHEAP, Reason.CHEAP.value.format(evaluation=evaluation))
+            self.plan, self.since = replace(plan, changes=(change,)), {}
+            self.note = f"method changed: {change.told}"
+            return
+        self.plan = plan_by_seconds(problem, self.first, seconds, constants(problem))
+        if not problem.expensive and self.plan.levels != plan.levels:
+            self.note = f"h and g have changed roles: {self.plan.told}"
+
+    def _plan_after_first(self, state: State) -> State:
+        """The plan by what the first iteration has shown, and the state to go on from."""
+        problem, before = self.problem, self.plan.levels
+        seconds = seconds_per_gradient(problem, self.since)
+        shown = self.heard.secants(problem.geometry)
+        L = {name: shown.get(name) if L is None else L for name, L in constants(problem).items()}
+        self.since = {}
+        plan = plan_by_seconds(problem, self.first, seconds, L)
+        levels = plan.levels
+        if levels == before:
+            self.plan = plan  # with better numbers
+        elif not state.stalled and pays(problem, before, levels, seconds, L):
+            self.plan, self.restarted = plan, True
+            self.note = f"levels changed from {told(before)} to {told(levels)}"
+            self.heard.keep(state.point)
+            state = plan.method.init(self.heard.recalling(problem), state.point)  # type: ignore[union-attr]
+        self.heard.forget_first()
+        return state
+
+    # Changes of method ------------------------------------------------------------------------
+
+    def _goes_on(self, state: State) -> bool:
+        """Whether the method goes on from `state`."""
+        plan = self.plan
+        if not plan.settled and (state.stalled or (self.lost and plan.current_name == "lbfgs")):
+            self.change = _stalled(plan)
+        else:
+            self.change = self._leave(state)
+        return self.change is None
+
+    def _leave(self, state: State) -> Change | None:
+        """Line 4: why the method should be left now, or None."""
+        if self.plan.settled or not self.measured:
+            return None
+        if self.plan.changes or self._is_mostly_own(state):
+            return self._by_race(state)
+        return None
+
+    def _is_mostly_own(self, state: State) -> bool:
+        """Whether the learned method takes longer than what it asks."""
+        own = sum(state.own) if isinstance(state, PQNState) else 0.0
+        return own > sum(self.problem.ledger.seconds.values())
+
+    def _race_now(self) -> Race:
+        """With the seconds of this method."""
+        return replace(self.race, spent=self.race.spent + clock.perf_counter() - self.begun)
+
+    def _by_race(self, state: State) -> Change | None:
+        """A change to the method that gains more per second, where it is time to compare them."""
+        if state.grad is None:
+            return None
+        size = self.problem.geometry.norm(state.grad)
+        if math.isnan(self.size):
+            self.size = size
+        race = self._race_now()
+        if race.spent < race.until:
+            return None
+        now = clock.perf_counter()
+        name, seconds = self.plan.current_name, now - self.looked
+        other = self.plan.name if name == self.plan.second else self.plan.second
+        gained = math.log(self.size / size) if 0.0 < size < self.size else 0.0
+        rates = {**race.rates, name: gained / seconds if seconds > 0.0 else math.inf}
+        tried = other in rates
+        self.race = replace(self.race, until=(2.0 if tried else _TRY) * race.spent, rates=rates)
+        self.size, self.looked = size, now
+        if tried and rates[other] <= _AHEAD * rates[name]:
+            return None
+        words = Reason.SLOWER.value.format(name=name, seconds=race.spent)
+        self.race = replace(self.race, spent=race.spent)
+        return Change(Reason.SLOWER, words)
+
+    def _after_infinity(self) -> Change | None:
+        """The change of method after an answer that is not finite, or None if it ends the run."""
+        plan = self.plan
+        if plan.current_name != "lbfgs" or plan.settled or not self.best.size:
+            return None
+        return Change(Reason.NON_FINITE, Reason.NON_FINITE.value)
+
+    def _calls(self) -> int:
+        """Gradients of the first term so far."""
+        return self.problem.ledger.calls.get(f"{self.problem.oracles[0].name}.grad", 0)
+
+
+def _stalled(plan: Plan) -> Change:
+    name = {"lbfgs": "L-BFGS"}.get(plan.current_name, plan.current_name)
+    return Change(Reason.STALLED, Reason.STALLED.value.format(name=name))
