@@ -3,6 +3,7 @@
 Numba keeps compiled code beside the sources and looks at the age of the file of each function
 alone. Code that was compiled before any of these modules changed may name classes that are gone or
 contain functions as they were, so that it is deleted here, before Numba reads it.
+Their ``njit`` is that of `geartrain.compiled.jit`, which keeps compilation off the clocks.
 """
 
 from __future__ import annotations

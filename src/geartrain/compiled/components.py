@@ -9,8 +9,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from numba import njit
 from numba.core.dispatcher import Dispatcher
+
+from geartrain.compiled.jit import njit
 
 
 def is_compiled(fn: Any) -> bool:

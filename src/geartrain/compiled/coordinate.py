@@ -26,11 +26,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numba.extending import overload
 from numba.types import Type
 from numpy.typing import NDArray
 
+from geartrain.compiled.jit import njit
 from geartrain.compiled.losses import LOGISTIC, SMOOTHED_HINGE, LossCode, slope
 from geartrain.compiled.records import Schedule, Sequences, StepLengths
 from geartrain.compiled.separable import prox_of

@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from geartrain.compiled.jit import njit
 from geartrain.compiled.losses import LossCode, slope
 from geartrain.oracles.protocols import Vector
 

@@ -6,7 +6,8 @@ Pairs from `start` on are in use, and row i of E, Z_B and Z_Y belongs to rows 2 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from geartrain.compiled.jit import njit
 
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})

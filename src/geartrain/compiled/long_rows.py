@@ -8,7 +8,7 @@ and may lose much: NumPy and SciPy bring a BLAS each, whose threads take the cor
 
 from __future__ import annotations
 
-from numba import njit
+from geartrain.compiled.jit import njit
 
 # Pieces of this many entries of the vectors stay in the cache while all rows pass.
 _PIECE = 4_096

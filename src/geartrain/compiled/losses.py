@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from numba import njit
-
+from geartrain.compiled.jit import njit
 from geartrain.oracles.losses import Loss
 
 LOSSES = ("logistic", "squared", "smoothed_hinge", "huber", "squared_hinge")

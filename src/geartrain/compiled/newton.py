@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numba.extending import overload
 from numpy.typing import NDArray
 
 from geartrain.compiled.coordinate import DenseModel, SparseModel
+from geartrain.compiled.jit import njit
 from geartrain.compiled.records import Separable
 from geartrain.compiled.separable import prox_of
 from geartrain.oracles.protocols import Vector

@@ -24,7 +24,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from geartrain.compiled.jit import njit
 
 # Added to the squared lengths of the steps, which are one: as to those of all rows in a basis.
 SPAN = 1e-12

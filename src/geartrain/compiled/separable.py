@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from geartrain.compiled.jit import njit
 from geartrain.compiled.records import Separable
 
 

@@ -20,9 +20,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from geartrain.compiled.jit import njit
 from geartrain.compiled.records import Array, Dual, KernelRows
 from geartrain.compiled.vector_exp import exp_of_nonpositive
 

@@ -14,8 +14,8 @@ k_-, k_+           ``end_low``,        the last samples where a bound was attain
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from geartrain.compiled.jit import njit
 from geartrain.oracles.protocols import Vector
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from geartrain.compiled.jit import njit
 from geartrain.oracles.protocols import Vector
 
 _LOG2_E = 1.4426950408889634

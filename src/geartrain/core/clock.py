@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from time import perf_counter
+
+from geartrain.oracles.work_clock import perf_counter
 
 
 class Clock:

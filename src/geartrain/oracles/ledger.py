@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from geartrain.oracles.protocols import (
 )
 from geartrain.oracles.questions import COLUMNS, NUMBER, QUESTIONS, VECTOR, Question, Way, kinds
 from geartrain.oracles.vectors import blas_dot
+from geartrain.oracles.work_clock import perf_counter
 
 _FLOAT64 = np.dtype(np.float64)
 # NumPy's codes of real numbers: floats, integers, booleans.

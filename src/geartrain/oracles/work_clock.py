@@ -1,0 +1,38 @@
+"""Seconds of work: the time that passes, less what Numba has taken to compile loops."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+
+class CompileTimer:
+    """Listens to Numba's events of compilation, which may be nested, and adds up their seconds."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._depth, self._begun = 0, 0.0
+
+    def on_start(self, event: Any) -> None:
+        """A function is compiled from now on."""
+        if self._depth == 0:
+            self._begun = time.perf_counter()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        """It is compiled."""
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += time.perf_counter() - self._begun
+
+    def notify(self, event: Any) -> None:
+        """What Numba calls."""
+        (self.on_start if event.is_start else self.on_end)(event)
+
+
+compiling = CompileTimer()
+
+
+def perf_counter() -> float:
+    """`time.perf_counter` that stands still while Numba compiles."""
+    return time.perf_counter() - compiling.seconds
