@@ -13,6 +13,7 @@ from geartrain.methods.planning.plan import Reason
 from geartrain.methods.pqn.prices import Usage
 from geartrain.problem import norm
 from problems import logistic, quadratics
+from runs import NEVER, same
 
 X0 = np.ones(10)
 
@@ -169,6 +170,23 @@ def test_a_slow_first_call_of_two_terms_is_found_out(clock, psi):
     assert np.isnan(res.state.state.gap_weight)
     for points in seen:
         assert len(set(points)) == len(points)
+
+
+@pytest.mark.parametrize("done", [0, 1, 2])
+@pytest.mark.parametrize("seconds", [(1.0, 0.01), (0.01, 1.0), (1e-3, 1.0)])
+def test_a_resumed_run_of_two_terms_is_the_uninterrupted_one(clock, tmp_path, done, seconds):
+    """Also where the levels change at x0, or after the first iteration."""
+    known, path = logistic(), tmp_path / "run.gtck"
+
+    def terms():
+        first = 50.0 if seconds[0] == 1e-3 else 0.0
+        return timed(known.g, clock, seconds[0], first=first), timed(known.h, clock, seconds[1])
+
+    whole = gt.minimize(*terms(), X0, stop=NEVER, max_iter=5)
+    assert is_exchanged(whole) == (seconds[0] < seconds[1])
+    pair = terms()
+    gt.minimize(*pair, X0, stop=NEVER, max_iter=done, checkpoint=path)
+    same(whole, gt.resume(path, *pair, max_iter=5 - done, check=False))
 
 
 def test_terms_that_take_microseconds_begin_with_lbfgs(clock):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-from geartrain.methods.base import AnyMethod
 from geartrain.methods.nested_sum import Levels
 from geartrain.methods.planning.bill import METHOD_WORDS, Alternative, Bill
 
@@ -70,11 +70,11 @@ class Plan:
     """
 
     levels: Levels
-    method: AnyMethod
+    method: Any
     name: str
     reason: Reason
     told: str
-    runner_up: AnyMethod | None = None
+    runner_up: Any = None
     second: str = "lbfgs"
     changes: tuple[Change, ...] = ()
 
@@ -84,12 +84,9 @@ class Plan:
         return self.name if len(self.changes) % 2 == 0 else self.second
 
     @property
-    def current(self) -> AnyMethod:
+    def current(self) -> Any:
         """The method that goes on after the changes."""
-        if len(self.changes) % 2 == 0:
-            return self.method
-        assert self.runner_up is not None
-        return self.runner_up
+        return self.method if len(self.changes) % 2 == 0 else self.runner_up
 
     @property
     def settled(self) -> bool:

@@ -146,7 +146,7 @@ class Planned:
         """The plan, what happened, and the bill."""
         plan, current = (self.plan, None) if state is None else (state.plan, state.current)
         if problem.expensive:
-            return plan.method.describe(problem, current)  # type: ignore[union-attr]
+            return plan.method.describe(problem, current)
         others = alternatives(problem, self.prices, plan.name)
         return plan.in_words(Bill.of(problem.ledger, self.prices), others)
 
@@ -224,7 +224,7 @@ class _PlannedRun:
             self._notice(current)
             left = not self._goes_on(current)
         while not left:
-            current = self.plan.current.step(self.problem, current)  # type: ignore[union-attr]
+            current = self.plan.current.step(self.problem, current)
             if self.since:
                 current = self._plan_after_first(current)
             left = self._tell(current)
@@ -290,7 +290,7 @@ class _PlannedRun:
             self.plan, self.restarted = plan, True
             self.note = f"levels changed from {told(before)} to {told(levels)}"
             self.heard.keep(state.point)
-            state = plan.method.init(self.heard.recalling(problem), state.point)  # type: ignore[union-attr]
+            state = plan.method.init(self.heard.recalling(problem), state.point)
         self.heard.forget_first()
         return state
 

@@ -127,7 +127,7 @@ def plan_by_seconds(
     seconds, L : dict of float
         By name: what a gradient has taken, and the smoothness, known or shown so far.
     """
-    price = {name: taken + _OWN for name, taken in seconds.items()}
+    price = _with_own(seconds)
     if problem.expensive:
         return _levels_by_seconds(problem, price, L)
     levels = two_levels(price)
@@ -161,6 +161,10 @@ def _as_listed(problem: Sum, why: str) -> Plan:
     return Plan(levels, method, "pqn", Reason.MEASURED, why)
 
 
+def _with_own(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {name: taken + _OWN for name, taken in seconds.items()}
+
+
 def _ratio(dear: float, cheap: float) -> float:
     return dear / cheap if cheap > 0.0 else math.inf
 
@@ -176,7 +180,7 @@ def pays(
     known = {name: value for name, value in L.items() if value is not None}
     if len(known) < len(seconds):
         return False
-    price = {name: taken + _OWN for name, taken in seconds.items()}
+    price = _with_own(seconds)
     mu = problem.mu.value or 0.0
     before, after = (theory.level_bill(levels, known, price, mu=mu) for levels in (old, new))
     return before > _WORTH * after
