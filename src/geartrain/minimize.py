@@ -98,8 +98,9 @@ def minimize(
         Smoothness of the terms and strong convexity of their sum, where the terms do not know.
         For several terms L_h is a list with one number (or None) per term, or a dict by name.
     prices : dict, optional
-        What a gradient costs, e.g. ``{"h.grad": 100.0, "g.grad": 1.0}``, for method "auto"; if not
-        given, the seconds that are measured.
+        What a gradient costs, e.g. ``{"h": 100.0, "g": 1.0}``, for method "auto"; other calls by
+        their keys in ``res.calls``, such as ``"g.prox"``. If not given, the seconds that are
+        measured.
     geometry : geometry, optional
         The inner product to work in, from `geartrain.geometry`: ``RKHS``, ``Preconditioned``,
         ``Diagonal`` or ``LowRankPlusDiagonal``; Euclidean if not given. Constants, gradients and

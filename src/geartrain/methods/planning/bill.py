@@ -40,12 +40,18 @@ class Prices:
                 f"prices must be a dict such as {{'h.grad': 100.0, 'g.grad': 1.0}}, got "
                 f"{given!r:.60}; its keys are {known}"
             )
-        for key in given:
-            if key not in ledger.calls:
-                raise ValueError(f"prices has the unknown key {key!r}; the keys are {known}")
-        return Prices(
-            {key: as_positive(price, f"the price of {key!r}") for key, price in given.items()}
-        )
+        out: dict[str, float] = {}
+        for key, price in given.items():
+            full = key if key in ledger.calls else f"{key}.grad"
+            if full not in ledger.calls:
+                raise ValueError(
+                    f"prices has the unknown key {key!r}; the keys are {known}, and the name of a "
+                    "term alone stands for its gradients"
+                )
+            if full in out:
+                raise ValueError(f"prices has two entries for {full!r}")
+            out[full] = as_positive(price, f"the price of {key!r}")
+        return Prices(out)
 
     def of(self, name: str, problem: Sum) -> float:
         """The price of a gradient of the term `name`; 1 where nothing is known."""
