@@ -13,7 +13,7 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.smoothness import curvature
-from geartrain.oracles.answer_cache import AnswerCache, Answered, CachedOracle
+from geartrain.oracles.answer_cache import Answered
 from geartrain.oracles.ledger import Observer, Oracle
 from geartrain.oracles.protocols import Vector, answers
 from geartrain.oracles.questions import QUESTIONS, Question
@@ -121,8 +121,8 @@ class HeardAnswers:
         return {name: max(secant, floor) for name, secant in found.items() if floor > 0.0}
 
 
-class RecallingOracle(CachedOracle):
-    """A counted oracle that knows the answer at one point from before.
+class RecallingOracle:
+    """A counted oracle that knows its answer at one point, until it is asked at another one.
 
     Parameters
     ----------
@@ -133,14 +133,31 @@ class RecallingOracle(CachedOracle):
     """
 
     def __init__(self, oracle: Any, known: Answered) -> None:
-        super().__init__(oracle, most=1)
-        self.recalled = AnswerCache(kept={0: (known,)})
-        self.kept = {}  # sums with this oracle in them end with it
-        if "value_and_grad" not in answers(oracle.term) and hasattr(oracle, "value_and_grad"):
-            self.value_and_grad = self._separately
+        self._oracle, self._known, self._over = oracle, known, False
+        self.kept: dict[str, Any] = {}  # sums with this oracle in them end with it
+        if hasattr(oracle, "value_and_grad"):
+            self.value_and_grad = self._value_and_grad
 
-    def _separately(self, x: Vector) -> tuple[float, Vector]:
-        return self.value(x), self.grad(x)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._oracle, name)
+
+    def grad(self, x: Vector) -> Vector:
+        """The gradient: recalled, or one call."""
+        return self._known.grad if self._recalls(x) else self._oracle.grad(x)
+
+    def value(self, x: Vector) -> float:
+        """The value: recalled where it has come with the gradient, or one call."""
+        known = self._recalls(x) and not math.isnan(self._known.value)
+        return self._known.value if known else self._oracle.value(x)
+
+    def _value_and_grad(self, x: Vector) -> tuple[float, Vector]:
+        if self._recalls(x):
+            return self.value(x), self._known.grad
+        return self._oracle.value_and_grad(x)
+
+    def _recalls(self, x: Vector) -> bool:
+        self._over = self._over or not np.array_equal(x, self._known.x)
+        return not self._over
 
 
 def _secant(old: Answered, new: Answered, geometry: Geometry) -> float:
