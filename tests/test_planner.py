@@ -71,6 +71,12 @@ def test_a_quadratic_is_separated_at_any_price(prices):
     assert plan(other).reason is Reason.EXACT and not is_exchanged(other)
 
 
+@pytest.mark.parametrize("prices", [(1.0, 1.0), (2.5, 1.0), (1.0, 2.5)])
+def test_of_two_quadratics_the_cheaper_one_is_the_last_level(prices):
+    res = solve(dict(zip(("h.grad", "g.grad"), prices, strict=True)), quadratics(L_g=1e4, mu=1e-2))
+    assert plan(res).reason is Reason.EXACT and is_exchanged(res) == (prices[0] < prices[1])
+
+
 def test_an_expensive_h_is_asked_rarely():
     known = quadratics(L_g=1e4, mu=1e-2)
     res = solve({"h.grad": 1000.0, "g.grad": 1.0}, known)

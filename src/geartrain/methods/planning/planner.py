@@ -222,9 +222,11 @@ def _of_two(problem: Sum, prices: Prices, price: Mapping[str, float]) -> Plan:
 
 
 def _of_two_alike(problem: Sum, prices: Prices, by_price: Levels) -> tuple[Levels, Reason]:
-    """A quadratic term is the last level."""
+    """A quadratic term is the last level, and of two of them the cheaper one."""
     h, g = listed(problem)
     exact = [_is_exact(term, problem, prices) for term in (problem.h, problem.g)]
+    if all(exact):
+        return by_price, Reason.EXACT
     if any(exact):
         return ((h, g) if exact[1] else (g, h)), Reason.EXACT
     # A quadratic whose proximal steps are dear is not factorised.
