@@ -300,8 +300,9 @@ def _block(S_S: np.ndarray, cross: np.ndarray, new: float = 0.05) -> list[int]:
     """The pairs of the block."""
     k = len(cross)
     gram = np.zeros((3 * k, 3 * k))
-    gram[:k, :k] = S_S
-    return kernels().block(gram, cross, np.ones(k), 0.0, 0.05, new)[1].tolist()
+    gram[:k, :k], gram[:k, k : 2 * k] = S_S, cross
+    gram[range(k, 2 * k), range(k, 2 * k)] = 1.0
+    return kernels().block(gram, False, 0.0, 0.05, new)[3].tolist()
 
 
 def test_block_is_chosen_from_the_newest_pair_on() -> None:

@@ -152,13 +152,15 @@ def newest_curvature(gram, otherwise):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def block(gram, cross, squares, floor, agree, new):  # type: ignore[no-untyped-def]
+def block(gram, with_g, floor, agree, new):  # type: ignore[no-untyped-def]
     """The newest pairs that agree with each other and are independent, oldest first.
 
-    Returns the number of pairs before those that agree, these pairs, and the Cholesky factor of
-    the symmetric part of S Y'. From the newest pair on, one that contradicts a newer one ends the
-    block; a step of which less than a part is new is left out of it.
+    Returns S Y' and the squared lengths of Y, the number of pairs before those that agree, these
+    pairs, and the Cholesky factor of the symmetric part of S Y' of them. From the newest pair on,
+    one that contradicts a newer one ends the block; a step of which less than a part is new is left
+    out of it.
     """
+    cross, squares = _changes(gram, with_g)
     k = len(cross)
     first, apart = k, 0.0
     for i in range(k - 1, -1, -1):
@@ -182,8 +184,9 @@ def block(gram, cross, squares, floor, agree, new):  # type: ignore[no-untyped-d
         if pivot > new * new:
             found[m], L[m, m] = i, math.sqrt(pivot)
             m += 1
-    found = found[:m][::-1].copy()
-    root, top = np.empty((m, m)), 0.0
+    for p in range(m // 2):
+        found[p], found[m - 1 - p] = found[m - 1 - p], found[p]
+    found, root, top = found[:m], np.empty((m, m)), 0.0
     for p in range(m):
         top = max(top, cross[found[p], found[p]])
     for p in range(m):
@@ -196,12 +199,12 @@ def block(gram, cross, squares, floor, agree, new):  # type: ignore[no-untyped-d
                 least = _LEAST * top * (gram[i, j] + (SPAN if i == j else 0.0))
             root[p, q] = 0.5 * (cross[i, j] + cross[j, i]) - least
     if m < 2 or not _cholesky(root):
-        return k, found[:0], root[:0, :0].copy()
+        return cross, squares, k, found[:0], np.empty((0, 0))
     for p in range(m):
         for q in range(p + 1):
             root[p, q] = 0.5 * (cross[found[p], found[q]] + cross[found[q], found[p]])
     _cholesky(root)
-    return first, found, root
+    return cross, squares, first, found, root
 
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
@@ -214,8 +217,11 @@ def _F(gram, i, j, in_block):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def _updated(gram, cross, squares, first, found, lam, share, floor):  # type: ignore[no-untyped-def]
-    """Pairs, their number, how many are used one by one, d, lift, below, C, and if that failed."""
+def factorised(gram, cross, squares, first, found, lam, share, floor):  # type: ignore[no-untyped-def]
+    """Pairs, their number, how many are used one by one, d, lift, below and C of the update.
+
+    d holds the roots of <s, y>. The number is -1 where <s, B s> of the block is rounding.
+    """
     k = len(cross)
     most = first + len(found)
     pairs, d, lift = np.empty(most, np.int64), np.empty(first), np.zeros(first)
@@ -239,7 +245,7 @@ def _updated(gram, cross, squares, first, found, lam, share, floor):  # type: ig
         pivot = whole - _dot(C[m], C[m], m)
         if not max(_ROUNDED * rise, _CANCELLED * whole) < pivot < math.inf:
             if in_block:
-                return pairs, m, old, d, lift, below, C, True
+                return pairs, -1, old, d, lift, below, C
             continue
         pairs[m], C[m, m] = i, math.sqrt(pivot)
         if not in_block:
@@ -247,33 +253,7 @@ def _updated(gram, cross, squares, first, found, lam, share, floor):  # type: ig
             lift[old] = (rise - cross[i, i]) / to_F if rise > cross[i, i] else 0.0
             old += 1
         m += 1
-    return pairs, m, old, d, lift, below, C, False
-
-
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def factorised(gram, with_g, lam, share, floor, agree, new):  # type: ignore[no-untyped-def]
-    """(pairs, d, lift, below, root, C) of the update; d holds the roots of <s, y>.
-
-    Where <s, B s> of the block is rounding, all pairs are used one by one.
-    """
-    cross, squares = _changes(gram, with_g)
-    first, found, root = block(gram, cross, squares, floor, agree, new)
-    pairs, m, old, d, lift, below, C, failed = _updated(
-        gram, cross, squares, first, found, lam, share, floor
-    )
-    if failed:
-        found, root = found[:0], root[:0, :0].copy()
-        pairs, m, old, d, lift, below, C, failed = _updated(
-            gram, cross, squares, len(cross), found, lam, share, floor
-        )
-    return (
-        pairs[:m].copy(),
-        d[:old].copy(),
-        lift[:old].copy(),
-        below[:m, :old].copy(),
-        root,
-        C[:m, :m].copy(),
-    )
+    return pairs, m, old, d, lift, below, C
 
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
@@ -403,22 +383,21 @@ def shifted_weights(z, a, k, with_g, lam, share, pairs, lift, H, W, Z, out):  # 
 
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def inverse_weights(gram, z, lam, agree, new, out):  # type: ignore[no-untyped-def]
+def inverse_weights(gram, z, lam, cross, squares, first, found, out):  # type: ignore[no-untyped-def]
     """c with B^{-1} v = v/lam + V'c of the update with Y_h + Y_g from lam I; whether there is one.
 
     With D as above, and R = S Y' without what is left of the blocks of D, B^{-1} - I/lam is
     S'R'^{-1}(D + Y Y'/lam)R^{-1}S - S'R'^{-1}Y/lam - Y'R^{-1}S/lam.
     """
     k = len(gram) // 3
-    cross, squares = _changes(gram, True)
-    first, found, _ = block(gram, cross, squares, 0.0, agree, new)
     pairs, old = np.empty(first + len(found), np.int64), 0
     for i in range(first):
         if cross[i, i] > _CURVED * math.sqrt(max(squares[i], 0.0)):
             pairs[old] = i
             old += 1
     m, b = old + len(found), len(found)
-    pairs[old:m] = found
+    for p in range(b):
+        pairs[old + p] = found[p]
     # S Y' = E G' of the block, without pivots: its symmetric part is positive definite.
     E, G = np.empty((b, b)), np.empty((b, b))
     for p in range(b):

@@ -183,9 +183,29 @@ class Updated(LowRank):
 
     @cached_property
     def update(self) -> Any:
-        """The pairs in use and the factors of their update."""
+        """(pairs, d, lift, below, root, C): the pairs in use and the factors of their update.
+
+        Where <s, B s> of the block is rounding, all pairs are used one by one.
+        """
+        cross, squares, first, found, root = self.block
+        gram, (_, lam, share) = self.memory.matrix, self.kind
+        factorised = kernels().factorised
+        pairs, m, old, *factors = factorised(
+            gram, cross, squares, first, found, lam, share, self.floor
+        )
+        if m < 0:
+            found, root = found[:0], np.empty((0, 0))
+            pairs, m, old, *factors = factorised(
+                gram, cross, squares, len(cross), found, lam, share, self.floor
+            )
+        d, lift, below, C = factors
+        return pairs[:m], d[:old], lift[:old], below[:m, :old].copy(), root, C[:m, :m].copy()
+
+    @cached_property
+    def block(self) -> Any:
+        """The newest pairs that agree, and what tells it."""
         t = self.tuning
-        return kernels().factorised(self.memory.matrix, *self.kind, self.floor, t.agree, t.new)
+        return kernels().block(self.memory.matrix, self.kind[0], self.floor, t.agree, t.new)
 
     @cached_property
     def factors(self) -> tuple[Vector, Vector]:
@@ -220,12 +240,12 @@ class Updated(LowRank):
 
     def inverse(self, mu: float) -> Inverse:
         """Of the matrix, its negative eigenvalues set to 0, plus mu I."""
-        gram, k, t = self.memory.matrix, len(self.memory), self.tuning
+        gram, k = self.memory.matrix, len(self.memory)
         with_g, lam, share = self.kind
 
         def direct(z: Vector) -> Vector:
             c = np.empty(len(z))
-            if not kernels().inverse_weights(gram, z, lam, t.agree, t.new, c):
+            if not kernels().inverse_weights(gram, z, lam, *self.block[:4], c):
                 return super(Updated, self).inverse(0.0).weights(z)
             return c
 
