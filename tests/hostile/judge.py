@@ -275,7 +275,11 @@ class Trial:
 
     def _judge_climb(self, res: Any, value0: Any, noise0: Any) -> None:
         c = self.case
-        points = [*self.seen, res.x]
+        # Where the budget leaves no call for f(x), it is said that nothing is known about x.
+        unknown = math.isnan(res.fun) and "f is not known at x" in res.message
+        points = [*self.seen, *([] if unknown else [res.x])]
+        if not points:
+            return
         worst = max(points, key=lambda x: c.f.value(ld(x)))
         rise, noise = c.f.value(ld(worst)) - value0, self._noise(ld(worst))[0] + noise0
         if not rise <= noise:
@@ -316,7 +320,7 @@ class Trial:
 
     def _judge_counts(self, res: Any) -> None:
         for key, most in (("h.grad", self.budget.h), ("g.grad", self.budget.g)):
-            if res.calls[key] > most + 1:
+            if res.calls[key] > most:
                 self.complain("budget ignored", f"{res.calls[key]} of {key}, allowed {most}")
         if res.nit > self.budget.iterations:
             self.complain("budget ignored", f"{res.nit} iterations")
