@@ -307,8 +307,8 @@ def test_a_line_search_that_finds_nothing_is_the_last(clock, monkeypatch):
             if next(seen) < 3:
                 return False
             for _ in range(more):  # until it is left
-                for k in range(10):
-                    problem.h.value_and_grad(state.point + k)
+                for _ in range(10):
+                    problem.h.value_and_grad(state.point)
                 if report(state):
                     return True
             return False
