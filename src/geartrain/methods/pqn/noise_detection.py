@@ -8,9 +8,10 @@ it does change, the answers are noise.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from geartrain.methods.pqn.evaluation import Point, Step, TermEvaluator
+from geartrain.methods.pqn.records import replace
 from geartrain.problem import EPS
 
 _TINY = 1e-300

@@ -23,9 +23,10 @@ alone, so that the bound on N does not depend on g. Theorem and proof are in doc
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from geartrain.methods.pqn.certificate import CutCertificate
+from geartrain.methods.pqn.records import replace
 from geartrain.oracles.protocols import Vector
 
 _ZETA = 0.1
