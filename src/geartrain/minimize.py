@@ -11,6 +11,7 @@ import numpy as np
 
 from geartrain.callbacks.progress import Progress
 from geartrain.callbacks.verbosity import Narrator
+from geartrain.core.array_format import Form
 from geartrain.core.calling_back import Callback
 from geartrain.core.checkpoint import (
     Checkpoint,
@@ -23,12 +24,11 @@ from geartrain.core.checkpoint import (
 from geartrain.core.contracts import AnyMethod, InnerMethod
 from geartrain.core.driver import Run
 from geartrain.core.fingerprint import differences, fingerprint
-from geartrain.core.form import Form
 from geartrain.core.interrupts import Interrupts
 from geartrain.core.recording import as_record
+from geartrain.core.resume_check import changed, listen
 from geartrain.core.run_state import RunState
 from geartrain.core.stopping import Rule, Tolerance
-from geartrain.core.witness import changed, listen
 from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
 from geartrain.oracles.protocols import AnyTerm, Vector
 from geartrain.oracles.splitting import split

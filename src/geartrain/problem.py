@@ -24,7 +24,7 @@ from geartrain.oracles.algebra import lower_bound_of
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import Asked, Vector
 from geartrain.oracles.splitting import Psi
-from geartrain.oracles.together import Together, leaves
+from geartrain.oracles.sum_oracle import Together, leaves
 
 EPS = float(np.finfo(np.float64).eps)
 

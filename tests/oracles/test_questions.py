@@ -12,7 +12,7 @@ from scipy import sparse
 import geartrain as gt
 from geartrain.core.labels import label
 from geartrain.core.loop import basic_calls
-from geartrain.core.witness import changed
+from geartrain.core.resume_check import changed
 from geartrain.methods.planning.bill import Bill, Prices
 from geartrain.oracles import answers, can, require
 from geartrain.oracles.answer_cache import PaidValues, StartGradients
@@ -29,7 +29,7 @@ from geartrain.oracles.questions import (
     kinds,
     markdown_table,
 )
-from geartrain.oracles.together import Together
+from geartrain.oracles.sum_oracle import Together
 
 pytestmark = pytest.mark.same_everywhere  # which questions are passed on
 

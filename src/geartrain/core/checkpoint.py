@@ -73,7 +73,7 @@ class Saved:
     given: GivenConstants
     every: float
     fingerprint: dict[str, str]
-    heard: dict[str, tuple[str, tuple[Any, ...], Any]]  # see `geartrain.core.witness`
+    heard: dict[str, tuple[str, tuple[Any, ...], Any]]  # see `geartrain.core.resume_check`
 
 
 class Checkpoint:

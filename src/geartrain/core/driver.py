@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from geartrain.core.array_format import Form
 from geartrain.core.calling_back import Callback, Callbacks
 from geartrain.core.checkpoint import Saver
 from geartrain.core.clock import Clock
 from geartrain.core.contracts import AnyMethod, State, check_state
-from geartrain.core.form import Form
 from geartrain.core.history import History
 from geartrain.core.interrupts import Interrupts
 from geartrain.core.loop import drive, goes_on

@@ -32,7 +32,7 @@ def differences(old: dict[str, str], new: dict[str, str]) -> str:
 def of_term(term: AnyTerm) -> str:
     """Class, dimension, questions, and a hash of the data that geartrain's own terms hold.
 
-    Of a user's functions and objects nothing more can be said, see `geartrain.core.witness`.
+    Of a user's functions and objects nothing more can be said, see `geartrain.core.resume_check`.
     """
     digest = _Digest(term)
     kind, n = type(term).__name__, as_term(term).n

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from geartrain.core.array_format import Form
 from geartrain.core.contracts import AnyMethod, State
-from geartrain.core.form import Form
 from geartrain.core.points import RunPoint
 from geartrain.oracles.protocols import Vector
 

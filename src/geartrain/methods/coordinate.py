@@ -19,7 +19,7 @@ from scipy import sparse
 
 from geartrain.compiled.records import Schedule, Sequences, StepLengths
 from geartrain.methods.base import ceiling
-from geartrain.methods.pieces import pieces
+from geartrain.methods.chunking import pieces
 from geartrain.methods.separable import by_numbers
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.linear_model import LinearModel

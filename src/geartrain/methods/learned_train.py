@@ -36,7 +36,7 @@ from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.pqn.state import Learned, PQNState
 from geartrain.oracles.answer_cache import AnswerCache, CachedOracle
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.together import gradients
+from geartrain.oracles.sum_oracle import gradients
 from geartrain.problem import Constant, Model, Sum
 
 # Steps of a level after which an inner run is given up.

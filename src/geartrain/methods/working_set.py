@@ -23,8 +23,8 @@ from scipy import sparse
 from geartrain.compiled.records import Separable
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.base import State
+from geartrain.methods.chunking import pieces
 from geartrain.methods.coordinate import by_columns
-from geartrain.methods.pieces import pieces
 from geartrain.methods.separable import by_numbers
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.linear_model import LinearModel

@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from geartrain.oracles.algebra import Algebra
+from geartrain.oracles.float32_products import times, transposed_times
 from geartrain.oracles.losses import Loss, Squared, WeightedLoss, make_loss
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.single import times, transposed_times
 from geartrain.oracles.spectrum import (
     column_norms_squared,
     gram_norm,

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from geartrain.oracles.algebra import Algebra
+from geartrain.oracles.float32_products import times
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.single import times
 from geartrain.oracles.spectrum import symmetric_spectrum
 from geartrain.oracles.validation import as_matrix, as_vector
 

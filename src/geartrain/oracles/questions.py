@@ -2,7 +2,7 @@
 
 Every `Question` is one entry of `QUESTIONS`. Everything that deals with questions loops over this
 table: the ledger and its oracles, `geartrain.oracles.protocols.can` and ``require``, `Term`, sums
-and differences, the pair terms of the geometries, the checker, the witness of checkpoints and the
+and differences, the pair terms of the geometries, the checker, the check of resumed runs and the
 table in the documentation. To add a question, add an entry; nothing else has to be changed.
 
 A term is any object that has some of these methods; it does not have to inherit from a class.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from geartrain.oracles.single import is_single, times, transposed_times
+from geartrain.oracles.float32_products import is_single, times, transposed_times
 from geartrain.oracles.vectors import Vector, norm
 
 # Up to this size all eigenvalues are computed, which takes milliseconds and is exact.

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from geartrain.compiled.records import Separable
+from geartrain.methods.chunking import pieces
 from geartrain.methods.inner.finite_sum import LinearSum, _check_finite
 from geartrain.methods.inner.primal_dual import (
     LONGEST,
@@ -32,7 +33,6 @@ from geartrain.methods.inner.primal_dual import (
     rows_of,
     weights_of_quadratic,
 )
-from geartrain.methods.pieces import pieces
 from geartrain.methods.separable import by_numbers, prox_by_coordinates
 from geartrain.oracles.protocols import MissingOracle, Vector
 from geartrain.problem import Model

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from geartrain.methods.chunking import pieces
 from geartrain.methods.inner.recursion import Steps, epoch_by_components, pass_over_components
-from geartrain.methods.pieces import pieces
 from geartrain.oracles.ledger import NonFiniteAnswer, Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import LOSSES

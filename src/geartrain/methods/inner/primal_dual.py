@@ -26,6 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from geartrain.methods.chunking import pieces
 from geartrain.methods.inner.finite_sum import (
     ComponentSum,
     FiniteSum,
@@ -33,7 +34,6 @@ from geartrain.methods.inner.finite_sum import (
     _check_finite,
     finite_sum,
 )
-from geartrain.methods.pieces import pieces
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import Huber, Logistic, Loss, SmoothedHinge, SquaredHinge
 from geartrain.oracles.protocols import Vector

@@ -14,7 +14,7 @@ from geartrain.methods.pqn.inner import InnerOutcome, Leave, Phi
 from geartrain.methods.pqn.low_rank import LowRank
 from geartrain.oracles.protocols import Vector, answers, as_term
 from geartrain.oracles.splitting import Psi
-from geartrain.oracles.together import leaves
+from geartrain.oracles.sum_oracle import leaves
 from geartrain.problem import Model
 
 

@@ -44,7 +44,7 @@ from geartrain.methods.pqn.state import Learned, PQNState
 from geartrain.methods.pqn.tuning import DEFAULT, Tuning
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.together import gradients
+from geartrain.oracles.sum_oracle import gradients
 from geartrain.oracles.validation import as_whole
 from geartrain.problem import EPS, Sum
 

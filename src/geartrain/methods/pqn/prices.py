@@ -14,7 +14,7 @@ from typing import Any
 
 from geartrain.core import clock
 from geartrain.methods.pqn.records import replace
-from geartrain.oracles.together import leaves
+from geartrain.oracles.sum_oracle import leaves
 from geartrain.problem import Sum
 
 # Iterations that are left out.

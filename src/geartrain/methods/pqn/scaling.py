@@ -37,7 +37,7 @@ from geartrain.methods.pqn.noise_detection import ProgressMonitor
 from geartrain.methods.pqn.state import PQNState
 from geartrain.methods.separable import by_numbers
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.together import leaves
+from geartrain.oracles.sum_oracle import leaves
 from geartrain.problem import Sum
 
 _TINY = 1e-300

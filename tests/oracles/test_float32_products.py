@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import geartrain as gt
-from geartrain.oracles import single
+from geartrain.oracles import float32_products
 
 KINDS = {"dense": np.asarray, "csr": sparse.csr_array}
 
@@ -35,15 +35,15 @@ def hessian(kind, n=17):
 @pytest.mark.parametrize("piece", [1, 40, 10**6])
 def test_products(monkeypatch, kind, piece):
     """Those of the same numbers in float64, however many rows are converted at a time."""
-    monkeypatch.setattr(single, "_PIECE", piece)
+    monkeypatch.setattr(float32_products, "_PIECE", piece)
     A, _ = rows(kind)
     wide = A.astype(np.float64)
     rng = np.random.default_rng(2)
     for shape in ((), (3,)):
         x, u = rng.standard_normal((17, *shape)), rng.standard_normal((90, *shape))
-        np.testing.assert_allclose(single.times(A, x), wide @ x, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(float32_products.times(A, x), wide @ x, rtol=1e-13, atol=1e-13)
         np.testing.assert_allclose(
-            single.transposed_times(A, u), wide.T @ u, rtol=1e-13, atol=1e-13
+            float32_products.transposed_times(A, u), wide.T @ u, rtol=1e-13, atol=1e-13
         )
 
 

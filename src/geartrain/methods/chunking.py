@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from geartrain.oracles.ledger import Oracle
-from geartrain.oracles.together import Together
+from geartrain.oracles.sum_oracle import Together
 
 # Steps of a compiled loop between two looks at the budget: some ten milliseconds, and nothing
 # beside the loop itself.
