@@ -22,7 +22,7 @@ from geartrain.geometry import EUCLIDEAN, Geometry
 from geartrain.geometry import norm as norm
 from geartrain.oracles.algebra import lower_bound_of
 from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.oracles.protocols import Asked, Vector
+from geartrain.oracles.protocols import Asked, Vector, answers, can
 from geartrain.oracles.splitting import Psi
 from geartrain.oracles.sum_oracle import Together, leaves
 
@@ -156,6 +156,21 @@ class Sum:
     def subgradient(self, x: Vector, grad: Vector, w: Vector | None = None) -> Vector:
         """The shortest known subgradient of f at x, where the gradient of h + g is `grad`."""
         return grad if self.psi is None else self.psi.residual(x, grad, w)
+
+    @cached_property
+    def fuses_h(self) -> bool:
+        """Whether values of h come with its gradients; on its own, a value is a call of h."""
+        return "value_and_grad" in answers(self.h.term)
+
+    @cached_property
+    def fuses_g(self) -> bool:
+        """Whether values of g come with its gradients."""
+        return "value_and_grad" in answers(self.g.term)
+
+    @cached_property
+    def tells_g(self) -> bool:
+        """Whether g has values at all."""
+        return can(self.g.term, "value")
 
     @cached_property
     def whole(self) -> Whole:

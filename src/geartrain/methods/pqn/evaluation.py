@@ -23,7 +23,7 @@ import numpy as np
 
 from geartrain.methods.pqn.line_models import ROUNDING, ExponentialFit, change
 from geartrain.oracles.ledger import NonFiniteAnswer
-from geartrain.oracles.protocols import Vector, answers, can
+from geartrain.oracles.protocols import Vector
 from geartrain.oracles.splitting import Psi
 from geartrain.problem import EPS, Sum
 
@@ -140,10 +140,7 @@ class TermEvaluator:
         if problem.psi is not None and scale is not None:
             self.psi = ScaledPsi(problem.psi, scale)
         self.smooth = problem.psi is None
-        h, g = answers(problem.h.term), answers(problem.g.term)
-        # A value of h on its own would be a call of h; one of g is worth its price.
-        self.values = "value_and_grad" in h and can(problem.g.term, "value")
-        self._fused = "value_and_grad" in g
+        self.values, self._fused = problem.fuses_h and problem.tells_g, problem.fuses_g
 
     def outside(self, v: Vector) -> Vector:
         """The point x that v stands for."""
@@ -260,8 +257,9 @@ class Step:
         """From p to v."""
         dot, s = terms.dot, v.v - p.v
         y_h, y_g = v.grad_h - p.grad_h, v.grad_g - p.grad_g
-        vectors = (s, y_h, y_g)
-        own = np.array([[float(dot(a, b)) for b in vectors] for a in vectors])
+        ss, sh, sg = dot(s, s), dot(s, y_h), dot(s, y_g)
+        hg = dot(y_h, y_g)
+        own = np.array([[ss, sh, sg], [sh, dot(y_h, y_h), hg], [sg, hg, dot(y_g, y_g)]])
         h = Along.of(p.h, v.h, float(dot(p.grad_h, s)), float(own[0, 1]))
         g = Along.of(p.g, v.g, float(dot(p.grad_g, s)), float(own[0, 2]))
         rise = 0.0 if terms.smooth else _rise(p, v, float(dot(v.r - v.grad, s)), terms)

@@ -106,8 +106,8 @@ def learned_scale(memory: Memory) -> Vector | None:
 
 
 def learns(terms: TermEvaluator, state: PQNState) -> bool:
-    """Whether the variables may still change: psi is separable, and the run has begun only."""
-    early = state.k <= _WHEN[-1]
+    """Whether the variables may change soon: psi is separable, and one of `_WHEN` is near."""
+    early = any(when - _NEWEST <= state.k <= when for when in _WHEN)
     psi, n = terms.problem.psi, state.at.v.size
     return early and terms.geometry is EUCLIDEAN and by_numbers(psi, n) is not None
 
