@@ -196,7 +196,7 @@ def test_the_plan_counts_values_too():
 @pytest.mark.parametrize(
     ("prices", "error", "message"),
     [
-        ({"h": 3}, ValueError, r"unknown key 'h'; the keys are h\.grad, .*g\.grad"),
+        ({"k": 3}, ValueError, r"unknown key 'k'; the keys are h\.grad, .*g\.grad"),
         ({"foo": 1}, ValueError, "unknown key 'foo'; the keys are h"),
         ({"h.grad": 1.0, "h.gradient": 2.0}, ValueError, "unknown key 'h.gradient'"),
         ([1, 2], TypeError, r"prices must be a dict such as .* got \[1, 2\]; its keys are h"),
