@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import settings
 
 import geartrain as gt
+from geartrain.core import calling_back
 from rounding import pytest_report_header, pytest_runtest_protocol  # noqa: F401
 
 settings.register_profile("quick", max_examples=40, deadline=None, derandomize=True)
 settings.load_profile("quick")
+
+
+# Callbacks are called inside iterations that take long: by the clock, which tests do not depend on
+# unless they have one of their own.
+EVERY, calling_back._EVERY = calling_back._EVERY, math.inf
 
 
 @pytest.fixture
@@ -50,4 +58,5 @@ def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr("geartrain.oracles.ledger.perf_counter", clock)
     monkeypatch.setattr("geartrain.core.clock.perf_counter", clock)
+    monkeypatch.setattr(calling_back, "_EVERY", EVERY)
     return clock
