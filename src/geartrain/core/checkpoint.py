@@ -319,8 +319,9 @@ def dumps(value: Any) -> bytes:
     tree = _encode(value, arrays, {})
     header = json.dumps({"format": FORMAT, "tree": tree}, separators=(",", ":")).encode()
     file = BytesIO()
-    numbered = {str(place): array for place, array in enumerate(arrays)}
-    np.savez(file, allow_pickle=False, **{HEADER: np.frombuffer(header, np.uint8)}, **numbered)
+    members: dict[str, Any] = {HEADER: np.frombuffer(header, np.uint8)}
+    members |= {str(place): array for place, array in enumerate(arrays)}
+    np.savez(file, **members)  # none of them holds objects, see `_encode`
     # The last two bytes are the length of the comment: the checksum of all before it.
     body = file.getvalue()[:-2] + _DIGEST.to_bytes(2, "little")
     return body + hashlib.sha256(body).digest()
