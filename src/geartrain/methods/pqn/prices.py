@@ -1,9 +1,9 @@
 """The ratio of prices by the seconds that are measured, the method's own arithmetic included.
 
 The own seconds of inner runs, and proximal steps of psi, are added to the price of g, the other own
-seconds to that of h. What happens once, such as the factorisation of a quadratic g or the
-compilation of loops, happens in the first iterations. They are left out as soon as there are later
-ones, and until then the seconds of the oracles alone are the price.
+seconds to that of h. What happens once, such as imports and the factorisation of a quadratic g,
+happens in the first iterations. They are left out as soon as there are later ones, and until then
+the seconds of the oracles alone are the price.
 """
 
 from __future__ import annotations
