@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -19,6 +20,18 @@ settings.load_profile("quick")
 # Callbacks are called inside iterations that take long: by the clock, which tests do not depend on
 # unless they have one of their own.
 EVERY, calling_back._EVERY = calling_back._EVERY, math.inf
+READERS = ("geartrain.oracles.ledger.perf_counter", "geartrain.core.clock.perf_counter")
+
+
+@pytest.fixture(autouse=True)
+def ticks(monkeypatch):
+    """A clock that shows a microsecond more at each look, so that no run depends on the load.
+
+    Prices are measured and methods are compared by it.
+    """
+    looks = itertools.count()
+    for reader in READERS:
+        monkeypatch.setattr(reader, lambda: 1e-6 * next(looks))
 
 
 @pytest.fixture
@@ -53,10 +66,10 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch):
+def clock(ticks, monkeypatch):
     """Stands in for the clock of the ledger and of the driver."""
     clock = Clock()
-    monkeypatch.setattr("geartrain.oracles.ledger.perf_counter", clock)
-    monkeypatch.setattr("geartrain.core.clock.perf_counter", clock)
+    for reader in READERS:
+        monkeypatch.setattr(reader, clock)
     monkeypatch.setattr(calling_back, "_EVERY", EVERY)
     return clock
