@@ -507,6 +507,14 @@ def test_the_first_lam_is_that_of_a_loss_with_this_value_and_gradient():
             assert state.lam == pytest.approx(max(c, 1e-3 * weight), rel=1e-6)
 
 
+def test_from_the_origin_a_value_that_tells_nothing_leaves_a_step_of_length_one():
+    slope = np.array([3e4, 4e4])
+    h = gt.Term(lambda x: (slope @ x + 0.5 * x @ x - 1e9, slope + x), n=2)
+    g = gt.Term(lambda x: (0.5e-6 * x @ x, 1e-6 * x), n=2)
+    state = ProximalQuasiNewton().init(Known(h, g, -slope, 0.0).sum(), np.zeros(2))
+    assert state.lam == pytest.approx(5e4)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_a_g_that_bends_down_does_not_spoil_the_models(seed):
     """h is not convex, and neither is g along some steps: all products are finite."""

@@ -172,9 +172,11 @@ class ProximalQuasiNewton:
         else:
             flat = _curvature_of_g(terms, at, size)
             lam = max(unlike**4, 0.01) * flat
-        if convex:  # h like a loss c/2 |x - a|^2 with its value and gradient
-            away = norm(at.v)
-            loss = 0.5 * size_h * (size_h / at.h) if at.h > 0.0 else size_h / max(away, _TINY)
+        if convex:
+            # h like a loss c/2 |x - a|^2 with its value and gradient; without a value that tells
+            # anything, a step as long as x_0, and from x_0 = 0 one of length one, as in L-BFGS
+            away = norm(at.v) or 1.0
+            loss = 0.5 * size_h * (size_h / at.h) if at.h > 0.0 else size_h / away
             lam = max(loss, 1e-3 * flat) if 0.0 < loss < 1e100 else 0.1 * flat
         memory = Memory.empty(at.v.size)
         return self.begin(terms, at, Learned(convex, lam, flat, selection, Share(), memory))
