@@ -11,6 +11,7 @@ import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,26 @@ def plain_blocks(page):
 
 
 WITH_BLOCKS = [page for page in PAGES if plain_blocks(page)]
+
+
+LINK = re.compile(r"\]\(([^)]+)\)")
+
+
+def test_the_readme_names_files_of_the_repository():
+    """So that its pictures are seen in every clone."""
+    for target in LINK.findall((ROOT / "README.md").read_text()):
+        known = "://img.shields.io/" in target or target.startswith(("#", "https://doi.org/"))
+        assert known or (ROOT / target).exists(), target
+
+
+def test_on_the_package_index_the_readme_names_addresses():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    text = (ROOT / "README.md").read_text()
+    hooks = settings["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    for rule in hooks["substitutions"]:
+        text = re.sub(rule["pattern"], rule["replacement"], text)
+    assert all(target.startswith(("https://", "#")) for target in LINK.findall(text))
+    assert "raw.githubusercontent.com/geartrain/geartrain/main/docs/img/first.png)" in text
 
 
 def test_only_the_page_of_clusters_has_blocks_without_output():
