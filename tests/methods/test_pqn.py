@@ -532,3 +532,19 @@ def test_a_g_that_bends_down_does_not_spoil_the_models(seed):
     for name in (KEEP, SHRUNK, PLAIN):
         assert np.isfinite(models[name](np.ones(n))).all()
         assert np.isfinite(models[name].inverse(0.1)(np.ones(n))).all()
+
+
+def test_the_memory_grows_where_all_pairs_agree():
+    """Those of a quadratic h always do; those of another h do not, far from the solution."""
+    rng, n = np.random.default_rng(0), 60
+    Q, _ = np.linalg.qr(rng.standard_normal((n, n)))
+    A = Q * np.logspace(-3, 0, n) @ Q.T
+    few = replace(DEFAULT, memory=4)
+    ramp = gt.Term(lambda x: (np.logaddexp(0, x).sum(), 1 / (1 + np.exp(-x))), n=n, L=0.25)
+    quadratic = gt.Term(lambda x: (0.5 * x @ (A @ x), A @ x), n=n, L=1.0)
+    quartic = gt.Term(lambda x: (0.25 * (x**4).sum(), x**3), n=n)
+    for h, most in ((quadratic, 12), (quartic, 4)):
+        problem = Known(h, ramp, np.zeros(n), 0.0).sum()
+        run = states(ProximalQuasiNewton(tuning=few), problem, rng.standard_normal(n), 20)
+        kept = [len(state.memory) for state in run]
+        assert max(kept) == most, kept

@@ -33,7 +33,7 @@ from geartrain.methods.pqn.line_models import lowest
 from geartrain.methods.pqn.low_rank import LowRank
 from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.model_selection import Selection
-from geartrain.methods.pqn.models import KEEP, PLAIN, Models, Share
+from geartrain.methods.pqn.models import KEEP, PLAIN, Models, Share, Updated
 from geartrain.methods.pqn.noise_detection import ProgressMonitor, look, shows_nonconvexity
 from geartrain.methods.pqn.prices import WARM, Stopwatch, Usage
 from geartrain.methods.pqn.prox_step import minimised
@@ -523,7 +523,7 @@ class ProximalQuasiNewton:
                 lam *= t.lam_fall if step.h.rise >= 0.0 else 1.0
         memory = state.memory
         if step.bends(c, 1.0):
-            memory = self._with_pair(memory, step, products, c)
+            memory = self._with_pair(memory, step, products, c, trial)
         predicted = self._predicted(step, trial, products, state)
         ratio = step.change / predicted if predicted < 0.0 else -1.0
         shift = state.shift * (1.0 if ratio < 0.25 else 0.1 if ratio > 0.75 else 0.5)
@@ -567,7 +567,7 @@ class ProximalQuasiNewton:
         if curved:
             c, lam = mean / step.h.rise, max(lam, mean / length / length)
         if not state.convex or (curved and mean > 0.0):
-            memory = self._with_pair(memory, step, products, c)
+            memory = self._with_pair(memory, step, products, c, trial)
         above = fall(step.v, step.p, terms)
         certificate = state.certificate.with_cut(*terms.cut(step.v), above, terms.geometry)
         return replace(
@@ -579,7 +579,9 @@ class ProximalQuasiNewton:
             tries=state.tries + 1,
         )
 
-    def _with_pair(self, memory: Memory, step: Step, products: Vector, c: float) -> Memory:
+    def _with_pair(
+        self, memory: Memory, step: Step, products: Vector, c: float, trial: _Trial
+    ) -> Memory:
         """The memory with the pair (s, c y_h, y_g), divided by |s|."""
         factors = np.array([1.0, c, 1.0]) / step.length
         pair = tuple(
@@ -587,8 +589,19 @@ class ProximalQuasiNewton:
             for factor, vector in zip(factors, (step.s, step.y_h, step.y_g), strict=True)
         )
         own = step.own * (factors[:, None] * factors)
-        most = self.memory or self.tuning.pairs(step.s.size)
+        most = self._most(memory, trial)
         return memory.add(pair, products * factors, own, most)
+
+    def _most(self, memory: Memory, trial: _Trial) -> int:
+        """How many pairs are kept; more where all of them agree, as they do for a quadratic h."""
+        t, k, n = self.tuning, len(memory), memory.rows.shape[1]
+        most = self.memory or t.pairs(n)
+        if self.memory is not None or k < most:
+            return most
+        if trial.part == 0.0:  # the plain model tells nothing about h alone
+            return k
+        agree = isinstance(trial.B, Updated) and trial.B.all_agree
+        return max(most, min(k + 1, t.pairs(n, agreeing=True))) if agree else most
 
     def _predicted(self, step: Step, trial: _Trial, products: Vector, state: PQNState) -> float:
         """The change of f that the model has promised, with g as it has changed."""

@@ -207,6 +207,11 @@ class Updated(LowRank):
         t = self.tuning
         return kernels().block(self.memory.matrix, self.kind[0], self.floor, t.agree, t.new)
 
+    @property
+    def all_agree(self) -> bool:
+        """Whether all pairs agree, as they do for a quadratic."""
+        return self.block[2] == 0
+
     @cached_property
     def factors(self) -> tuple[Vector, Vector]:
         """P and N, by which the update adds V'(P'P - N'N)V; V are the rows as in the basis.
