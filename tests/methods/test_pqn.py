@@ -261,7 +261,7 @@ def test_noise_is_no_success(case, level, values):
 def test_exact_answers_are_not_called_noisy(case):
     h, g = CASES[case]()
     for term in (h, gt.Term(grad=h.grad, n=h.n, convex=True)):
-        res = gt.minimize(term, g, np.ones(h.n), method="pqn", tol=1e-30, max_iter=80)
+        res = gt.minimize(term, g, np.ones(h.n), method="pqn", tol=1e-30, max_iter=40)
         assert res.status is not Status.NOISE and not res.success
         assert res.grad_norm <= 1e-8 * res.history["grad_norm"][0]
 
