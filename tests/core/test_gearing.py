@@ -30,14 +30,14 @@ def opaque(term):
     ],
 )
 def test_afb_orders_and_merges_by_prices_and_constants(given, plan):
-    res = gt.minimize([H1, H2], G, method="afb", prices=given, tol=1e-5)
+    res = gt.minimize([H1, H2], G, method="afb", prices=given, tol=1e-3)
     assert res.success and res.plan == plan
 
 
 def test_the_order_of_the_list_does_not_matter_where_prices_are_given():
     given = prices(1e4, 100, 1, names=("simulator", "cluster", "g"))
-    one = gt.minimize(NAMED, G, method="afb", prices=given, tol=1e-5)
-    other = gt.minimize({"cluster": H2, "simulator": H1}, G, method="afb", prices=given, tol=1e-5)
+    one = gt.minimize(NAMED, G, method="afb", prices=given, tol=1e-3)
+    other = gt.minimize({"cluster": H2, "simulator": H1}, G, method="afb", prices=given, tol=1e-3)
     assert one.plan == other.plan == "simulator > cluster > g: by prices and constants"
     assert {k: v for k, v in one.calls.items()} == dict(other.calls)
     np.testing.assert_array_equal(one.x, other.x)
@@ -46,7 +46,7 @@ def test_the_order_of_the_list_does_not_matter_where_prices_are_given():
 def test_without_constants_terms_are_ordered_by_price():
     h = {"cluster": opaque(H2), "local": opaque(H1), "simulator": opaque(H1)}
     names = ("simulator", "cluster", "local", "g")
-    res = gt.minimize(h, G, prices=prices(1e4, 100, 90, 1, names=names), tol=1e-4)
+    res = gt.minimize(h, G, prices=prices(1e4, 100, 90, 1, names=names), tol=1e-2)
     assert res.success
     assert res.plan.startswith(
         "simulator > cluster + local > g: pqn on every level, cluster + local merged, prices al"
@@ -59,11 +59,11 @@ def test_the_learned_method_by_name():
     res = gt.minimize([H1, H2], G, method="pqn", prices=given, stop=NEVER, max_iter=4)
     same(res, gt.minimize([H1, H2], G, prices=given, stop=NEVER, max_iter=4))
     assert res.plan.startswith("h1 > h2 > g: pqn on every level, by prices and constants")
-    res = gt.minimize([H1, H2], G, method="pqn", tol=1e-5)
+    res = gt.minimize([H1, H2], G, method="pqn", tol=1e-3)
     assert res.success and res.plan.startswith(
         "h1 > h2 > g: pqn on every level, as listed, because no prices are given"
     )
-    res = gt.minimize([H1, H2], G + gt.L1(0.1), method="pqn", tol=1e-5)
+    res = gt.minimize([H1, H2], G + gt.L1(0.1), method="pqn", tol=1e-3)
     assert res.success and res.plan.startswith("h1 > h2 > g: pqn on every level, as listed")
     with pytest.raises(TypeError, match="no inner method but the levels below"):
         gt.minimize([H1, H2], G, method="pqn", inner="agm")
@@ -72,22 +72,22 @@ def test_the_learned_method_by_name():
 def test_the_price_of_a_single_term_with_a_name():
     """It is the price of h, whatever the term is called."""
     term = opaque(H1)
-    named = gt.minimize({"simulator": term}, opaque(G), prices={"simulator.grad": 1e4}, tol=1e-4)
-    plain = gt.minimize(term, opaque(G), prices={"h.grad": 1e4}, tol=1e-4)
+    named = gt.minimize({"simulator": term}, opaque(G), prices={"simulator.grad": 1e4}, tol=1e-2)
+    plain = gt.minimize(term, opaque(G), prices={"h.grad": 1e4}, tol=1e-2)
     assert named.plan == plain.plan.replace("of h", "of simulator")
     assert "costs 1e+04 times one" in named.plan
     assert list(named.calls.values()) == list(plain.calls.values())
 
 
 def test_auto_runs_the_learned_method_on_every_level():
-    res = gt.minimize([H1, H2], G, prices=prices(1e4, 100, 1), tol=1e-6)
+    res = gt.minimize([H1, H2], G, prices=prices(1e4, 100, 1), tol=1e-3)
     assert res.success and res.plan.startswith("h1 > h2 > g: pqn on every level, by prices and")
 
 
 def test_four_prices_are_four_levels():
     terms = {"a": opaque(H1), "b": opaque(H1), "c": opaque(H2)}
     given = prices(1e6, 1e4, 1e3, 1, names=("a", "b", "c", "g"))
-    res = gt.minimize(terms, opaque(G), prices=given, tol=1e-4)
+    res = gt.minimize(terms, opaque(G), prices=given, tol=1e-2)
     assert res.success and res.plan.startswith("a > b > c > g: pqn on every level")
 
 
@@ -99,10 +99,10 @@ def test_terms_that_are_alike_are_one_for_auto():
 
 
 def test_auto_takes_non_convex_terms_whose_sum_is_convex():
-    res = gt.minimize([H1, H2 - 0.5 * G], 1.5 * G, prices=prices(1e4, 100, 1), tol=1e-5)
+    res = gt.minimize([H1, H2 - 0.5 * G], 1.5 * G, prices=prices(1e4, 100, 1), tol=1e-3)
     assert res.success
     np.testing.assert_allclose(
-        KNOWN.grad(res.x), 0.0, atol=2e-5 * np.linalg.norm(KNOWN.grad(0 * res.x))
+        KNOWN.grad(res.x), 0.0, atol=2e-3 * np.linalg.norm(KNOWN.grad(0 * res.x))
     )
 
 
@@ -122,8 +122,8 @@ def test_a_g_without_gradients_is_the_last_level():
 def test_a_planned_run_is_resumed_on_its_levels(tmp_path, method, given):
     path = tmp_path / "run.gtck"
     options = {"method": method, "prices": given, "stop": NEVER}
-    whole = gt.minimize([H1, H2], G, max_iter=8, **options)
-    gt.minimize([H1, H2], G, max_iter=3, checkpoint=path, **options)
-    again = gt.resume(path, [H1, H2], G, max_iter=5)
+    whole = gt.minimize([H1, H2], G, max_iter=5, **options)
+    gt.minimize([H1, H2], G, max_iter=2, checkpoint=path, **options)
+    again = gt.resume(path, [H1, H2], G, max_iter=3)
     same(whole, again)
     assert again.plan == whole.plan

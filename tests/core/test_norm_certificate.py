@@ -39,8 +39,8 @@ def test_the_bound_holds_and_falls(method, psi):
     h, g = terms()
     best = gt.minimize(h, g + psi, tol=1e-11, method="pqn").fun
     bounds = []
-    for k in (0, 1, 2, 4, 10, 50, 400):
-        res = gt.minimize(h, g + psi, method=method, tol=1e-9, max_iter=k)
+    for k in (0, 1, 3, 10, 400):
+        res = gt.minimize(h, g + psi, method=method, tol=1e-7, max_iter=k)
         if res.certificate is None:  # the run knows no subgradient at its point
             continue
         # the smallest bound: by strong convexity of g, or by the norm

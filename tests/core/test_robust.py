@@ -34,8 +34,8 @@ def quadratics(draw):
 
 
 def limited(term, L, mu):
-    """`term` with those constants; the user loses patience after 1000 calls."""
-    left = iter(range(1000))
+    """`term` with those constants; the user loses patience after 300 calls."""
+    left = iter(range(300))
 
     def ask(x):
         if next(left, None) is None:

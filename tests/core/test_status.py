@@ -144,13 +144,15 @@ def test_a_value_that_is_nan_ends_a_run_that_looks_at_it():
 
 @pytest.mark.parametrize("method", ["sae", "sc-sae", "afb", "lbfgs"])
 def test_stalled_by_rounding(pair, method):
-    res = gt.minimize(*pair, method=method, stop=gt.stop.Gradient(abs=1e-300), max_iter=20_000)
+    near = np.linalg.solve(pair[0].Q + pair[1].Q, pair[0].b) + 1e-2
+    never = gt.stop.Gradient(abs=1e-300)
+    res = gt.minimize(*pair, near, method=method, stop=never, max_iter=20_000)
     assert res.status is Status.STALLED and not res.success
     # SciPy's line search compares values, which show half of the digits: nothing is proven. Whether
-    # the other methods can show that it is rounding depends on the machine for sc-sae.
+    # sae and sc-sae can show that it is rounding depends on the start and on the machine.
     says_rounding = "Rounding errors" in res.message
     assert says_rounding or "finds no further progress" in res.message
-    assert says_rounding == (method != "lbfgs") or method == "sc-sae"
+    assert says_rounding == (method == "afb") or method in ("sae", "sc-sae")
     reached = 1e-5 if method == "lbfgs" else 1e-10
     assert np.linalg.norm((pair[0] + pair[1]).grad(res.x)) < reached
 
@@ -208,9 +210,9 @@ def test_resume_is_the_uninterrupted_run(pair, method, pickled):
 
 @pytest.mark.parametrize("method", STEPPED)
 def test_resume_meets_the_same_rule(pair, method):
-    whole = gt.minimize(*pair, method=method, tol=1e-4, max_iter=3000)
-    first = gt.minimize(*pair, method=method, tol=1e-4, max_iter=2)
-    second = gt.minimize(*pair, state=first.state, tol=1e-4, max_iter=3000)
+    whole = gt.minimize(*pair, method=method, tol=1e-2, max_iter=3000)
+    first = gt.minimize(*pair, method=method, tol=1e-2, max_iter=2)
+    second = gt.minimize(*pair, state=first.state, tol=1e-2, max_iter=3000)
     assert whole.status == second.status and whole.calls == second.calls
     np.testing.assert_array_equal(whole.x, second.x)
 
@@ -226,10 +228,10 @@ def test_resume_at_every_iteration(pair):
 
 
 def test_resume_after_an_interrupt(pair):
-    whole = gt.minimize(*pair, method="sae", tol=1e-4)
-    broken = gt.minimize(breaking(pair[0], 20, interrupt), pair[1], method="sae", tol=1e-4)
+    whole = gt.minimize(*pair, method="sae", tol=1e-2)
+    broken = gt.minimize(breaking(pair[0], 8, interrupt), pair[1], method="sae", tol=1e-2)
     assert broken.status is Status.INTERRUPTED
-    second = gt.minimize(*pair, state=broken.state, tol=1e-4)
+    second = gt.minimize(*pair, state=broken.state, tol=1e-2)
     np.testing.assert_array_equal(whole.x, second.x)
 
 

@@ -36,14 +36,12 @@ def primal(model, X, y, C, epsilon):
     return 0.5 * c @ (f - model.intercept_)[model.support_] + np.sum(C * losses)
 
 
-@pytest.mark.parametrize(
-    ("C", "epsilon"), [(0.1, 0.1), (1.0, 0.0), (1.0, 0.5), (30.0, 0.0), (30.0, 0.1)]
-)
+@pytest.mark.parametrize(("C", "epsilon"), [(0.1, 0.1), (1.0, 0.5), (30.0, 0.0)])
 @pytest.mark.parametrize(
     "options", [{}, {"kernel": "linear"}, {"kernel": "poly", "coef0": 1.0, "degree": 2}]
 )
 def test_agrees_with_svr(C, epsilon, options):
-    X, y = waves()
+    X, y = waves(200)
     ours = KernelSVR(C=C, epsilon=epsilon, **options).fit(X, y)
     theirs = SVR(C=C, epsilon=epsilon, tol=1e-8, **options).fit(X, y)
     optimum = primal(theirs, X, y, C, epsilon)

@@ -35,9 +35,9 @@ def test_reached_through_the_package():
 def test_pipeline_and_grid_search():
     X, y = load_breast_cancer(return_X_y=True)
     model = make_pipeline(StandardScaler(), KernelSVC())
-    search = GridSearchCV(model, {"kernelsvc__C": [0.1, 1.0, 10.0]}, cv=3).fit(X, y)
+    search = GridSearchCV(model, {"kernelsvc__C": [0.1, 1.0]}, cv=3).fit(X, y)
     assert search.best_score_ > 0.96
-    prior = GridSearchCV(LogDensity(), {"prior": [1e-2, 1.0, 1e2]}, cv=3).fit(X[:, :1])
+    prior = GridSearchCV(LogDensity(), {"prior": [1.0, 1e2]}, cv=2).fit(X[:, :1])
     assert np.isfinite(prior.best_score_)
 
 

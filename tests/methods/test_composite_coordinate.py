@@ -12,20 +12,15 @@ import geartrain as gt
 from geartrain.methods import coordinate, separable
 from geartrain.methods.inner.apcg import apcg_numbers
 from geartrain.methods.inner.finite_sum import finite_sum
-from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.oracles.splitting import Psi
-from geartrain.problem import Model
+from models_with_psi import ALPHA, M, N, data, minimum, model, value
 
-N, M, ALPHA = 6, 30, 0.02
 PSIS = {"l1": gt.L1(0.02), "weights": gt.L1(np.linspace(0, 0.1, N)), "box": gt.Box(-0.3, 0.7)}
 
 
 def linear(sparsely=False, loss="logistic", l2=0.0, intercept=False):
-    rng = np.random.default_rng(0)
-    A = rng.standard_normal((M, N - intercept)) * np.geomspace(0.5, 2.0, M)[:, None]
-    y = np.sign(A @ np.ones(N - intercept) + rng.standard_normal(M))
+    A, y = data(intercept)
     if sparsely:
-        A = sparse.csr_array(A * (rng.random(A.shape) < 0.5))
+        A = sparse.csr_array(A * (np.random.default_rng(1).random(A.shape) < 0.5))
     return gt.LinearModel(A, y, loss=loss, l2=l2, intercept=intercept)
 
 
@@ -37,25 +32,6 @@ def asked(psi):
         prox, value, residual = psi.prox, psi.value, psi.residual
 
     return Own()
-
-
-def model(term, psi, key=(0,), weight=1.0):
-    ledger = Ledger()
-    beta = 0.1 * np.random.default_rng(5).standard_normal(N)
-    oracle = Oracle(term, "g", ledger, N)
-    return Model(oracle, beta, ALPHA, term.L, key=key, psi=Psi(psi, weight, "g", ledger, N)), ledger
-
-
-def minimum(phi, term, psi):
-    """By proximal gradient steps, written out here."""
-    v, L = np.zeros(N), term.L + ALPHA
-    for _ in range(20_000):
-        v = psi.prox(v - (phi.beta + ALPHA * v + term.grad(v)) / L, L)
-    return v
-
-
-def value(phi, term, psi, v):
-    return phi.beta @ v + 0.5 * ALPHA * v @ v + term.value(v) + psi.value(v)
 
 
 def next_theta(t):
@@ -280,10 +256,10 @@ def test_the_theorem_of_apcg(monkeypatch, kind, plant):
             wrong = numbers._replace(lam=2 * numbers.lam, upper=0.5 * numbers.upper)
         monkeypatch.setattr("geartrain.methods.inner.apcg.by_numbers", lambda psi, n: wrong)
     gaps = []
-    for seed in range(10):
+    for seed in range(4):
         phi, _ = model(term, psi, key=(seed,))
         state, run = gt.inner.APCG().init(phi, np.zeros(N), None), []
-        for _ in range(12):
+        for _ in range(8):
             state = gt.inner.APCG().step(phi, state)
             run.append(F(state.z + state.u) - F(s_star))
         gaps.append(run)
@@ -294,14 +270,13 @@ def test_the_theorem_of_apcg(monkeypatch, kind, plant):
 # Inside of outer methods, and what is refused ---------------------------------------------------
 
 
-@pytest.mark.parametrize("inner", ["approx", "apcg", "varag"])
+@pytest.mark.parametrize("inner", ["approx", "apcg"])
 @pytest.mark.parametrize("method", ["sae", "afb"])
-@pytest.mark.parametrize("factor", [1.0, 2.0])
-def test_inside_of_outer_methods(method, inner, factor):
+def test_inside_of_outer_methods(method, inner):
     term, h = linear(), gt.Quadratic(0.1 * np.eye(N), 0.05 * np.ones(N))
-    for psi in PSIS.values():
+    for psi, factor in zip(PSIS.values(), (1.0, 2.0, 1.0), strict=True):
         res = gt.minimize(h, term + factor * psi, method=method, inner=inner, tol=1e-6)
-        want = gt.minimize(h, term + factor * psi, method=method, inner="agm", tol=1e-9)
+        want = gt.minimize(h, term + factor * psi, method="fgm", tol=1e-9)
         assert res.success and res.calls["g.prox"] > 0
         np.testing.assert_allclose(res.x, want.x, atol=1e-4)
         np.testing.assert_array_equal(res.x == 0.0, want.x == 0.0)

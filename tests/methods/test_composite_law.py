@@ -17,8 +17,7 @@ def test_the_planted_point_is_the_solution(kind):
     assert pytest.approx(1.0) == h.L and pytest.approx(100.0) == g.L
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_exponents_in_L_g(kind):
+def test_exponents_in_L_g(kind="l1"):
     rows = sweep((*STATED, "fgm"), (kind,), (1e1, 1e2, 1e3), (0,), n=60)
     for method in STATED:
         of_h, of_g = exponents(rows, kind, method)

@@ -328,9 +328,9 @@ def test_inside_outer_methods(name, method):
     from problems import quadratics
 
     known = quadratics()
-    res = gt.minimize(known.h, known.g, method=method, inner=name, mu=known.mu, tol=1e-9)
+    res = gt.minimize(known.h, known.g, method=method, inner=name, mu=known.mu, tol=1e-5)
     assert res.success
-    assert np.linalg.norm(known.grad(res.x)) <= 2e-9 * np.linalg.norm(known.grad(0 * res.x))
+    assert np.linalg.norm(known.grad(res.x)) <= 2e-5 * np.linalg.norm(known.grad(0 * res.x))
     assert res.calls["g.coord"] > 0 == res.calls["h.coord"]
 
 

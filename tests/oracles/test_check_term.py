@@ -391,9 +391,9 @@ def built_in(scale, seed, form):
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_no_false_alarm(scale, form):
-    for seed in range(3 if form == "dense" else 1):
+    for seed in range(2 if form == "dense" else 1):
         for one in built_in(scale, seed, form):
             report = gt.check_term(one, seed=seed)
             assert report, f"{one!r}, scale {scale}, seed {seed}: {report}"
@@ -401,7 +401,7 @@ def test_no_false_alarm(scale, form):
 
 @pytest.mark.parametrize("size", [0.0, 1e-6, 1e6])
 def test_no_false_alarm_at_other_points(size):
-    for seed in range(3):
+    for seed in range(2):
         for one in built_in(1.0, seed, "dense"):
             x = size * np.random.default_rng(seed).standard_normal(one.n)
             report = gt.check_term(one, x, seed=seed)

@@ -120,7 +120,7 @@ def test_runs_are_those_of_the_matrix(method, role):
     """With the same constants the calls are the same, with one pair of products per gradient."""
     A, y = data()
     Q = spd(6)
-    constants = {"L_h": 4.0, "L_g": 4.0, "mu": 0.1, "tol": 1e-7}
+    constants = {"L_h": 4.0, "L_g": 4.0, "mu": 0.1, "tol": 1e-4}
     dense = gt.LinearModel(A, y, l2=0.1), gt.Quadratic(Q)
     operator = Counted(A), Counted(Q)
     bare = gt.LinearModel(operator[0], y, l2=0.1), gt.Quadratic(operator[1])

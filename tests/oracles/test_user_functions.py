@@ -132,7 +132,7 @@ def test_a_gradient_in_a_reused_buffer_changes_nothing(pair, method, kind):
     h, g = pair
     functions = {kind: getattr(h, kind), "value": h.value}
     reused = {**functions, kind: into(np.empty(h.n), functions[kind])}
-    options = {"method": method, "max_iter": 40, "prices": {"h.grad": 100.0, "g.grad": 1.0}}
+    options = {"method": method, "max_iter": 10, "prices": {"h.grad": 100.0, "g.grad": 1.0}}
     plain = gt.minimize(quadratic(pair, **functions), g, **options)
     res = gt.minimize(quadratic(pair, **reused), g, **options)
     assert res.calls == plain.calls and res.nit == plain.nit

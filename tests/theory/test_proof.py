@@ -49,7 +49,7 @@ def test_lemma_3_never_vanishes():
 
 # Paper: Lemma 3
 @pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("eps", [1e-1, 1e-3, 1e-6])
+@pytest.mark.parametrize("eps", [1e-1, 1e-4])
 @pytest.mark.parametrize("strong", [False, True])
 def test_lemma_3_along_runs(problem, eps, strong):
     make, x0 = PROBLEMS[problem]
@@ -138,7 +138,7 @@ class Spoiled:
 
 # Paper: Theorem 2
 # Paper: Definition 1
-@pytest.mark.parametrize("L", [0.25, 1.0, 2.0, 25.0])
+@pytest.mark.parametrize("L", [0.25, 1.0, 25.0])
 @pytest.mark.parametrize("accuracy", [0.0, 1e-4, 1e-1])
 def test_theorem_2_along_a_run(L, accuracy):
     """With inner solutions that are exact, or off by as much as the theorem allows."""
