@@ -142,7 +142,7 @@ class NuclearNorm(Algebra):
         for at, factors in self._known:
             if np.array_equal(at, x):
                 return factors
-        factors = np.linalg.svd(np.reshape(x, self.shape), full_matrices=False)
+        factors = _factors(np.reshape(x, self.shape))
         object.__setattr__(self, "_known", ((np.array(x), factors), *self._known[:1]))
         return factors
 
@@ -161,8 +161,7 @@ class NuclearNorm(Algebra):
 
     def polar(self, u: Vector) -> float:
         """The largest singular value over lam."""
-        values = np.linalg.svd(np.reshape(u, self.shape), compute_uv=False)
-        return float(values.max()) / self.lam
+        return float(_factors(np.reshape(u, self.shape))[1].max()) / self.lam
 
     def residual(self, v: Vector, d: Vector) -> Vector:
         """d + lam U V' for v = U S V'; in the null spaces of v, singular values shrunk by lam."""
@@ -175,8 +174,17 @@ class NuclearNorm(Algebra):
         beyond = np.ravel(D - free)
         if np.linalg.norm(free) <= self.lam:
             return beyond
-        left, s, right = np.linalg.svd(free, full_matrices=False)
+        left, s, right = _factors(free)
         return beyond + np.ravel((left * np.maximum(s - self.lam, 0.0)) @ right)
+
+
+def _factors(M: Vector) -> tuple[Vector, Vector, Vector]:
+    """The singular value decomposition; that of what is not finite is not a number."""
+    if np.isfinite(M).all():
+        return np.linalg.svd(M, full_matrices=False)
+    m, n = M.shape
+    r = min(m, n)
+    return np.full((m, r), math.nan), np.full(r, math.nan), np.full((r, n), math.nan)
 
 
 class _Shrinking:

@@ -72,3 +72,11 @@ def test_bad_penalties():
         gt.distributed.LogisticRegression(penalty="l1", l1_ratio=2).fit(*arrays)
     with pytest.raises(ValueError, match="penalty='elasticnet' needs l1_ratio="):
         gt.distributed.LogisticRegression(penalty="elasticnet").fit(*arrays)
+
+
+@pytest.mark.parametrize("C", [0, -1.0, np.nan, np.inf])
+def test_a_penalty_of_no_finite_strength_is_refused(C):
+    """Before a cluster is started."""
+    A, y = data()
+    with pytest.raises(ValueError, match="C must be (positive|finite)"):
+        gt.distributed.LogisticRegression(C=C).fit(A, y)

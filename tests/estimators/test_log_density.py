@@ -204,6 +204,12 @@ def test_at_least_as_good_as_a_kernel_density_estimate():
     assert ours >= theirs
 
 
+def test_counts_beyond_all_numbers_are_refused(counts):
+    with pytest.raises(ValueError, match="too large: their sum exceeds 1e\\+200"):
+        LogDensity().fit(1e300 * counts)
+    LogDensity().fit(1e150 * counts)
+
+
 def words():
     """Words of text8 with their counts; where the file is missing, made-up ones."""
     try:

@@ -281,6 +281,16 @@ def test_f_that_is_unbounded_below_is_told_so():
         assert res.calls["h.grad"] <= 200
 
 
+@pytest.mark.parametrize("x0", [1e-12, 1e-20, 1e-50, 0.0])
+@pytest.mark.parametrize("unit", [1.0, 1e12])
+def test_a_start_in_small_units_is_not_called_unbounded(x0, unit):
+    """The minimiser is 1e12 and more times as far away as x0 is long, or as the first step."""
+    h = gt.Quadratic(np.eye(4) / unit**2, np.arange(1.0, 5.0) / unit)
+    for psi in (gt.L1(0.1 / unit), gt.GroupL1(2, 0.1 / unit)):
+        res = gt.minimize(h, psi, np.full(4, x0))
+        assert res.success, res.message
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_a_convex_h_is_not_suspected(case):
     h, g = CASES[case]()

@@ -302,3 +302,25 @@ def test_bounds_of_scipy_with_one_number_hold_for_all_coordinates():
     ):
         np.testing.assert_allclose(gt.minimize(h, gt.Box(bounds)).x, [0.0, 0.5, 1.0], atol=1e-6)
     assert gt.Box(optimize.Bounds(-np.inf, 2.0)).n is None
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-170, 1.0, 1e170, 1e300])
+def test_groups_of_any_size(size):
+    """Squares of their entries neither overflow nor vanish; tests make an error of a warning."""
+    psi, v = gt.GroupL1(2, 1.0), np.array([3.0, 4.0, 0.0, 0.0])
+    assert psi.value(size * v) == pytest.approx(5.0 * size, rel=1e-9)
+    np.testing.assert_allclose(psi.residual(size * v, -v), [-2.4, -3.2, 0.0, 0.0], rtol=1e-9)
+    np.testing.assert_allclose(psi.prox(size * v, 1.0 / size), 0.8 * size * v, rtol=1e-9)
+    mixed = np.array([size, 0.0, 3.0, 4.0])
+    assert psi.value(mixed) == pytest.approx(size + 5.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["auto", "pqn", "lbfgs", "fgm"])
+@pytest.mark.parametrize(
+    "psi", [gt.L1(1.0), gt.GroupL1(2, 1.0), gt.TotalVariation(1.0), gt.NuclearNorm((2, 2), 1.0)]
+)
+@pytest.mark.parametrize("slope", [1e200, 1e300])
+def test_a_step_without_an_end_has_a_status(psi, method, slope):
+    """Its inverse length is 0, by which nothing can be divided."""
+    res = gt.minimize(gt.Quadratic(np.eye(4), np.full(4, slope)), psi, np.ones(4), method=method)
+    assert np.isfinite(res.x).all()

@@ -18,7 +18,7 @@ from geartrain.distributed.rounds import workers_of
 from geartrain.distributed.softmax import Softmax
 from geartrain.minimize import minimize
 from geartrain.oracles.nonsmooth import L1
-from geartrain.oracles.validation import as_vector
+from geartrain.oracles.validation import as_positive, as_vector
 
 # Up to so many coefficients, the directions that "similar-newton" sends along with a point take
 # less time than the rounds that it saves.
@@ -112,7 +112,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         LogisticRegression
             Itself.
         """
-        l1 = self._l1_part()
+        l1, C = self._l1_part(), as_positive(self.C, "C")
         client = connect(self.client)
         gather = _blocks if hasattr(X, "dask") else _parts
         self.classes_, total, shards = gather(client, X, y, sample_weight)
@@ -121,13 +121,13 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             client,
             shards,
             "logistic" if K == 2 else Softmax(K),
-            l2=(1.0 - l1) / (self.C * total),
+            l2=(1.0 - l1) / (C * total),
             intercept=self.fit_intercept,
         )
         method, whole = self.method, cast(Any, g)
         self.n_features_in_ = p = g.n_features
         if l1 > 0.0:
-            weights = np.full((1 if K == 2 else K, p + self.fit_intercept), l1 / (self.C * total))
+            weights = np.full((1 if K == 2 else K, p + self.fit_intercept), l1 / (C * total))
             weights[:, p:] = 0.0  # of the intercepts
             whole = g + L1(weights.ravel())
         if method == "auto":

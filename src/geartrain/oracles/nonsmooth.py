@@ -49,7 +49,7 @@ from geartrain.oracles.vectors import Vector, norm
 # Rounding may move convex combinations of points of a simplex or a ball out of it by this much,
 # relatively: a combination of combinations, thousands of times.
 _OUTSIDE = 1e-12
-_TINY = 1e-300
+_SAFE = 1e-140  # squares of numbers between this and its inverse lose nothing
 Derivative = Callable[[Vector], Vector]  # applied to the columns of a matrix
 
 
@@ -239,8 +239,16 @@ class GroupL1(Algebra):
         return np.arange(v.size) // self.groups
 
     def _norms(self, v: Vector, labels: Any) -> Vector:
+        """Of every group, without overflow or underflow of the squares."""
         inside = labels >= 0
-        return np.sqrt(np.bincount(labels[inside], weights=np.square(v[inside])))
+        of, entries = labels[inside], np.abs(v[inside])
+        top = float(np.max(entries, initial=0.0))
+        if _SAFE < top < 1.0 / _SAFE and not np.any(entries[entries <= _SAFE]):
+            return np.sqrt(np.bincount(of, weights=np.square(entries)))
+        largest = np.zeros(int(of.max()) + 1)
+        np.maximum.at(largest, of, entries)
+        scaled = entries / _nonzero(largest)[of]
+        return np.sqrt(np.bincount(of, weights=np.square(scaled))) * largest
 
     def _scaled(self, v: Vector, labels: Any, factors: Vector) -> Vector:
         """v times the factor of its group; coordinates in no group as they are."""
@@ -254,25 +262,23 @@ class GroupL1(Algebra):
         """Every group shrunk by lam/alpha."""
         u = np.asarray(u, dtype=float)
         labels = self._labels(u)
-        sizes = np.maximum(self._norms(u, labels), _TINY)
-        return self._scaled(u, labels, np.maximum(1.0 - self.lam / alpha / sizes, 0.0))
+        return self._scaled(u, labels, _shrinking(self._norms(u, labels), self.lam / alpha))
 
     def derivative(self, u: Vector, alpha: float) -> Derivative:
         """t I + (1 - t) e e' in groups that are shrunk by the factor t > 0, e the unit vector."""
         u = np.asarray(u, dtype=float)
         labels = self._labels(u)
-        sizes = np.maximum(self._norms(u, labels), _TINY)
-        factors = np.maximum(1.0 - self.lam / alpha / sizes, 0.0)
-        diagonal = self._scaled(np.ones_like(u), labels, factors)
-        return _GroupShrinking(u, labels, sizes, diagonal)
+        sizes = self._norms(u, labels)
+        diagonal = self._scaled(np.ones_like(u), labels, _shrinking(sizes, self.lam / alpha))
+        return _GroupShrinking(u, labels, _nonzero(sizes), diagonal)
 
     def residual(self, v: Vector, d: Vector) -> Vector:
         """d + lam v/|v| in groups that are not 0, and d shrunk by lam in those that are."""
         labels = self._labels(v)
-        sizes, slopes = self._norms(v, labels), np.maximum(self._norms(d, labels), _TINY)
-        shrunk = self._scaled(d, labels, np.maximum(1.0 - self.lam / slopes, 0.0))
-        inward = np.where(labels >= 0, v, 0.0)
-        moved = d + self._scaled(inward, labels, self.lam / np.maximum(sizes, _TINY))
+        sizes = self._norms(v, labels)
+        shrunk = self._scaled(d, labels, _shrinking(self._norms(d, labels), self.lam))
+        inward = np.where(labels >= 0, v / _nonzero(sizes)[labels], 0.0)
+        moved = d + self._scaled(inward, labels, self.lam)
         alive = np.where(labels >= 0, (sizes > 0.0)[labels], True)
         return np.where(alive, moved, shrunk)
 
@@ -465,6 +471,17 @@ class _GroupShrinking:
         along = self._along(A)
         A *= np.sqrt(self.diagonal)
         return np.asarray(A @ A.T + along @ along.T)
+
+
+def _shrinking(sizes: Vector, threshold: Any) -> Vector:
+    """The factors that shrink vectors of these sizes by a threshold, to 0 at most."""
+    left = sizes > threshold
+    return np.where(left, 1.0 - threshold / np.where(left, sizes, 1.0), np.equal(threshold, 0.0))
+
+
+def _nonzero(sizes: Vector) -> Vector:
+    """With 1 in place of 0."""
+    return np.where(sizes == 0.0, 1.0, sizes)
 
 
 def _largest(slopes: Vector, lam: Any) -> float:

@@ -135,9 +135,13 @@ class Psi:
     def prox(self, u: Vector, alpha: float | Vector) -> Vector:
         """The minimiser of psi(v) + alpha/2 |v - u|^2; one counted call.
 
-        An l1 norm and a box take one alpha per coordinate, too.
+        An l1 norm and a box take one alpha per coordinate, too. A step of infinite length, which
+        alpha = 0 stands for, led a method too far.
         """
-        return self._prox(u, alpha / self.weight)
+        scaled = alpha / self.weight
+        if not (scaled > 0.0 if isinstance(scaled, float) else np.all(scaled > 0.0)):
+            raise NonFiniteAnswer("a step of the method led too far for numbers")
+        return self._prox(u, scaled)
 
     def derivative(self, u: Vector, alpha: float | Vector) -> Any:
         """Of the proximal step at u: a function of the columns of a matrix. It is not counted."""

@@ -25,6 +25,7 @@ from geartrain.oracles.validation import as_matrix, as_vector
 # Strengths tried by prior="auto", from strong to weak, in units where the traces of the prior
 # and of the likelihood are equal. The path ends when the score has fallen PATIENCE times.
 STRENGTHS = np.logspace(10, -6, 17)
+MOST = 1e200  # sum of counts or weights: strengths, which are in proportion to it, do not overflow
 FINER = 10.0 ** np.array([2 / 3, 1 / 3, -1 / 3, -2 / 3])
 PATIENCE = 3
 
@@ -190,6 +191,8 @@ class LogDensity(DensityMixin, BaseEstimator):
 
     def _one_density(self, cells: Cells, counts: Array) -> _Feature:
         """Fit one feature; with prior="auto" for a path of strengths, strong to weak."""
+        if not counts.sum() <= MOST:
+            raise ValueError(f"the counts or weights are too large: their sum exceeds {MOST:g}")
         basis = make_basis(self.basis, self.n_basis, cells.p)
         A = basis.rows(cells, cells.points)
         shape = self._shape(basis)

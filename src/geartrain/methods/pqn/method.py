@@ -53,8 +53,10 @@ _TINY = 1e-300
 _LOST = 10
 # Trial points per iteration; a step that finds no lower point returns all the same.
 _TRIALS = 12
-# No minimiser is within so many times |x_0|, or 1, or the first step, of x_0: f is unbounded below.
-_UNBOUNDED = 1e10
+# No minimiser is within so many times max(|x_0|, 1), or the first step, or a step after which the
+# gradient would vanish by the curvature of f: f is unbounded below. A change of the gradient that is
+# a smaller part of it than `_BENT` may be rounding.
+_UNBOUNDED, _BENT = 1e10, 1e-8
 # The proven step's inner run may take so many times as many gradients of g as others.
 _LONGER = 10
 
@@ -239,7 +241,7 @@ class ProximalQuasiNewton:
         if p.is_level(norm):
             return replace(state, stalled=True, rounding=True)
         certificate = state.certificate
-        unit = max(norm(certificate.x0) or 1.0, state.unit)
+        unit = max(norm(certificate.x0), 1.0, state.unit)
         if state.unit > 0.0 and certificate.c > _UNBOUNDED * unit * norm(certificate.G):
             return replace(state, stalled=True, unbounded=True)
         size = norm(p.r)
@@ -302,7 +304,7 @@ class ProximalQuasiNewton:
             state,
             share=state.share.after(step),
             steepest=max(state.steepest, y_f / length),
-            unit=state.unit or norm(terms.outside(step.s)),
+            unit=max(state.unit, _reach(norm(terms.outside(step.s)), y_f, size, state.unit)),
         )
         if self._may_scale(terms) and learns(terms, state):
             state = replace(state, gain=gain(state.gain, state.memory, step))
@@ -697,6 +699,13 @@ def _secant(step: Step, terms: TermEvaluator) -> float:
         return 0.0
     rounding = 10.0 * EPS * (norm(inside(step.p.grad_h)) + norm(inside(step.v.grad_h)))
     return max(norm(inside(step.y_h)) - rounding, 0.0) / length
+
+
+def _reach(length: float, change: float, size: float, known: float) -> float:
+    """After what step the gradient vanishes by a line; before anything is known, the step itself."""
+    if change > _BENT * size:
+        return length * (size / change)
+    return 0.0 if known else length
 
 
 def _unlike(terms: TermEvaluator, p: Point) -> float:

@@ -55,7 +55,7 @@ class PQNState(State):
     # What is proven, and what is in doubt.
     certificate: CutCertificate
     safeguard: Safeguard
-    unit: float = 0.0  # length of the first step
+    unit: float = 0.0  # the first step, and where lines through gradients vanish
     progress: ProgressMonitor
     # The last iteration.
     lost: bool = False  # a step of the iteration before was rejected
