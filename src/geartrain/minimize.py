@@ -23,10 +23,9 @@ from geartrain.core.checkpoint import (
 )
 from geartrain.core.contracts import AnyMethod, InnerMethod
 from geartrain.core.driver import Run
-from geartrain.core.fingerprint import differences, fingerprint
+from geartrain.core.history import as_record
 from geartrain.core.interrupts import Interrupts
-from geartrain.core.recording import as_record
-from geartrain.core.resume_check import changed, listen
+from geartrain.core.resume_check import changed, differences, fingerprint, listen
 from geartrain.core.run_state import RunState
 from geartrain.core.stopping import Rule, Tolerance
 from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry

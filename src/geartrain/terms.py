@@ -15,10 +15,9 @@ import numpy as np
 
 from geartrain.geometry import EUCLIDEAN, Geometry
 from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.oracles.nonsmooth_arguments import are_bounds
 from geartrain.oracles.protocols import answers, as_term
 from geartrain.oracles.splitting import Psi, Zero, split
-from geartrain.oracles.validation import as_nonnegative, as_positive
+from geartrain.oracles.validation import are_bounds, as_nonnegative, as_positive
 from geartrain.problem import Constant, Sum, Summand
 
 # One smoothness constant, or one per term as a list or by name.

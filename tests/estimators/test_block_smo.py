@@ -17,15 +17,14 @@ from geartrain.estimators.svm.block_smo import (
     active_set,
     block_smo,
     descend,
+    guess,
     working_set,
 )
 from geartrain.estimators.svm.exact import exact_gradient
 from geartrain.estimators.svm.float_rows import EXP_ERROR
-from geartrain.estimators.svm.guess import guess
 from geartrain.estimators.svm.kernel import Kernel
 from geartrain.estimators.svm.kernel_matrix import STALE, TrainingKernel
-from geartrain.estimators.svm.problem import BinaryProblem, feasible, primal_objective
-from geartrain.estimators.svm.tuning import BlockTuning
+from geartrain.estimators.svm.problem import BinaryProblem, BlockTuning, feasible, primal_objective
 
 
 def make(m=300, n=4, C=5.0, seed=0, memory=1e9, tol=1e-3, **options):

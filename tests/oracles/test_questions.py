@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import geartrain as gt
-from geartrain.core.labels import label
+from geartrain.core.history import label
 from geartrain.core.loop import basic_calls
 from geartrain.core.resume_check import changed
 from geartrain.methods.planning.bill import Bill, Prices

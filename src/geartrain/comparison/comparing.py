@@ -11,7 +11,7 @@ import numpy as np
 
 from geartrain.comparison.table import CANNOT_RUN, ComparedRun, Comparison
 from geartrain.core.contracts import AnyMethod
-from geartrain.core.recording import as_record
+from geartrain.core.history import as_record
 from geartrain.core.status import Status
 from geartrain.minimize import minimize
 from geartrain.oracles.protocols import AnyTerm, MissingOracle

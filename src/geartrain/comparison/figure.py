@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geartrain.core.labels import label
+from geartrain.core.history import label
 
 if TYPE_CHECKING:
     from geartrain.comparison.table import ComparedRun, Comparison

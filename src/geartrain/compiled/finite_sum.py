@@ -16,9 +16,12 @@ sum_j rho^{l-j} y_j   ``acc``        without the part of f: acc_+ = rho acc + k 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
 from geartrain.compiled.jit import njit
@@ -253,3 +256,19 @@ def epoch_csr(tally: NDArray[np.int64], rows: SparseRows, n: int, e: EpochData) 
     for i in range(n):
         e.z[i], e.w[i], e.acc[i] = P[i].z, P[i].w, P[i].acc
     return prefetched
+
+
+# Compiled loops over a user's own Numba function ``component(x, k)``.
+#
+# They are compiled again for each such function, so they are not cached on disk.
+
+
+def is_compiled(fn: Any) -> bool:
+    """Whether Numba can call `fn` from compiled code."""
+    return isinstance(fn, Dispatcher)
+
+
+@cache
+def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """The loop as a Numba function, compiled at its first call with a given component."""
+    return njit(loop)

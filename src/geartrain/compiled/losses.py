@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 from geartrain.compiled.jit import njit
+from geartrain.compiled.records import Separable
 from geartrain.oracles.losses import Loss
 
 LOSSES = ("logistic", "squared", "smoothed_hinge", "huber", "squared_hinge")
@@ -45,3 +46,16 @@ def sigmoid(t: float) -> float:
     # If exp overflows, the inverse of infinity is the right answer. A branch on the sign of t
     # would be mispredicted half of the time.
     return 1.0 / (1.0 + math.exp(-t))
+
+
+# The proximal operator of a separable psi in a single coordinate.
+
+
+@njit(cache=True)
+def prox_of(psi: Separable, i: int, t: float, step: float) -> float:
+    """argmin_v psi_i(v) + (v - t)^2/(2 step); t itself where psi is empty."""
+    if psi.lam.size == 0:
+        return t
+    cut = step * psi.lam[i]
+    shrunk = t - min(max(t, -cut), cut)
+    return min(max(shrunk, psi.lower[i]), psi.upper[i])

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from geartrain.compiled.coordinate import DenseModel, SparseModel
 from geartrain.compiled.jit import njit
+from geartrain.compiled.losses import prox_of
 from geartrain.compiled.records import Separable
-from geartrain.compiled.separable import prox_of
 from geartrain.oracles.protocols import Vector
 
 _FAST = {"reassoc", "contract", "nsz"}

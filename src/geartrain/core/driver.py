@@ -15,11 +15,10 @@ from geartrain.core.calling_back import Callback, Callbacks
 from geartrain.core.checkpoint import Saver
 from geartrain.core.clock import Clock
 from geartrain.core.contracts import AnyMethod, State, check_state
-from geartrain.core.history import History
+from geartrain.core.history import History, Recorder
 from geartrain.core.interrupts import Interrupts
 from geartrain.core.loop import drive, goes_on
 from geartrain.core.points import RunPoint
-from geartrain.core.recording import Recorder
 from geartrain.core.run_state import RunState
 from geartrain.core.status import ROUNDING, Status
 from geartrain.core.stopping import Rule

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from geartrain.core.fingerprint import of_term
+from geartrain.core.resume_check import of_term
 from geartrain.distributed.softmax import Softmax, SoftmaxModel
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import Loss

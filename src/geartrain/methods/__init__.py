@@ -18,6 +18,7 @@ from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner_rule import PaperRule
 from geartrain.methods.learned_train import LearnedTrain
+from geartrain.methods.nested_sum import Train
 from geartrain.methods.planning.planned import Planned
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.r_sae import RSAE
@@ -25,7 +26,6 @@ from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
 from geartrain.methods.similar_newton import SimilarNewton
-from geartrain.methods.train import Train
 from geartrain.methods.working_set import WorkingSet
 
 __all__ = [

@@ -185,7 +185,7 @@ class Sampler:
 
     def draw(self, key: tuple[int, ...], steps: int) -> Index:
         """Draw `steps` coordinates; equal keys give equal draws."""
-        from geartrain.compiled.sequences import draw
+        from geartrain.compiled.coordinate import draw
 
         return draw(self._cumulative, self._guide, np.random.default_rng(key).random(steps))
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from geartrain.oracles.nonsmooth_arguments import are_bounds
 from geartrain.oracles.protocols import (
     AnyTerm,
     Asked,
@@ -21,7 +20,7 @@ from geartrain.oracles.protocols import (
 )
 from geartrain.oracles.questions import QUESTIONS, Part
 from geartrain.oracles.spectrum import symmetric_spectrum
-from geartrain.oracles.validation import as_number
+from geartrain.oracles.validation import are_bounds, as_number
 
 
 class Algebra(KnownTerm):

@@ -36,14 +36,16 @@ from typing import Any
 import numpy as np
 
 from geartrain.oracles.algebra import Algebra
-from geartrain.oracles.nonsmooth_arguments import (
+from geartrain.oracles.validation import (
     are_bounds,
     as_bounds,
     as_groups,
+    as_number,
+    as_positive,
+    as_vector,
     as_weights,
     size_of,
 )
-from geartrain.oracles.validation import as_number, as_positive, as_vector
 from geartrain.oracles.vectors import Vector, norm
 
 # Rounding may move convex combinations of points of a simplex or a ball out of it by this much,

@@ -169,7 +169,7 @@ def _smoothness(phi: Model) -> float:
 
 def approx_weights(theta: float, n: int, steps: int) -> tuple[Schedule, float]:
     """Lines 1 and 4 for so many steps; the weights and theta."""
-    from geartrain.compiled.sequences import thetas
+    from geartrain.compiled.coordinate import thetas
 
     t = thetas(theta, steps + 1)
     return Schedule(1.0 - t[:-1], np.zeros(steps), n * t[:-1]), float(t[-1])

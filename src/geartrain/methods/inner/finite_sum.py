@@ -317,15 +317,15 @@ class ComponentSum(FiniteSum):
         fn = oracle.term.component
         self._compiled = False
         if "numba" in sys.modules:
-            from geartrain.compiled import components as kernels
+            from geartrain.compiled.finite_sum import is_compiled
 
-            self._compiled = kernels.is_compiled(fn)
+            self._compiled = is_compiled(fn)
 
     def run(self, loop: Callable[..., Any], *args: Any) -> Any:
         """Run a loop over components: compiled as a whole, or one counted call after the other."""
         if not self._compiled:
             return loop(np.zeros(1, dtype=np.int64), self.oracle.component, *args)
-        from geartrain.compiled.components import compiled
+        from geartrain.compiled.finite_sum import compiled
 
         return self.oracle.bulk("component", compiled(loop), self.oracle.term.component, *args)
 

@@ -133,7 +133,7 @@ def nesterov_stich_weights(
     A: float, B: float, S: float, sigma: float, steps: int
 ) -> tuple[Schedule, float, float]:
     """Lines 1 and 2 for so many steps; the weights, A and B."""
-    from geartrain.compiled.sequences import estimating_sequence
+    from geartrain.compiled.coordinate import estimating_sequence
 
     k, be, a, A, B = estimating_sequence(A, B, S, sigma, steps)
     return Schedule(k, be, a), A, B

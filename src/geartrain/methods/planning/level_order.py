@@ -7,9 +7,8 @@ from itertools import pairwise
 
 from geartrain import theory
 from geartrain.methods.learned_train import LearnedTrain
-from geartrain.methods.nested_sum import Levels
+from geartrain.methods.nested_sum import Levels, Train
 from geartrain.methods.pqn.method import ProximalQuasiNewton
-from geartrain.methods.train import Train
 from geartrain.oracles.protocols import answers
 from geartrain.oracles.splitting import Zero
 from geartrain.problem import Sum

@@ -24,7 +24,7 @@ from geartrain import theory
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.base import AnyMethod, InnerMethod
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
-from geartrain.methods.nested_sum import Levels
+from geartrain.methods.nested_sum import Levels, Train
 from geartrain.methods.planning.bill import Prices, has_products, price_of_newton
 from geartrain.methods.planning.level_order import (
     ALIKE,
@@ -42,7 +42,6 @@ from geartrain.methods.pqn.inner_quadratic import is_solvable
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.registry import make_method
 from geartrain.methods.similar_newton import SimilarNewton
-from geartrain.methods.train import Train
 from geartrain.methods.working_set import WorkingSet, fits, is_large
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.nonsmooth import Box

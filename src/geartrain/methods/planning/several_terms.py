@@ -8,7 +8,7 @@ from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.afb import AFB
 from geartrain.methods.base import AnyMethod, InnerMethod, as_method
 from geartrain.methods.learned_train import LearnedTrain
-from geartrain.methods.nested_sum import arranged, innermost, told
+from geartrain.methods.nested_sum import Train, arranged, innermost, told
 from geartrain.methods.planning.bill import Prices
 from geartrain.methods.planning.level_order import (
     arrange,
@@ -27,7 +27,6 @@ from geartrain.methods.registry import (
     require_psi,
 )
 from geartrain.methods.restart import GradientTest, Restarted
-from geartrain.methods.train import Train
 from geartrain.oracles.protocols import require
 from geartrain.problem import MissingConstant, Sum
 
