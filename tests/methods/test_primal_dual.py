@@ -186,9 +186,7 @@ def jitted():
 
 
 # Compiling takes seconds; both runs are a few steps, whose rounding is far below the tolerance.
-@pytest.mark.parametrize(
-    "compiled", [False, pytest.param(True, marks=pytest.mark.same_everywhere)]
-)
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.same_everywhere)])
 def test_rpdg_of_components_equals_that_of_rows(compiled, jitted):
     term = linear(loss="squared")
     other = by_components(term, jitted if compiled else None, grad=term.grad)
