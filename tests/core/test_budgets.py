@@ -185,7 +185,7 @@ def traced(n, run):
 @pytest.mark.usefixtures("python_handles_sigint")
 @pytest.mark.parametrize("method", ["auto", "sae", "similar-newton", "lbfgs", "katyusha"])
 def test_ctrl_c_never_escapes(method, tmp_path):
-    """At twelve lines from the set-up to the result: always a result, never an exception."""
+    """At eight lines from the set-up to the result: always a result, never an exception."""
     h, g = sums()
 
     def run():
@@ -196,7 +196,7 @@ def test_ctrl_c_never_escapes(method, tmp_path):
     run()  # what is imported and compiled on first use
     plain, lines = traced(10**9, run)
     stopped = 0
-    for n in np.linspace(1, lines, 12, dtype=int):
+    for n in np.linspace(1, lines, 8, dtype=int):
         res, _ = traced(int(n), run)
         assert res.status in (Status.INTERRUPTED, plain.status), (n, res.message)
         assert np.isfinite(res.x).all()
@@ -204,7 +204,7 @@ def test_ctrl_c_never_escapes(method, tmp_path):
         left = 0 if res.state is None else 3 - res.state.iteration
         if left and method not in ("lbfgs", "auto"):  # which measures, or starts again
             same(plain, gt.minimize(h, g, state=res.state, tol=1e-3, max_iter=left))
-    assert stopped >= 6
+    assert stopped >= 4
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

@@ -174,19 +174,18 @@ PSIS = {"box": gt.Box(-1.0, 30.0), "l1": gt.L1(1e-3), "simplex": gt.Simplex(500.
 @cache
 def solved(psi, stiff):
     """A short chain, and an accurate run with intact models."""
-    known = chain(n=60, stiff=stiff)
+    known = chain(n=40, stiff=stiff)
     best = gt.minimize(known.h, known.g + PSIS[psi], method="pqn", tol=1e-10, max_iter=3000)
     return known, best
 
 
-@pytest.mark.parametrize("psi", PSIS)
-@pytest.mark.parametrize("stiff", [0.0, 1e4])
+@pytest.mark.parametrize(("psi", "stiff"), [("box", 1e4), ("l1", 0.0), ("simplex", 1e4)])
 @pytest.mark.parametrize("spoil", ["intact", "tiny", "huge", "random"])
 def test_the_rate_holds_with_psi(spoil, stiff, psi, monkeypatch):
     """f* is that of the accurate run up to what its gradient proves."""
     known, best = solved(psi, stiff)
     psi = PSIS[psi]
-    x0 = psi.prox(np.zeros(60), 1.0)
+    x0 = psi.prox(np.zeros(40), 1.0)
     mu, r = 1e-6, best.grad_norm
     slack = r**2 / (2.0 * mu)  # f(x) - f* for an f that is mu-strongly convex
     assert slack <= 1e-6
