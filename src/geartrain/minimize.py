@@ -29,6 +29,7 @@ from geartrain.core.resume_check import changed, differences, fingerprint, liste
 from geartrain.core.run_state import RunState
 from geartrain.core.stopping import Rule, Tolerance
 from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
+from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import AnyTerm, Vector
 from geartrain.oracles.splitting import split
 from geartrain.oracles.validation import as_positive, as_vector, as_whole
@@ -37,6 +38,10 @@ from geartrain.terms import Smoothness, Terms, check_same_terms, plain
 
 if TYPE_CHECKING:
     from geartrain.core.result import Result
+
+# The inverse length of a proximal step that goes nowhere inside of the domain of psi, whatever the
+# units are, and how far that is; a point that it moves by more than a part of it was outside.
+_SHORT, _NOWHERE, _OUTSIDE = 1e60, 1e-45, 1e-9
 
 DEFAULT_MAX_ITER = 100_000
 
@@ -145,7 +150,7 @@ def minimize(
         form = Form.of(x0, *terms.named.values()) if state is None else state.form
         problem = _formed(terms, form).problem(space, x_start.size, L_h, L_g, mu)
         problem = replace(problem, seed=as_whole(seed, "seed") if state is None else state.seed)
-        x_start, moved = _into_domain(x_start, problem)
+        x_start, moved = _into_domain(x_start, problem) if state is None else (x_start, "")
         chosen, plan = _method(method, inner, prices, problem, state)
         rule = Tolerance(rel=as_positive(tol, "tol")) if stop is None else _rule(stop)
         most = _iterations(max_iter, state)
@@ -291,13 +296,25 @@ def _starting_point(x0: Any, terms: Terms, state: RunState | None, space: Geomet
 
 
 def _into_domain(x0: Vector, problem: Sum) -> tuple[Vector, str]:
-    """x0, or its projection where psi is infinite at x0, and a note about that."""
-    psi = problem.psi
-    if psi is None or not psi.has_value or psi.value(x0) < np.inf:
+    """x0, or its projection where psi is infinite at x0, and a note about that.
+
+    A psi without values shows by a very short proximal step whether x0 is in its domain.
+    """
+    psi, norm = problem.psi, problem.geometry.norm
+    if psi is None or (psi.has_value and psi.value(x0) < np.inf):
         return x0, ""
-    x = psi.prox(x0, 1.0)
-    far = problem.geometry.norm(x - x0)
-    return x, f"x0 is outside of the domain of {psi!r}: started {far:.3g} away, at prox(x0, 1)"
+    alpha = 1.0 if psi.has_value else _SHORT
+    try:
+        x = psi.prox(x0, alpha)
+    except NonFiniteAnswer:
+        if psi.has_value:
+            raise
+        return x0, ""
+    far = norm(x - x0)
+    if not psi.has_value and far <= max(_OUTSIDE * norm(x0), _NOWHERE):
+        return (x0 if far <= _NOWHERE else x), ""
+    told = f"started {far:.3g} away, at prox(x0, {alpha:g})"
+    return x, f"x0 is outside of the domain of {psi!r}: {told}"
 
 
 def _method(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import geartrain as gt
+from geartrain.core.points import RunPoint
 from geartrain.oracles.losses import LOSSES
+from geartrain.problem import Constant
 
 N = 12
 NORMS = {
@@ -221,3 +224,10 @@ def test_check_term_refutes_a_lower_bound():
     bad = gt.Term(h.value_and_grad, n=N, lower_bound=0.6)  # log 2 at 0 and less nearby
     report = gt.check_term(bad, np.zeros(N))
     assert any("lower_bound = 0.6 is too large" in problem for problem in report.problems)
+
+
+def test_a_certificate_is_not_negative():
+    """At a vertex of the simplex the largest <u, v - s> is a difference of equal numbers."""
+    problem = SimpleNamespace(mu=Constant(None, "unknown"), psi=gt.Simplex(), lower_bound=None)
+    at = RunPoint(np.array([1.0, 0.0]), spread=-4e-31)
+    assert at.certificate(problem, at.x, None).bound == 0.0

@@ -78,5 +78,5 @@ def test_bad_penalties():
 def test_a_penalty_of_no_finite_strength_is_refused(C):
     """Before a cluster is started."""
     A, y = data()
-    with pytest.raises(ValueError, match="C must be (positive|finite)"):
+    with pytest.raises(ValueError, match=r"C must be (positive|finite)"):
         gt.distributed.LogisticRegression(C=C).fit(A, y)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import geartrain as gt
+from hostile import planted
 from hostile import reference as ref
 from hostile.reference import LD, ld, size
 
@@ -27,6 +28,24 @@ CONSTANTS = ("n", "L", "mu", "convex", "L_coord", "L_components", "n_components"
 
 class RanAway(BaseException):
     """A run asked so often that it would never have ended."""
+
+
+class AskedPsi:
+    """A non-smooth term behind a counter of its proximal steps; the rest is arithmetic."""
+
+    def __init__(self, term: Any, most: int = 20_000) -> None:
+        self.term, self.most, self.asked = term, most, 0
+
+    def prox(self, u: Any, alpha: Any) -> Any:
+        self.asked += 1
+        if self.asked > self.most:
+            raise RanAway
+        return self.term.prox(u, alpha)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "term":
+            raise AttributeError(name)
+        return getattr(self.term, name)
 
 
 class Asked:
@@ -71,10 +90,28 @@ class Case:
     refused: bool = False  # the input is to be refused
     raised: type[BaseException] | None = None  # what an oracle raises
     twin: Callable[[], tuple[Any, Any]] | None = None  # terms that must give the same run
+    planted: planted.Planted | None = None  # psi, a list of h, and the solution
 
     @property
     def f(self) -> ref.Function:
         return self.ref_h + self.ref_g
+
+    @property
+    def psi(self) -> planted.NonSmooth:
+        return planted.Nothing() if self.planted is None else self.planted.psi
+
+    def value(self, x: Any) -> Any:
+        """f(x), psi included."""
+        return self.f.value(x) + self.psi.value(x)
+
+    def slope(self, x: Any) -> Any:
+        """The length of the shortest subgradient of f at x."""
+        return size(self.psi.least(x, self.f.grad(x)))
+
+    @property
+    def first(self) -> Any:
+        """x0 in the domain of psi."""
+        return self.psi.project(ld(self.start))
 
     def noise(self, x: Any) -> tuple[Any, Any]:
         """Rounding error of f and of |grad f| as the library can know them at x."""
@@ -83,11 +120,14 @@ class Case:
         value += ref.SAFETY * ref.EPS * (abs(h.value(x)) + abs(g.value(x)))
         grad = h.noise_grad(x) + g.noise_grad(x)
         grad = grad + ref.SAFETY * ref.EPS * (np.abs(h.grad(x)) + np.abs(g.grad(x)))
-        return value, size(grad)
+        blur = self.psi.blur(x, self.f.grad(x))
+        return value + self.psi.noise(x), size(grad) + blur
 
     @cached_property
     def minimiser(self) -> Any:
-        """The best point the reference finds; None where there is no minimum to speak of."""
+        """The solution, or the best point found; None where there is no minimum to speak of."""
+        if self.planted is not None:
+            return self.planted.solution
         if not self.convex or self.unbounded:
             return None
         with np.errstate(all="ignore"):
@@ -443,7 +483,7 @@ def failing(d: Dice) -> dict[str, Any]:
     return {"h": h, "g": lambda: make(g), "ref_h": ref_h, "ref_g": ref_g, "raised": raised}
 
 
-KINDS: dict[str, Callable[[Dice], dict[str, Any]]] = {
+FOUND: dict[str, Callable[[Dice], dict[str, Any]]] = {
     "conditioned": conditioned,
     "separable": separable,
     "cold": cold,
@@ -463,6 +503,8 @@ KINDS: dict[str, Callable[[Dice], dict[str, Any]]] = {
     "odd answer": odd_answer,
     "failing": failing,
 }
+# The solution is found by the reference, or was there first.
+KINDS = {**FOUND, **planted.KINDS}
 
 
 def case(kind: str, k: int) -> Case:

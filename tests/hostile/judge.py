@@ -6,7 +6,7 @@ import linecache
 import math
 import signal
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +17,15 @@ import numpy as np
 import geartrain as gt
 from geartrain.core.status import Status
 from geartrain.methods.registry import METHODS
-from hostile.generator import KINDS, Asked, RanAway, case
+from geartrain.oracles.algebra import Combination
+from hostile.generator import KINDS, Asked, AskedPsi, RanAway, case
+from hostile.planted import Nothing
 from hostile.reference import LD, ld, size
 
 NAMES = ("auto", *METHODS)
+# Those that take a non-smooth term; the first ones in turn with every other one.
+OFTEN = ("auto", "pqn")
+WITH_PSI = ("lbfgs", "fgm", "afb", "sae", "r-sae", "sc-sae", "gmco", "ags", "working-set")
 RULES = ("gradient", "gradient", "distance", "value", "strong convexity")
 TOL = 1e-6
 LIBRARY = Path(gt.__file__).parent
@@ -53,9 +58,14 @@ class Budget:
     h: int = 25
     g: int = 200
     iterations: int = 60
+    prox: int = 2000
 
-    def rule(self) -> Any:
-        return gt.stop.Calls({"h.grad": self.h, "g.grad": self.g})
+    def limits(self, names: Sequence[str] = ("h",), psi: bool = False) -> dict[str, int]:
+        of_h = {f"{name}.grad": self.h for name in names}
+        return {**of_h, "g.grad": self.g, **({"g.prox": self.prox} if psi else {})}
+
+    def rule(self, names: Sequence[str] = ("h",), psi: bool = False) -> Any:
+        return gt.stop.Calls(self.limits(names, psi))
 
 
 @contextmanager
@@ -88,8 +98,18 @@ class Trial:
         # One case in four shows the library its own terms, the others a counter around them.
         self.bare = bool(rng.random() < 0.25)
         self.rule_name, self.rule = self._rule(RULES[int(rng.integers(len(RULES)))])
+        planted = self.case.planted
+        self.names, self.with_psi = ["h"], not isinstance(self.case.psi, Nothing)
+        if planted is not None:
+            if planted.more:
+                self.names = [f"h{k + 1}" for k in range(1 + len(planted.more))]
+            self.rule_name, self.rule = self._planted_rule(rng)
+            if rng.random() < 0.2:
+                h, g, prox = (int(number) for number in rng.integers(1, 12, 3))
+                self.budget = Budget(h, g, prox=10 * prox)
         # Given, because measured prices differ from run to run.
-        self.prices = {"h.grad": float(rng.choice([1, 10, 100])), "g.grad": 1.0}
+        price = float(rng.choice([1, 10, 100]))
+        self.prices = {**{f"{name}.grad": price for name in self.names}, "g.grad": 1.0}
 
     def complain(self, what: str, told: str = "") -> None:
         self.complaints.append(Complaint(what, self.method, self.case.name, told))
@@ -100,7 +120,7 @@ class Trial:
         gradient = "gradient", gt.stop.Gradient(rel=TOL)
         if name == "gradient" or c.minimiser is None or c.refused or c.raised is not None:
             return gradient
-        f0, low = c.f.value(ld(c.start)), c.f.value(c.minimiser)
+        f0, low = c.value(ld(c.start)), c.value(c.minimiser)
         gap, R = float(f0 - low), float(size(ld(c.start) - c.minimiser))
         if not (math.isfinite(gap) and math.isfinite(R) and gap > 0.0 and R > 0.0):
             return gradient
@@ -111,6 +131,27 @@ class Trial:
             return (name, gt.stop.Value(target)) if math.isfinite(target) else gradient
         mu = c.ref_h.mu + c.ref_g.mu
         return (name, gt.stop.Gap(1e-3 * gap, mu=mu)) if mu > 0.0 else gradient
+
+    def _planted_rule(self, rng: Any) -> tuple[str, Any]:
+        """Every rule, with the accuracy from crude to as fine as rounding lets it be."""
+        c = self.case
+        with np.errstate(all="ignore"):
+            gap = float(c.value(c.first) - c.value(c.minimiser))
+            steep, R = float(c.slope(c.first)), float(size(c.first - c.minimiser))
+        names = ["gradient", "absolute", "gap", "gap"]
+        if math.isfinite(gap) and gap > 0.0 and R > 0.0:
+            names += ["distance", "strong convexity"]
+        name, part = names[int(rng.integers(len(names)))], 10.0 ** float(rng.uniform(-9, -1))
+        mu = c.ref_h.mu + c.ref_g.mu
+        if name == "gap":
+            return name, gt.stop.Gap(part * (gap if gap > 0.0 else 1.0))
+        if name == "distance":
+            return name, gt.stop.Gap(part * gap, R=1.001 * R)
+        if name == "strong convexity" and mu > 0.0:
+            return name, gt.stop.Gap(part * gap, mu=mu)
+        if name == "absolute" and steep > 0.0:
+            return name, gt.stop.Gradient(abs=part * steep)
+        return "gradient", gt.stop.Gradient(rel=TOL)
 
     # The run ----------------------------------------------------------------------------
 
@@ -145,7 +186,21 @@ class Trial:
 
     def _terms(self) -> tuple[Any, Any]:
         h, g = self.case.h(), self.case.g()
+        if self.case.planted is not None:
+            return self._planted_terms(h, g, self.case.planted)
         return (h, g) if self.bare else (Asked(h), Asked(g))
+
+    def _planted_terms(self, h: Any, g: Any, planted: Any) -> tuple[Any, Any]:
+        """A list of h where there are several, and psi added to g."""
+        psi = planted.term()
+        hs = [h, *(piece.make() for piece in planted.more)]
+        if not self.bare:
+            hs, g = [Asked(term) for term in hs], None if g is None else Asked(g)
+            psi = None if psi is None else AskedPsi(psi)
+        self.smooth_g, self.psi = g, psi
+        if psi is not None:
+            g = psi if g is None else Combination([(1.0, g), (1.0, psi)])
+        return (hs if planted.more else hs[0]), g
 
     def _run(self, terms: tuple[Any, Any] | None = None) -> Any:
         self.h, self.g = self._terms() if terms is None else terms
@@ -157,7 +212,7 @@ class Trial:
             self.g,
             self.case.x0,
             method=self.method,
-            stop=gt.stop.any_of(self.rule, self.budget.rule()),
+            stop=gt.stop.any_of(self.rule, self.budget.rule(self.names, self.with_psi)),
             max_iter=self.budget.iterations,
             **more,
             **self.case.options,
@@ -196,12 +251,14 @@ class Trial:
                 self.complain("interrupt lost", f"{res.status.name} {left}")
         if not self._judge_form(res):
             return
-        x, x0 = ld(res.x), ld(c.start)
+        x, x0 = ld(res.x), c.first
+        if not c.psi.inside(x):
+            return self.complain("infeasible", f"x = {res.x} is outside of the domain of psi")
         # Functions that are asked in single precision answer in it.
         self.coarse = LD(2.0**29) if res.x.dtype == np.float32 else LD(1.0)
         noise_f, noise_grad = self._noise(x)
-        grad, grad0 = size(c.f.grad(x)), size(c.f.grad(x0))
-        value, value0 = c.f.value(x), c.f.value(x0)
+        grad, grad0 = c.slope(x), c.slope(x0)
+        value, value0 = c.value(x), c.value(x0)
         self._judge_numbers(res, value, grad, noise_f, noise_grad)
         noise_f0, noise_grad0 = self._noise(x0)
         if res.success:
@@ -210,6 +267,8 @@ class Trial:
             self._judge_climb(res, value0, noise_f0)
         self._judge_certificate(res, x, value, grad, noise_f, noise_grad)
         self._judge_stall(res, x, value, grad, noise_f, noise_grad)
+        if c.planted is not None:
+            self._judge_planted(res, x, value, grad, noise_f, noise_grad)
         self._judge_counts(res)
         if c.twin is not None:
             self._judge_twin(res)
@@ -240,15 +299,23 @@ class Trial:
         if known and abs(ld(res.fun) - value) > 4 * noise_f:
             self.complain("fun is not f(x)", f"{res.fun!r} against {value}")
         told = res.grad_norm
-        if not math.isnan(told) and 1e-300 < grad < 1e300 and abs(ld(told) - grad) > 4 * noise:
+        if math.isnan(told) or not 1e-300 < grad < 1e300:
+            return
+        off = abs(ld(told) - grad)
+        if self.case.planted is not None:
+            # A psi by its proximal operator alone shows a subgradient up to a ten thousandth; it
+            # may know a longer one than the shortest.
+            off = LD(1 - 1e-3) * grad - ld(told)
+        if off > 4 * noise:
             self.complain("grad_norm is not |grad f(x)|", f"{told!r} against {grad}")
 
     def _judge_success(
         self, res: Any, x: Any, value: Any, grad: Any, grad0: Any, noise_f: Any, *noises: Any
     ) -> None:
         noise, noise0 = noises
-        if self.rule_name == "gradient":
-            allowed = LD(TOL) * (grad0 + noise0) * LD(1 + 1e-9) + noise
+        if self.rule_name in ("gradient", "absolute"):
+            rule, near = self.rule, LD(1 + (1e-9 if self.case.planted is None else 1e-3))
+            allowed = max(LD(rule.rel) * (grad0 + noise0), LD(rule.abs)) * near + 4 * noise
             if grad > allowed:
                 self.complain("false success", f"|grad f| = {grad:.3g}, allowed {allowed:.3g}")
             return
@@ -258,7 +325,7 @@ class Trial:
             return
         if self.case.wrong_mu:
             return
-        gap = value - self.case.f.value(self.case.minimiser)
+        gap = value - self.case.value(self.case.minimiser)
         slack = noise_f + self._slack(x, grad, noise)
         if gap > LD(self.rule.eps) * LD(1 + 1e-9) + slack:
             self.complain("false success", f"gap {gap:.3g}, eps {self.rule.eps:.3g}")
@@ -280,8 +347,8 @@ class Trial:
         points = [*self.seen, *([] if unknown else [res.x])]
         if not points:
             return
-        worst = max(points, key=lambda x: c.f.value(ld(x)))
-        rise, noise = c.f.value(ld(worst)) - value0, self._noise(ld(worst))[0] + noise0
+        worst = max(points, key=lambda x: c.value(ld(x)))
+        rise, noise = c.value(ld(worst)) - value0, self._noise(ld(worst))[0] + noise0
         if not rise <= noise:
             self.complain("climb", f"f - f(x0) = {rise:.3g} where f(x0) = {value0:.6g}")
 
@@ -299,7 +366,7 @@ class Trial:
         told_L = c.wrong_L and "L_" in res.certificate.assumption  # it says that it rests on L
         if c.minimiser is None or c.wrong_mu or told_L:
             return
-        gap = value - c.f.value(c.minimiser)
+        gap = value - c.value(c.minimiser)
         if gap > ld(bound) * LD(1 + 1e-9) + noise_f + self._slack(x, grad, noise):
             told = f"bound {bound:.3g}, gap {gap:.3g}: {res.certificate.assumption}"
             self.complain("false certificate", told)
@@ -313,13 +380,27 @@ class Trial:
             return
         if c.minimiser is None or c.name.startswith("jumping"):
             return
-        gap = value - c.f.value(c.minimiser)
+        gap = value - c.value(c.minimiser)
         if grad > 1e4 * noise and gap > 1e4 * noise_f:
             told = f"|grad f| is {grad / noise:.2g} and the gap {gap / noise_f:.2g} of rounding"
             self.complain("false rounding", f"{res.status.name}: {told}")
 
+    def _judge_planted(
+        self, res: Any, x: Any, value: Any, grad: Any, noise_f: Any, noise: Any
+    ) -> None:
+        """What a subgradient proves, and statuses that no such problem deserves."""
+        c = self.case
+        gap, away = value - c.value(c.minimiser), size(x - c.minimiser)
+        if not math.isnan(res.grad_norm) and gap > 4 * (noise_f + noise * away):
+            if gap > LD(1 + 1e-3) * ld(res.grad_norm) * away + 4 * (noise_f + noise * away):
+                told = f"|g| = {res.grad_norm:.3g}, but f - f* is {gap / away:.3g} per distance"
+                self.complain("grad_norm is not |grad f(x)|", told)
+        unproven = {Status.UNBOUNDED, Status.NOISE, Status.NON_FINITE}
+        if res.status in unproven and grad > 1e4 * noise and gap > 1e4 * noise_f:
+            self.complain("false status", f"{res.status.name}: {res.message[:60]}")
+
     def _judge_counts(self, res: Any) -> None:
-        for key, most in (("h.grad", self.budget.h), ("g.grad", self.budget.g)):
+        for key, most in self.budget.limits(self.names, self.with_psi).items():
             if res.calls[key] > most:
                 self.complain("budget ignored", f"{res.calls[key]} of {key}, allowed {most}")
         if res.nit > self.budget.iterations:
@@ -330,11 +411,24 @@ class Trial:
             self.complain("last row differs", str(differ))
         if self.bare or self.rule_name == "value" or self.case.raised is not None:
             return
-        for name, term in (("h", self.h), ("g", self.g)):
-            for kind, asked in term.calls.items():
-                if asked != res.calls[f"{name}.{kind}"]:
-                    told = f"{name}.{kind}: {asked} asked, {res.calls[f'{name}.{kind}']} counted"
-                    self.complain("wrong count", told)
+        for key, asked in self._asked().items():
+            if asked != res.calls.get(key, 0):
+                told = f"{key}: {asked} asked, {res.calls.get(key, 0)} counted"
+                self.complain("wrong count", told)
+
+    def _asked(self) -> dict[str, int]:
+        """What the terms were really asked, by the keys of the ledger."""
+        terms = dict(zip(self.names, self.h if isinstance(self.h, list) else [self.h], strict=True))
+        terms["g"] = self.g if self.case.planted is None else self.smooth_g
+        out = {
+            f"{name}.{kind}": asked
+            for name, term in terms.items()
+            if term is not None
+            for kind, asked in term.calls.items()
+        }
+        if self.case.planted is not None and self.psi is not None:
+            out["g.prox"] = out.get("g.prox", 0) + self.psi.asked
+        return out
 
     def _judge_twin(self, res: Any) -> None:
         assert self.case.twin is not None
@@ -354,11 +448,19 @@ def _same(a: Any, b: Any) -> bool:
     return bool(np.array_equal(np.asarray(a), np.asarray(b), equal_nan=a.dtype.kind in "fc"))
 
 
+def methods_for(kind: str) -> tuple[str, ...]:
+    """Methods that take the problems of a kind."""
+    if not kind.startswith("planted") or kind == "planted smooth":
+        return NAMES
+    return tuple(name for other in WITH_PSI for name in (*OFTEN, other))
+
+
 def trials(kind: str, numbers: range, methods_each: int, budget: Budget) -> list[Complaint]:
     """Complaints about the cases of a kind, each with some of the methods in turn."""
     out: list[Complaint] = []
+    names = methods_for(kind)
     for i, k in enumerate(numbers):
         for j in range(methods_each):
-            method = NAMES[(i * methods_each + j) % len(NAMES)]
+            method = names[(i * methods_each + j) % len(names)]
             out += Trial(kind, k, method, budget).judge()
     return out

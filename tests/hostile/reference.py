@@ -63,6 +63,10 @@ class Combination(Function):
 
     parts: list
 
+    @property
+    def mu(self):
+        return sum(w * p.mu for w, p in self.parts) if min(w for w, _ in self.parts) > 0 else 0.0
+
     def value(self, x):
         return sum((LD(w) * p.value(x) for w, p in self.parts), LD(0))
 

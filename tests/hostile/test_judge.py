@@ -11,7 +11,8 @@ import pytest
 import geartrain as gt
 from geartrain.core.status import ROUNDING, Status
 from hostile import judge as module
-from hostile.generator import KINDS, Asked, case
+from hostile import planted
+from hostile.generator import KINDS, Asked, Dice, case
 from hostile.judge import Budget, Trial
 from hostile.reference import LD, ld, minimise, size
 
@@ -162,6 +163,15 @@ def test_the_counter_counts_columns():
     assert asked.calls["grad"] == 2 and asked.calls["product"] == 2 and asked.calls["value"] == 0
 
 
+def both(c):
+    """The terms and their references; a planted case may have several h, and no smooth g."""
+    pairs = [(c.h(), c.ref_h), (c.g(), c.ref_g)]
+    if c.planted is not None:
+        more = [piece.make() for piece in c.planted.more]
+        pairs = [(sum(more, pairs[0][0]), c.ref_h), pairs[1]]
+    return [(term, function) for term, function in pairs if hasattr(term, "value")]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_reference_agrees_with_the_terms(kind):
     """In float64, to the rounding error that the reference states."""
@@ -170,7 +180,7 @@ def test_the_reference_agrees_with_the_terms(kind):
         if c.refused or c.raised is not None:
             continue
         x = ld(c.start)
-        for term, function in ((c.h(), c.ref_h), (c.g(), c.ref_g)):
+        for term, function in both(c):
             value, grad = term.value_and_grad(c.start.copy())
             top = size(function.grad(x))
             assert abs(ld(value) - function.value(x)) <= 4 * function.noise_value(x) + abs(
@@ -200,3 +210,77 @@ def test_the_reference_finds_the_minimum():
             x = minimise(c.f, ld(c.start))
             start = size(c.f.grad(ld(c.start)))
             assert size(c.f.grad(x)) <= LD(1e-10) * start or c.noise(x)[1] >= size(c.f.grad(x))
+
+
+PSIS = [kind for kind in planted.KINDS if kind != "planted smooth"]
+
+
+@pytest.mark.parametrize("kind", PSIS)
+def test_the_reference_of_psi(kind):
+    """Its least subgradient at x*, its values, and projections, against those of the term."""
+    for k in range(5):
+        c = case(kind, k)
+        psi, x = c.psi, c.planted.solution
+        noise = c.noise(x)[1]
+        assert c.slope(x) <= 4 * noise, k
+        own = planted.PSIS[kind.removeprefix("planted ")]
+        d = Dice(1000 * list(KINDS).index(kind) + k)
+        unit, level = d.power(-12, 3), d.power(-4, 4)
+        term = own(d, unit, level / unit).term()
+        v = np.asarray(psi.project(ld(unit * d.normal())), dtype=np.float64)
+        slope = level / unit * d.normal()
+        least = psi.least(ld(v), ld(slope))
+        far = size(ld(term.residual(v, slope)) - least)
+        assert far <= 4 * psi.blur(ld(v), ld(slope)) + LD(1e-12) * size(least), k
+        assert abs(ld(term.value(v)) - psi.value(ld(v))) <= 4 * psi.noise(ld(v)), k
+
+
+@pytest.mark.parametrize("kind", PSIS)
+def test_x_star_is_a_solution(kind):
+    """No point nearby is lower, and the subgradient is one: f(x) - f(x*) >= 0 in long double."""
+    for k in range(5):
+        c = case(kind, k)
+        x, d = c.planted.solution, Dice(k)
+        d.n = len(x)
+        for part in (1e-6, 1e-2, 1.0):
+            v = c.psi.project(x + ld(part * d.normal()) * (size(x) + LD(1e-15)))
+            assert c.value(v) - c.value(x) >= -4 * (c.noise(x)[0] + c.noise(x)[1] * size(v - x))
+
+
+def test_planted_falsehoods_with_psi(monkeypatch):
+    """A gradient that is too short, a point outside, a proximal step in secret, a false status."""
+    kind, number = (
+        "planted simplex",
+        next(
+            k
+            for k in range(50)
+            if not (t := Trial("planted simplex", k, "pqn", Budget())).bare
+            and t.case.slope(t.case.first) > 1e6 * t.case.noise(t.case.first)[1]
+            and len(t.names) == 1
+        ),
+    )
+    first = np.asarray(case(kind, number).first, dtype=np.float64)
+
+    def shortened(res, *_):
+        res.x, res.fun, res.grad_norm, res.certificate = first, np.nan, 0.0, None
+
+    def outside(res, *_):
+        res.x = 1.01 * res.x
+
+    def unbounded(res, *_):
+        shortened(res)
+        res.grad_norm = np.nan
+        res.success, res.status = False, Status.UNBOUNDED
+
+    def in_secret(res, h, g):
+        part = g.parts[-1][1] if hasattr(g, "parts") else g
+        part.prox(res.x, 1.0)
+
+    for change, what in (
+        (shortened, "grad_norm is not |grad f(x)|"),
+        (outside, "infeasible"),
+        (unbounded, "false status"),
+        (in_secret, "wrong count"),
+    ):
+        with monkeypatch.context() as patch:
+            assert what in found(patch, change, kind, number, "pqn")

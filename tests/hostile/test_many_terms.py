@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from hostile.generator import KINDS
+from hostile.generator import FOUND
 from hostile.judge import DESCENT, Budget, Trial
 from hostile.test_hostile import told
 
@@ -49,7 +49,7 @@ class ThreeTerms(Trial):
         )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FOUND)
 def test_hostile_with_three_terms(kind):
     complaints = []
     for k in range(EACH):

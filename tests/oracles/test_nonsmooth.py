@@ -324,3 +324,51 @@ def test_a_step_without_an_end_has_a_status(psi, method, slope):
     """Its inverse length is 0, by which nothing can be divided."""
     res = gt.minimize(gt.Quadratic(np.eye(4), np.full(4, slope)), psi, np.ones(4), method=method)
     assert np.isfinite(res.x).all()
+
+
+@pytest.mark.parametrize("unit", [1e-11, 1e-3, 1.0])
+def test_a_residual_that_long_steps_agree_about_is_not_taken(unit):
+    """Steps far longer than the jumps of x see no jumps, and agree with each other about that."""
+    tv = gt.TotalVariation(1.0)
+    v, d = unit * np.array([0.952, 0.949]), np.array([30.0, 31.0])
+    least = Psi(gt.Term(prox=tv.prox), 1.0, "g", Ledger(), 2).residual(v, d)
+    np.testing.assert_allclose(least, tv.residual(v, d), rtol=1e-4)
+
+
+def test_a_residual_at_0_of_a_set_that_is_elsewhere():
+    """Short steps vanish in the coordinates of its centre; what is told is not too short."""
+    ball = gt.Ball(0.5, [0.4, 0.3])  # 0 is on its boundary
+    for d in ([2.0, -1.0], [-1.0, -1.0], [0.4, 0.3], [-0.8, -0.6 + 1e-6]):
+        told = Psi(gt.Term(prox=ball.prox), 1.0, "g", Ledger(), 2).residual(
+            np.zeros(2), np.array(d)
+        )
+        least = ball.residual(np.zeros(2), np.array(d))
+        assert np.linalg.norm(told) >= (1.0 - 1e-4) * np.linalg.norm(least)
+
+
+@pytest.mark.parametrize("method", ["auto", "pqn", "fgm", "afb"])
+@pytest.mark.parametrize("unit", [1e-10, 1.0, 1e3])
+def test_a_start_outside_of_a_set_without_values_is_projected(method, unit):
+    """Nobody says that x0 = 0 is outside of the simplex; a short proximal step shows it."""
+    simplex = gt.Simplex(unit)
+    h = gt.Quadratic(np.diag([1.0, 2.0, 3.0]) / unit**2, np.ones(3) / unit)
+    told = [gt.minimize(h, p, np.zeros(3), method=method) for p in (simplex, bare_prox(simplex))]
+    for res in told:
+        assert res.success and simplex.value(res.x) == 0.0
+        assert any("outside of the domain" in note for _, note in res.history.notes)
+    np.testing.assert_allclose(told[0].x, told[1].x, atol=1e-5 * unit)
+
+
+@pytest.mark.parametrize("x0", [0.0, 1e-30, 1.0])
+def test_a_start_inside_stays_where_it_is(x0):
+    start = np.full(4, x0)
+    for psi in (gt.L1(2.0), gt.TotalVariation(3.0), gt.GroupL1(2, 1.0), gt.Box(-1.0, 1.0)):
+        seen = []
+        h = gt.Term(lambda x: (seen.append(x.copy()), (0.5 * float(x @ x), x.copy()))[1], n=4, L=1)
+        gt.minimize(h, bare_prox(psi), start, method="fgm", max_iter=1)
+        assert np.array_equal(seen[0], start), psi
+
+
+def bare_prox(psi):
+    """A user's term with a proximal operator alone."""
+    return gt.Term(prox=psi.prox)

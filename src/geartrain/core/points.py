@@ -121,7 +121,8 @@ class RunPoint:
         if b is not None and math.isfinite(self.f):
             told = f"f convex, h + g >= {b:.6g} (stated by the terms)"
             found.append((self.slope + (self.f - b) * self.polar, told))
-        return [Certificate(float(bound), told) for bound, told in found]
+        # Differences may fall below 0 by rounding.
+        return [Certificate(max(float(bound), 0.0), told) for bound, told in found]
 
     def certificate(self, problem: Sum, x0: Vector, claims: object) -> Certificate | None:
         """The smallest of them, or None."""

@@ -49,9 +49,9 @@ _SENTENCES = {
         "level of the noise, or what is wrong."
     ),
     Status.UNBOUNDED: (
-        "No minimiser of f is within 1e10 times the size of x0 and of every step that the curvature "
-        "of f suggested, as the answers and convexity prove: f is probably unbounded below; check "
-        "the signs of its terms, or add a penalty or bounds."
+        "No minimiser of f is within 1e10 times the size of x0 and of every step that the "
+        "curvature of f suggested, as the answers and convexity prove: f is probably unbounded "
+        "below; check the signs of its terms, or add a penalty or bounds."
     ),
     Status.FAILED: "An oracle or a callback raised an error; x is the best point so far.",
     Status.INTERRUPTED: "Interrupted by the user; x is the best point so far.",

@@ -159,8 +159,8 @@ class Psi:
 
         Where the term has no residual and no w in dpsi(v) is known, it is the limit of
         alpha (v - prox(v - d/alpha, alpha)) for large alpha, whose norm grows with alpha and is
-        never too large: the steps become shorter until two of them agree, as they do once they are
-        short in the units of psi.
+        never too large. Steps that are long in the units of psi may agree with each other, too: so
+        the answer is the first of the last ones that agree, before rounding is all that is left.
         """
         if self.has_residual:
             least = self.term.residual(read_only(v), read_only(d / self.weight))
@@ -174,16 +174,22 @@ class Psi:
         if w is not None:
             return d + w
         slope, size = norm(d) or 1.0, norm(v)
-        step, before = _SHORT * max(size, 1.0), None
-        while True:
-            alpha = slope / step
-            now = alpha * (v - self.prox(v - d / alpha, alpha))
-            rounding = _ULPS * _EPS * alpha * size
-            if before is not None and norm(now - before) <= _ALIKE * norm(now) + rounding:
-                return before  # with less rounding
-            if step * _SHORTER <= max(_ROUNDED * size, _SHORTEST):
-                return now
-            step, before = step * _SHORTER, now
+        step, agreed, alike = _SHORT * max(size, 1.0), None, False
+        before = self._along(v, d, slope / step)
+        while (step := step * _SHORTER) > max(_ROUNDED * size, _SHORTEST):
+            now, still = self._along(v, d, slope / step), alike
+            rounding = _ALIKE * norm(now) + _ULPS * _EPS * (slope / step) * size
+            if norm(now) < norm(before) - rounding:
+                break
+            alike = norm(now - before) <= rounding
+            if alike and not still:
+                agreed = before
+            before = now
+        return before if agreed is None else agreed
+
+    def _along(self, v: Vector, d: Vector, alpha: float) -> Vector:
+        """alpha (v - prox(v - d/alpha, alpha))."""
+        return alpha * (v - self.prox(v - d / alpha, alpha))
 
     def gap(self, v: Vector, u: Vector) -> float:
         """The largest <u, v - s> over all s with finite psi(s); infinite where it is not known."""

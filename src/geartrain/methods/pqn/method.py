@@ -54,8 +54,8 @@ _LOST = 10
 # Trial points per iteration; a step that finds no lower point returns all the same.
 _TRIALS = 12
 # No minimiser is within so many times max(|x_0|, 1), or the first step, or a step after which the
-# gradient would vanish by the curvature of f: f is unbounded below. A change of the gradient that is
-# a smaller part of it than `_BENT` may be rounding.
+# gradient would vanish by the curvature of f: f is unbounded below. A change of the gradient that
+# is a smaller part of it than `_BENT` may be rounding.
 _UNBOUNDED, _BENT = 1e10, 1e-8
 # The proven step's inner run may take so many times as many gradients of g as others.
 _LONGER = 10
@@ -702,7 +702,7 @@ def _secant(step: Step, terms: TermEvaluator) -> float:
 
 
 def _reach(length: float, change: float, size: float, known: float) -> float:
-    """After what step the gradient vanishes by a line; before anything is known, the step itself."""
+    """After what step the gradient vanishes by a line; the step itself before anything is known."""
     if change > _BENT * size:
         return length * (size / change)
     return 0.0 if known else length
