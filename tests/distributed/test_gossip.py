@@ -170,7 +170,7 @@ def test_blocks_have_inner_products_only():
 
 
 # Ranks wait busily for each other: four of them on two cores take long for every message.
-@pytest.mark.parametrize("iterations", [3, pytest.param(12, marks=pytest.mark.long)])
+@pytest.mark.parametrize("iterations", [2, pytest.param(12, marks=pytest.mark.long)])
 def test_one_rank_a_node(iterations):
     """Four ranks of MPI: the iterates of one process, method by method, graph by graph."""
     mpiexec = Path(sys.executable).with_name("mpiexec")
