@@ -12,8 +12,9 @@ M        ``M``              smoothness of phi
 =======  =================  =========================================================
 
 Those of randomised methods hold with probability 1 - delta, and those of AFB and SC-SAE for g under
-an assumption, see `FAR`. The paper ends inner runs after N_M calls; the library ends them by their residual, so the numbers
-of middle steps and inner calls have proofs of their own, which are told where they are used.
+an assumption, see `FAR`. The paper ends inner runs after N_M calls; the library ends them by their
+residual, so the numbers of middle steps and inner calls have proofs of their own, which are told
+where they are used.
 """
 
 from __future__ import annotations
