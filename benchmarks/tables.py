@@ -45,6 +45,7 @@ COMMANDS = {
     "map": "python -m geartrain_lab.experiments.map --out out/tables",
     "worst_case": "python benchmarks/worst_case.py",
     "inner_rules": "python benchmarks/inner_rules.py",
+    "local_constants": "python benchmarks/local_constants.py",
     "finite_sum_methods": "python benchmarks/finite_sum_methods.py",
     "gradient_sliding_law": "python benchmarks/gradient_sliding_law.py",
     "overhead": "python benchmarks/overhead.py",

@@ -76,11 +76,20 @@ ITEMS = {
     "SPDC": "Zhang and Xiao, as M_inn",
     "APCG": "Lin, Lu, Xiao, as M_inn",
     "derivative-free": "directional search with values of g, as M_inn",
+    "lower bounds": "Nemirovski and Yudin, Agarwal and Bottou: Section 2 calls its orders optimal",
+    "ARCD of 2012 and 2016": "Nesterov 2012, Gasnikov et al. 2016, named in Section 4.2 as M_inn",
+    "adaptive proximal method": "Ivanova et al. 2019, the outer loop of the sketch in Section 3",
+    "outlook": "gradient-free methods as M_inn, for the future in Section 8",
 }
 # Items that the library does not have, and why.
 ABSENT = {
     "saddle-point problems": "not here: the library minimises",
     "variational inequalities": "not here: the library minimises",
+    "ARCD of 2012 and 2016": (
+        "not here: the method of Nesterov and Stich takes their place, which has a bound of the "
+        "same order with sum_i sqrt(beta_i), no larger than that of 2012"
+    ),
+    "adaptive proximal method": "not here: SAE is its form with a fixed L, as in Algorithm 1",
     "conditional gradient sliding": "not here: a linear minimisation oracle for a compact set",
 }
 

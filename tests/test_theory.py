@@ -97,6 +97,23 @@ def test_corollaries(mu):
     assert finite == theory.corollary_3(of["finite-sum"])
 
 
+# Paper: lower bounds
+def test_orders_differ_from_lower_bounds_by_logarithms():
+    """Whatever L_h, L_g and mu are: Corollary 1 by ln(mu R^2/eps), Corollary 3 by ln(1/delta)."""
+    for mu in (1e-6, 1e-4, 0.1):
+        sizes = {"mu": mu, "delta": 0.1, "m": 400}
+        for L_h, L_g in ((2.0, 5e3), (1e-3, 1.0), (40.0, 40.0)):
+            constants = {**C, **sizes, "L_h": L_h, "L_g": L_g}
+            full = theory.Constants(**{**constants, "setting": "full"})
+            sums = theory.Constants(**{**constants, "setting": "finite-sum"})
+            log = max(1.0, math.log(mu * 9 / 1e-5))
+            for key in ("h", "g"):
+                close(theory.corollary_1(full)[key], log * theory.lower_bounds(full)[key])
+            close(theory.corollary_3(sums)["g"], math.log(10) * theory.lower_bounds(sums)["g"])
+    with pytest.raises(ValueError, match="needs mu > 0"):
+        theory.lower_bounds(theory.Constants(**C))
+
+
 @pytest.mark.parametrize(("setting", "size"), SETTINGS)
 def test_calls_with_L_are_theorem_1(setting, size):
     kappa = {"full": 1, "coordinate": 30, "finite-sum": 400, "values": 60}[setting]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import geartrain as gt
 from geartrain import theory
 from geartrain.core.loop import basic_calls, solve_model
-from geartrain.problem import Model
+from geartrain.problem import Constant, Model
 from problems import logistic, quadratics, states
 
 # Inner method, and the most basic calls between two points at which it may stop.
@@ -100,6 +102,17 @@ def test_the_papers_rule_passes_the_test_at_once(make, method):
         assert one.ms_ratio <= 0.5
         assert one.middle_steps <= other.middle_steps
         np.testing.assert_allclose(one.y, other.y, atol=1e-5)
+
+
+def test_the_papers_rule_has_the_strong_convexity_of_r_sae():
+    """mu given to the method or to the problem: the same N_M, which depends on it."""
+    known, inner, found = quadratics(L_g=300.0), gt.inner.AGM(), []
+    for given, own in ((None, 0.5), (0.5, None), (None, None)):
+        problem = replace(known.sum(), mu=Constant(given, "given"))
+        rule = gt.methods.RSAE(mu=own, rule="paper")._sae().rule
+        found.append(rule.basic_calls(problem, inner, known.h.L, known.h.L))
+    assert found[0] == found[1] != found[2]
+    assert gt.methods.RSAE(mu=0.5, rule=gt.methods.PaperRule(mu=2.0))._sae().rule.mu == 2.0
 
 
 def test_calls_of_sae_with_the_papers_rule():

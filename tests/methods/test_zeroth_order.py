@@ -24,6 +24,7 @@ def model_of(term, alpha=0.3):
 
 
 # Paper: derivative-free
+# Paper: outlook
 def test_coordinate_search_is_nesterov_stich_with_differences():
     """Central differences are exact for a quadratic: the iterates are those with derivatives."""
     term = quadratic()

@@ -26,10 +26,6 @@ pytestmark = [
 FIGURES = ("kernel_svm", "kernel_svm_gamma", "log_density_time", "log_density_calls", "densities")
 
 
-# Paper: Figure 1
-# Paper: Figure 2
-# Paper: Figure 3
-# Paper: Figure 4
 def test_every_figure_is_there_and_drawn(report):
     for name in FIGURES:
         picture = image.imread(report.folder / "figures" / f"{name}.png")

@@ -34,6 +34,8 @@ class PaperRule:
         Probability with which the run may fail.
     calls : int, optional
         N_M itself, in place of equation (6).
+    mu : float, optional
+        Strong convexity of f; if not given, that of `geartrain.methods.RSAE` or of the problem.
 
     Notes
     -----
@@ -51,10 +53,13 @@ class PaperRule:
     R: float = 1.0
     delta: float = 0.05
     calls: int | None = None
+    mu: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("eps", "R", "delta"):
             as_positive(getattr(self, name), name)
+        if self.mu is not None:
+            as_positive(self.mu, "mu")
         if self.calls is not None and self.calls < 1:
             raise ValueError(f"calls must be at least 1, got {self.calls}")
 
@@ -75,7 +80,7 @@ class PaperRule:
             L=L,
             L_h=L_h,
             L_g=smooth,
-            mu=f.mu.value or 0.0,
+            mu=self.mu or f.mu.value or 0.0,
             eps=self.eps,
             R=self.R,
             delta=self.delta,

@@ -3,12 +3,12 @@ r"""R-SAE: SAE restarted for strongly convex f (Algorithm 2)."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from geartrain.methods.base import InnerMethod, ceiling
 from geartrain.methods.inner.agm import AGM
-from geartrain.methods.inner_rule import PaperRule
+from geartrain.methods.inner_rule import PaperRule, as_rule
 from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted, RestartRule
 from geartrain.methods.sae import SAE, SAEState
 from geartrain.oracles.protocols import Vector
@@ -67,7 +67,10 @@ class RSAE:
         self._sae()
 
     def _sae(self) -> SAE:
-        return SAE(self.L, self.sigma, self.inner, self.accuracy, self.rule)
+        rule = as_rule(self.rule)
+        if rule is not None and rule.mu is None:
+            rule = replace(rule, mu=self.mu)
+        return SAE(self.L, self.sigma, self.inner, self.accuracy, rule or "residual")
 
     def init(self, problem: Sum, x0: Vector) -> SAEState:
         """The start of the first stage."""

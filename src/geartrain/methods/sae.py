@@ -101,7 +101,12 @@ class SAE:
     -----
     Implements Algorithm 1 of [1]_. The gradient of h that the test computes is the
     linearisation of the next middle step and, on success, part of grad f(y^{k+1}) in line 5;
-    nothing is asked for twice. The paper has L <= L_h; larger L works as well.
+    nothing is asked for twice.
+
+    Deviation: inner runs end by their residual, unless ``rule="paper"``, which ends them after N_M
+    calls. L may be larger than L_h, as in the experiments of the paper; its theorem has L <= L_h.
+    The middle loop ends after 100 + 20 L_h/L steps at the latest; where its test does not hold by
+    then, the run ends as stalled.
 
     References
     ----------

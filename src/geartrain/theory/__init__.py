@@ -2,7 +2,9 @@ r"""The theory of the paper as code: one function per theorem, lemma, corollary 
 
 `calls` and `compare` give orders: O(.) hides a constant, which is 1 here unless the statement
 prints another one, so the numbers scale as the theorems say and compare methods with each other.
-`bound` gives numbers with every constant of the proofs, which a run of the library never exceeds.
+`bound` gives numbers with every constant of the proofs, which a run of the library does not exceed:
+those of randomised methods with probability 1 - delta, and those of AFB and SC-SAE for g where
+inner runs start no further away than is assumed there.
 How far both are from what is measured is in the documentation.
 
 ==========  ===========  =====================================================
@@ -35,6 +37,7 @@ from geartrain.theory.orders import (
     corollary_1_many,
     corollary_2,
     corollary_3,
+    lower_bounds,
     theorem_1,
 )
 from geartrain.theory.proof import (
@@ -70,6 +73,7 @@ __all__ = [
     "lemma_3",
     "level_bill",
     "level_calls",
+    "lower_bounds",
     "order",
     "table_1",
     "table_2",

@@ -1,4 +1,4 @@
-r"""Numbers of calls with every constant: what a run of the library never exceeds.
+r"""Numbers of calls with every constant: what a run of the library does not exceed.
 
 =======  =================  =========================================================
 symbol   name               meaning
@@ -11,8 +11,10 @@ T        ``target``         an inner run is over once \|grad phi(v)\| <= T \|v^0
 M        ``M``              smoothness of phi
 =======  =================  =========================================================
 
-The paper ends inner runs after N_M calls; the library ends them by their residual, so the numbers
-of middle steps and inner calls have proofs of their own, which are told where they are used.
+Those of randomised methods hold with probability 1 - delta, and those of AFB and SC-SAE for g under
+an assumption, see `FAR`. The paper ends inner runs after N_M calls; the library ends them by their
+residual, so the numbers of middle steps and inner calls have proofs of their own, which are told
+where they are used.
 """
 
 from __future__ import annotations

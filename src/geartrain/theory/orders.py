@@ -69,6 +69,22 @@ def corollary_3(c: Constants) -> Calls:
     return {"h": math.sqrt(c.L_h) * c.factor, "g": math.sqrt(c.size * c.L_g) * c.factor * log}
 
 
+# Paper: lower bounds
+def lower_bounds(c: Constants) -> Calls:
+    """Orders below which no method gets for all f with these constants, as Section 2 cites them.
+
+    For h = 0 or g = 0, and mu > 0: sqrt(L_h/mu) gradients of h, sqrt(L_g/mu) gradients of g, or
+    sqrt(m L_g-hat/mu) ln(mu R^2/eps) gradients of summands. Corollaries 1 and 3 differ from them by
+    logarithms only. The paper cites none for partial derivatives or values.
+    """
+    if c.mu == 0.0 or c.setting not in ("full", "finite-sum"):
+        raise ValueError("lower_bounds needs mu > 0, and the setting 'full' or 'finite-sum'")
+    h, g = math.sqrt(c.L_h / c.mu), math.sqrt(c.L_g / c.mu)
+    if c.setting == "finite-sum":
+        g = math.sqrt(c.size * c.L_g) * c.factor
+    return {"h": h, "g": g}
+
+
 def corollary_1_many(c: Constants, L_h: Mapping[str, float]) -> Calls:
     r"""Corollary 1 for constants c, levels h_1 > ... > h_k > g: sqrt(S_i ..) calls of h_i.
 

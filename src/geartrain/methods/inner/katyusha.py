@@ -116,11 +116,11 @@ class Katyusha(EpochMethod):
     the quadratic. Where the gradient of g at the start is handed in and the components there are
     not known, each is asked for when it is first needed.
 
-    Where 3 L <= l alpha the components determine the step and momentum gains nothing, but tau_2
-    = 1/2 lets an epoch go only half the way from xt to the minimiser. There the method takes
-    tau_1 = 1, tau_2 = 0, a = 1/(3 L): prox-SVRG, whose epoch contracts by about
-    exp(-l alpha/(3 L)). An epoch that does not reduce \|grad phi\| is dropped, and the run goes
-    on from the snapshot before it with the parameters above.
+    Deviation: where 3 L <= l alpha, the method takes tau_1 = 1, tau_2 = 0, a = 1/(3 L), which is
+    prox-SVRG. There the components determine the step and momentum gains nothing, but tau_2 = 1/2
+    lets an epoch go only half the way from xt to the minimiser; an epoch of prox-SVRG contracts by
+    about exp(-l alpha/(3 L)). One that does not reduce \|grad phi\| is dropped, and the run goes on
+    from the snapshot before it with the parameters above.
 
     An epoch of a user's Python
     ``component`` is slower than a compiled one, see `geartrain.methods.inner.finite_sum`.

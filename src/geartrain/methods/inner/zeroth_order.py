@@ -70,6 +70,7 @@ class _ZerothOrder:
 
 
 # Paper: derivative-free
+# Paper: outlook
 @dataclass(frozen=True)
 class CoordinateSearch(_ZerothOrder):
     r"""Accelerated coordinate search on phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v).
