@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 
+import geartrain.methods.registry  # noqa: F401  whose classes a checkpoint holds
 from geartrain.core.checkpoint import read
 
 pytestmark = [
