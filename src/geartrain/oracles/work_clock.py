@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 
@@ -11,12 +12,15 @@ class CompileTimer:
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.listeners: list[Callable[[], object]] = []  # called whenever one begins
         self._depth, self._begun = 0, 0.0
 
     def on_start(self, event: Any) -> None:
         """A function is compiled from now on."""
         if self._depth == 0:
             self._begun = time.perf_counter()
+            for listener in self.listeners:
+                listener()
         self._depth += 1
 
     def on_end(self, event: Any) -> None:
