@@ -42,7 +42,7 @@ class Progress:
         if self._bar is None:
             self._first_norm = seen.grad_norm
             self._bar = self._new_bar()
-            compiling.listeners.append(self._compiles)
+            compiling.listeners.add(self)
         done = max(self._done(self.rule, seen), self._bar.n)  # a bar does not shrink
         self._bar.bar_format = f"|{{bar}}| {_TEXT}<{{remaining}}]" if done > 0.0 else f"{_TEXT}]"
         self._bar.set_description_str(_line(seen), refresh=False)
@@ -54,9 +54,9 @@ class Progress:
             self._bar.bar_format = self._bar.bar_format.replace("<{remaining}", "")
             self._bar.close()
             self._bar = None
-            compiling.listeners.remove(self._compiles)
+            compiling.listeners.discard(self)
 
-    def _compiles(self) -> None:
+    def compiles(self) -> None:
         """Numba compiles a loop, which takes seconds in which nothing else is told."""
         self._bar.set_description_str("compiling", refresh=True)
 

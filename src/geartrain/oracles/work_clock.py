@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 
 class CompileTimer:
@@ -12,7 +12,7 @@ class CompileTimer:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.listeners: list[Callable[[], object]] = []  # called whenever one begins
+        self.listeners: WeakSet[Any] = WeakSet()  # their `compiles` is called when one begins
         self._depth, self._begun = 0, 0.0
 
     def on_start(self, event: Any) -> None:
@@ -20,7 +20,7 @@ class CompileTimer:
         if self._depth == 0:
             self._begun = time.perf_counter()
             for listener in self.listeners:
-                listener()
+                listener.compiles()
         self._depth += 1
 
     def on_end(self, event: Any) -> None:
