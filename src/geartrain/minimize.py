@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 # The inverse length of a proximal step that goes nowhere inside of the domain of psi, whatever the
 # units are, and how far that is; a point that it moves by more than a part of it was outside.
-_SHORT, _NOWHERE, _OUTSIDE = 1e60, 1e-45, 1e-9
+_SHORT, _NOWHERE, _OUTSIDE = 1e100, 1e-60, 1e-9
 
 DEFAULT_MAX_ITER = 100_000
 

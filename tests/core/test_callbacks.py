@@ -14,6 +14,7 @@ from geartrain.callbacks import CSVLog, JSONLLog, Progress
 from geartrain.callbacks.logs import as_row, read_log
 from geartrain.core.result import Intermediate
 from geartrain.core.status import Status
+from geartrain.oracles.work_clock import compiling
 
 pytestmark = pytest.mark.same_everywhere  # who is called and when
 
@@ -153,3 +154,23 @@ def test_half_a_line_and_foreign_files(tmp_path):
         path.write_text(foreign)
         with pytest.raises(ValueError, match="is not a log of"):
             read_log(path)
+
+
+def test_the_bar_says_that_a_loop_is_compiled():
+    """While it is, and no longer than the run."""
+    from geartrain.compiled.jit import njit
+
+    double = njit(lambda x: 2.0 * x)  # compiled by the first call
+    out, seen = io.StringIO(), []
+
+    def value_and_grad(x):
+        if not seen:  # the bar is there after the first call
+            seen.append(x)
+            return float(x @ x), 2.0 * x
+        return float(x @ x), double(x)
+
+    progress = Progress(gt.stop.Gradient(rel=1e-9), out, every=0.0)
+    h, g = gt.Term(value_and_grad, n=2), gt.Quadratic(np.diag([1.0, 30.0]))
+    gt.minimize(h, g, np.ones(2), method="fgm", L_h=2.0, max_iter=9, callback=progress)
+    assert "compiling" in out.getvalue()
+    assert progress not in compiling.listeners

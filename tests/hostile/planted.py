@@ -3,7 +3,7 @@
 =========  =================================================================================
 symbol     meaning
 =========  =================================================================================
-unit       size of x, from 1e-12 to 1e3: picofarads, kilometres
+unit       size of x, from 1e-12 to 1e3: picofarads, kilometres; 1e-28 to 1e-20 in one kind
 level      size of f; slopes have the size level/unit, curvatures level/unit^2
 x*         the solution, with zeros, bounds, low rank or few jumps as psi wants it
 w          an element of dpsi(x*)
@@ -469,11 +469,14 @@ class Planted:
     more: list[Piece] = field(default_factory=list)  # h2, h3 of a list of h
 
 
-def planted(kind: str) -> Callable[[Any], dict[str, Any]]:
-    """The cases of one psi."""
+def planted(
+    psi: str | None, low: float = -12.0, high: float = 3.0
+) -> Callable[[Any], dict[str, Any]]:
+    """The cases of one psi, or of any, with units between two powers of ten."""
 
     def make(d: Any) -> dict[str, Any]:
-        unit, level = d.power(-12, 3), d.power(-4, 4)
+        unit, level = d.power(low, high), d.power(-4, 4)
+        kind = d.pick(*PSIS) if psi is None else psi
         chosen = PSIS[kind](d, unit, level / unit)
         n_h = d.pick(1, 1, 1, 1, 2, 3)
         pieces = [_smooth(d, unit, level) for _ in range(n_h)]
@@ -523,3 +526,4 @@ def planted(kind: str) -> Callable[[Any], dict[str, Any]]:
 
 
 KINDS = {f"planted {kind}": planted(kind) for kind in PSIS}
+KINDS["planted tiny"] = planted(None, -28.0, -20.0)

@@ -212,7 +212,7 @@ def test_the_reference_finds_the_minimum():
             assert size(c.f.grad(x)) <= LD(1e-10) * start or c.noise(x)[1] >= size(c.f.grad(x))
 
 
-PSIS = [kind for kind in planted.KINDS if kind != "planted smooth"]
+PSIS = [f"planted {kind}" for kind in planted.PSIS if kind != "smooth"]
 
 
 @pytest.mark.parametrize("kind", PSIS)

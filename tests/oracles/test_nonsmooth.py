@@ -362,7 +362,8 @@ def test_a_start_outside_of_a_set_without_values_is_projected(method, unit):
 @pytest.mark.parametrize("x0", [0.0, 1e-30, 1.0])
 def test_a_start_inside_stays_where_it_is(x0):
     start = np.full(4, x0)
-    for psi in (gt.L1(2.0), gt.TotalVariation(3.0), gt.GroupL1(2, 1.0), gt.Box(-1.0, 1.0)):
+    steep = gt.GroupL1(2, 1e31)
+    for psi in (gt.L1(2.0), gt.TotalVariation(3.0), gt.GroupL1(2, 1.0), gt.Box(-1.0, 1.0), steep):
         seen = []
         h = gt.Term(lambda x: (seen.append(x.copy()), (0.5 * float(x @ x), x.copy()))[1], n=4, L=1)
         gt.minimize(h, bare_prox(psi), start, method="fgm", max_iter=1)

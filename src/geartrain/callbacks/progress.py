@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, TextIO
 
 from geartrain.core.stopping import AnyOf, Calls, Gap, Gradient, Rule, Seconds
+from geartrain.oracles.work_clock import compiling
 
 if TYPE_CHECKING:  # SciPy's part of it takes a while
     from geartrain.core.result import Intermediate
@@ -41,6 +42,7 @@ class Progress:
         if self._bar is None:
             self._first_norm = seen.grad_norm
             self._bar = self._new_bar()
+            compiling.listeners.add(self)
         done = max(self._done(self.rule, seen), self._bar.n)  # a bar does not shrink
         self._bar.bar_format = f"|{{bar}}| {_TEXT}<{{remaining}}]" if done > 0.0 else f"{_TEXT}]"
         self._bar.set_description_str(_line(seen), refresh=False)
@@ -52,6 +54,11 @@ class Progress:
             self._bar.bar_format = self._bar.bar_format.replace("<{remaining}", "")
             self._bar.close()
             self._bar = None
+            compiling.listeners.discard(self)
+
+    def compiles(self) -> None:
+        """Numba compiles a loop, which takes seconds in which nothing else is told."""
+        self._bar.set_description_str("compiling", refresh=True)
 
     def _new_bar(self) -> Any:
         if self.stream is None:

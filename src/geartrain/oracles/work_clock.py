@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from weakref import WeakSet
 
 
 class CompileTimer:
@@ -11,12 +12,15 @@ class CompileTimer:
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.listeners: WeakSet[Any] = WeakSet()  # their `compiles` is called when one begins
         self._depth, self._begun = 0, 0.0
 
     def on_start(self, event: Any) -> None:
         """A function is compiled from now on."""
         if self._depth == 0:
             self._begun = time.perf_counter()
+            for listener in self.listeners:
+                listener.compiles()
         self._depth += 1
 
     def on_end(self, event: Any) -> None:

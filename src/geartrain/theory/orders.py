@@ -71,7 +71,7 @@ def corollary_3(c: Constants) -> Calls:
 
 # Paper: lower bounds
 def lower_bounds(c: Constants) -> Calls:
-    """Orders below which no method gets for all f with these constants, as Section 2 cites them.
+    """Orders below which no method gets for all f with constants c, as Section 2 cites them.
 
     For h = 0 or g = 0, and mu > 0: sqrt(L_h/mu) gradients of h, sqrt(L_g/mu) gradients of g, or
     sqrt(m L_g-hat/mu) ln(mu R^2/eps) gradients of summands. Corollaries 1 and 3 differ from them by
