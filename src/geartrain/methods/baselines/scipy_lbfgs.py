@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -121,7 +121,8 @@ class _Evaluations:
     """
 
     def __init__(self, problem: Sum, x0: Vector, scale: Vector) -> None:
-        self._problem, self._ask, self.scale = problem, problem.whole.value_and_grad, scale
+        whole: Any = problem.whole
+        self._problem, self._ask, self.scale = problem, whole.value_and_grad, scale
         self._recent: list[tuple[Vector, float, Vector]] = []  # since the last iterate
         self.current = self._state(np.array(x0), *self._ask(x0))  # the last iterate
 

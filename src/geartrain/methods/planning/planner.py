@@ -54,8 +54,8 @@ from geartrain.problem import Sum
 # chosen up to this price of its iteration over that of a gradient of h.
 _NEWTON = 1.25
 # Pairs that L-BFGS on the sum keeps where it takes the place of pqn: as many as take SciPy this
-# part of the seconds of an evaluation, at so many seconds per pair and variable, within bounds.
-_ARITHMETIC, _PER_ENTRY = 0.3, 4e-9
+# part of the seconds of an evaluation, at so many seconds per pair and per entry, within bounds.
+_ARITHMETIC, _PER_PAIR, _PER_ENTRY = 0.5, 5e-6, 4e-9
 _FEWEST, _MOST = 10, 50
 # Seconds of the library's own arithmetic per gradient, about what an inner step takes for some
 # thousand variables. Terms that answer faster than that are alike.
@@ -111,7 +111,7 @@ def rival(problem: Sum, evaluation: float) -> AnyMethod | None:
     """L-BFGS in compiled code, for evaluations that take so few seconds; None if not possible."""
     values = all(can(t, "value") for t in (problem.h.term, problem.g.term))
     bounds = problem.psi is None or isinstance(problem.psi.term, Box)
-    pairs = int(_ARITHMETIC * evaluation / (_PER_ENTRY * problem.n))
+    pairs = int(_ARITHMETIC * evaluation / (_PER_PAIR + _PER_ENTRY * problem.n))
     memory = min(max(pairs, _FEWEST), _MOST)
     return ScipyLBFGS(memory, scaled=True) if values and bounds else None
 
