@@ -10,6 +10,7 @@ import geartrain as gt
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.planning.bill import Alternative
 from geartrain.methods.planning.plan import Reason
+from geartrain.methods.planning.planned import Turns
 from geartrain.methods.pqn.prices import Usage
 from geartrain.problem import norm
 from problems import logistic, quadratics
@@ -239,35 +240,79 @@ def raced(clock, monkeypatch):
     return run
 
 
-def test_the_other_method_is_tried_and_the_better_one_goes_on(raced):
-    """The learned method takes no time by this clock, so that it gains more per second."""
+def test_the_other_method_has_its_turn_and_goes_on_while_it_leads(raced):
+    """The learned method takes no time by this clock, so that it leads after as many seconds."""
     res = raced(0.02, tol=1e-9)
-    assert res.success and reasons(res) == [Reason.CHEAP, Reason.SLOWER]
+    assert res.success and reasons(res) == [Reason.CHEAP, Reason.TURN]
     assert isinstance(plan(res).current, gt.methods.ProximalQuasiNewton)
-    assert "lbfgs has gained less per second" in res.plan
-    assert res.state.state.race.rates["lbfgs"] < np.inf
+    assert "after 0.1 s, pqn has its turn" in res.plan
+
+
+def test_lbfgs_goes_on_after_a_turn_of_the_other_method_as_if_there_had_been_none(
+    clock, monkeypatch
+):
+    """A step of the learned method takes 0.1 s by this clock, and lets L-BFGS lead."""
+    plain = gt.methods.ProximalQuasiNewton.step
+
+    def step(self, *arguments):
+        clock.pass_(0.1)
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(gt.methods.ProximalQuasiNewton, "step", step)
+    known, x0 = quadratics(L_h=1.0, L_g=1e4, mu=1e-4), np.ones(24)
+    h, g = (timed(term, clock, 5e-4, n=24) for term in (known.h, known.g))
+    res = gt.minimize(h, g, x0, stop=NEVER, max_iter=160)
+    assert reasons(res)[:3] == [Reason.CHEAP, Reason.TURN, Reason.TURN]
+    alone = gt.minimize(known.h, known.g, x0, method=plan(res).runner_up, stop=NEVER, max_iter=150)
+    told = [list(map(float, run.history["f"])) for run in (res, alone)]
+    seen = [f for f in told[0] if f in set(told[1])]
+    assert len(seen) >= 100 and seen == told[1][: len(seen)]
+
+
+def test_turns_by_hand(clock):
+    """The one that is behind has a third of the seconds, the other one nine times its seconds."""
+    turns = Turns()
+
+    def note(name, seconds, value):
+        turns.start()
+        clock.pass_(seconds)
+        turns.note(name, value)
+
+    note("lbfgs", 0.09, 5.0)
+    assert not turns.is_over("lbfgs", "pqn")
+    note("lbfgs", 0.03, 4.0)
+    assert turns.is_over("lbfgs", "pqn")
+    note("pqn", 0.03, 4.5)
+    assert turns.leads("pqn", "lbfgs") and not turns.is_over("pqn", "lbfgs")
+    note("pqn", 0.02, 5.5)
+    assert not turns.leads("pqn", "lbfgs") and turns.is_over("pqn", "lbfgs")
+    assert turns.leads("lbfgs", "pqn") and not turns.is_over("lbfgs", "pqn")
+    note("lbfgs", 0.35, 3.0)
+    assert turns.is_over("lbfgs", "pqn")
+    note("pqn", 0.45, 2.0)  # after as many seconds, and lower
+    assert turns.leads("pqn", "lbfgs") and not turns.is_over("pqn", "lbfgs")
 
 
 def test_where_own_arithmetic_takes_longest_lbfgs_is_tried(clock, monkeypatch):
-    """An evaluation takes 2 ms, and what the learned method does with it 20."""
+    """An evaluation takes 4 ms, and what the learned method does with it 40."""
     plain = gt.methods.ProximalQuasiNewton._propose
 
     def propose(self, *arguments):
-        clock.pass_(0.02)
+        clock.pass_(0.04)
         return plain(self, *arguments)
 
     monkeypatch.setattr(gt.methods.ProximalQuasiNewton, "_propose", propose)
     known = quadratics(L_h=1.0, L_g=1e4, mu=1e-4)
-    terms = [timed(term, clock, 1e-3, n=24) for term in (known.h, known.g)]
+    terms = [timed(term, clock, 2e-3, n=24) for term in (known.h, known.g)]
     res = gt.minimize(*terms, np.ones(24), tol=1e-9)
-    assert res.success and reasons(res)[0] is Reason.SLOWER
-    assert "pqn has gained less per second" in res.plan
+    assert res.success and reasons(res)[0] is Reason.TURN
+    assert "lbfgs has its turn" in res.plan
 
 
 def test_a_change_of_method_asks_nothing_twice(raced):
-    """From the learned method to L-BFGS at x0, and back at the best point."""
+    """From the learned method to L-BFGS at x0, and back at x0."""
     res = raced(0.02, tol=1e-9)
-    assert reasons(res) == [Reason.CHEAP, Reason.SLOWER]
+    assert reasons(res) == [Reason.CHEAP, Reason.TURN]
     for points in raced.seen:
         assert len(set(points)) == len(points)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from geartrain.compiled.jit import njit
+from geartrain.compiled.jit import helper, kernel
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@helper
 def _dot(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for t in range(len(a)):
@@ -18,7 +18,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel
 def learn(a, b, start, new, end, D_D, Z, E, Z_B, Z_Y, S_Y, Y_Y):  # type: ignore[no-untyped-def]
     """V Y', S Y' and Y Y' of the pairs from `new` on, with all up to them."""
     for i in range(new, end):
@@ -32,7 +32,7 @@ def learn(a, b, start, new, end, D_D, Z, E, Z_B, Z_Y, S_Y, Y_Y):  # type: ignore
             Y_Y[i, j] = Y_Y[j, i] = b * S_Y[i, j] + a * g_Y + _dot(E[i], Z_Y[j])
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel
 def first_loop(start, end, to_D, eps, z, Z, Z_Y, S_Y):  # type: ignore[no-untyped-def]
     """D grad phi in the place of D u, t with R t = S grad phi, and V (grad phi - Y't)."""
     m = end - start
@@ -49,7 +49,7 @@ def first_loop(start, end, to_D, eps, z, Z, Z_Y, S_Y):  # type: ignore[no-untype
     return t, left
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel
 def second_loop(a, b, alpha, start, end, to_D, t, z, weights, Z, E, Z_Y, S_Y, Y_Y):  # type: ignore[no-untyped-def]
     """Weights of D in the direction, those of V besides -eps/alpha, and V d without the latter.
 

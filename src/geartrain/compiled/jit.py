@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from numba import njit
 from numba.core import event
 
 from geartrain.oracles.work_clock import CompileTimer, compiling
 
-__all__ = ["njit"]
+__all__ = ["helper", "kernel", "njit"]
+
+# Sums in any order. Without entries from C, and for what only other kernels call without one from
+# Python, a function takes a sixth less to compile.
+kernel = partial(
+    njit,
+    cache=True,
+    error_model="numpy",
+    fastmath={"reassoc", "contract"},
+    no_cfunc_wrapper=True,
+)
+helper = partial(kernel, no_cpython_wrapper=True)
 
 event.Listener.register(CompileTimer)
 event.register("numba:compile", compiling)

@@ -8,13 +8,13 @@ and may lose much: NumPy and SciPy bring a BLAS each, whose threads take the cor
 
 from __future__ import annotations
 
-from geartrain.compiled.jit import njit
+from geartrain.compiled.jit import kernel
 
 # Pieces of this many entries of the vectors stay in the cache while all rows pass.
 _PIECE = 4_096
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel
 def dots(rows, which, x, out):  # type: ignore[no-untyped-def]
     """Inner products of the rows with x, four rows at a time."""
     k, n = len(which), rows.shape[1]
@@ -45,7 +45,7 @@ def dots(rows, which, x, out):  # type: ignore[no-untyped-def]
             i += 1
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel
 def dots3(rows, which, x, y, z, out):  # type: ignore[no-untyped-def]
     """Inner products of the rows with three vectors, two rows at a time, into columns of `out`."""
     k, n = len(which), rows.shape[1]
@@ -73,7 +73,7 @@ def dots3(rows, which, x, y, z, out):  # type: ignore[no-untyped-def]
                 out[j, 2] += bz
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel
 def add_to(x, rows, which, c):  # type: ignore[no-untyped-def]
     """Add sum_i c_i rows_i to x, four rows at a time."""
     k, n = len(which), rows.shape[1]

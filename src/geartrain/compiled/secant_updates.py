@@ -25,7 +25,7 @@ import math
 
 import numpy as np
 
-from geartrain.compiled.jit import njit
+from geartrain.compiled.jit import helper, kernel
 
 # Added to the squared lengths of the steps, which are one: as to those of all rows in a basis.
 SPAN = 1e-12
@@ -38,12 +38,9 @@ _BETTER, _ROUNDING = 10.0, 1e-3
 _CURVED, _ROUNDED, _CANCELLED = 1e-12, 1e-14, 1e-13
 # Eigenvalues of S Y' of the block are at least this part of the largest, relative to S S'.
 _LEAST = 1e-8
-# Eigenvalues of a matrix that is inverted are at least these parts of the largest: outside of the
-# span of the rows, and on it.
-FLAT_OFF, FLAT = 1e-8, 1e-10
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@helper
 def _dot(a, b, n):  # type: ignore[no-untyped-def]
     total = 0.0
     for t in range(n):
@@ -51,73 +48,27 @@ def _dot(a, b, n):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def _forward_rows(L, first, last, A, n):  # type: ignore[no-untyped-def]
-    """a L'^{-1} in the place of the first n entries of the rows a of A, four at a time."""
-    for i in range(first, last - 3, 4):
-        for j in range(n):
-            a = b = c = d = 0.0
-            for t in range(j):
-                x = L[j, t]
-                a += x * A[i, t]
-                b += x * A[i + 1, t]
-                c += x * A[i + 2, t]
-                d += x * A[i + 3, t]
-            x = 1.0 / L[j, j]
-            A[i, j] = (A[i, j] - a) * x
-            A[i + 1, j] = (A[i + 1, j] - b) * x
-            A[i + 2, j] = (A[i + 2, j] - c) * x
-            A[i + 3, j] = (A[i + 3, j] - d) * x
-    for i in range(last - (last - first) % 4, last):
-        for j in range(n):
-            A[i, j] = (A[i, j] - _dot(A[i], L[j], j)) / L[j, j]
-
-
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@helper
 def _cholesky(A):  # type: ignore[no-untyped-def]
     """The factor in the place of the lower triangle, and whether there is one."""
-    for first in range(0, len(A), 4):
-        last = min(first + 4, len(A))
-        _forward_rows(A, first, last, A, first)
-        for i in range(first, last):
-            for j in range(first, i):
-                A[i, j] = (A[i, j] - _dot(A[i], A[j], j)) / A[j, j]
-            pivot = A[i, i] - _dot(A[i], A[i], i)
-            if not 0.0 < pivot < math.inf:
-                return False
-            A[i, i] = math.sqrt(pivot)
+    for i in range(len(A)):
+        for j in range(i):
+            A[i, j] = (A[i, j] - _dot(A[i], A[j], j)) / A[j, j]
+        pivot = A[i, i] - _dot(A[i], A[i], i)
+        if not 0.0 < pivot < math.inf:
+            return False
+        A[i, i] = math.sqrt(pivot)
     return True
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def _add_products(W, Z):  # type: ignore[no-untyped-def]
-    """The lower triangle of W W' added to Z, four entries at a time."""
-    m = len(W)
-    for p in range(m):
-        for q in range(0, p - 2, 4):
-            a = b = c = d = 0.0
-            for t in range(m):
-                x = W[p, t]
-                a += x * W[q, t]
-                b += x * W[q + 1, t]
-                c += x * W[q + 2, t]
-                d += x * W[q + 3, t]
-            Z[p, q] += a
-            Z[p, q + 1] += b
-            Z[p, q + 2] += c
-            Z[p, q + 3] += d
-        for q in range(p + 1 - (p + 1) % 4, p + 1):
-            Z[p, q] += _dot(W[p], W[q], m)
-
-
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@helper
 def _forward(L, b, n):  # type: ignore[no-untyped-def]
     """L^{-1} b in the place of b."""
     for i in range(n):
         b[i] = (b[i] - _dot(L[i], b, i)) / L[i, i]
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@helper
 def _backward(L, b, n):  # type: ignore[no-untyped-def]
     """L'^{-1} b in the place of b."""
     for i in range(n - 1, -1, -1):
@@ -126,7 +77,7 @@ def _backward(L, b, n):  # type: ignore[no-untyped-def]
             b[j] -= b[i] * L[i, j]
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@helper
 def _changes(gram, with_g):  # type: ignore[no-untyped-def]
     """S Y', and the squared lengths of Y."""
     k = len(gram) // 3
@@ -139,7 +90,7 @@ def _changes(gram, with_g):  # type: ignore[no-untyped-def]
     return cross, squares
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel
 def newest_curvature(gram, otherwise):  # type: ignore[no-untyped-def]
     """|y|^2/<s, y> of the newest pair along which h + g bends."""
     k = len(gram) // 3
@@ -151,7 +102,7 @@ def newest_curvature(gram, otherwise):  # type: ignore[no-untyped-def]
     return otherwise
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel
 def block(gram, with_g, floor, agree, new):  # type: ignore[no-untyped-def]
     """The newest pairs that agree with each other and are independent, oldest first.
 
@@ -207,7 +158,7 @@ def block(gram, with_g, floor, agree, new):  # type: ignore[no-untyped-def]
     return cross, squares, first, found, root
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@helper
 def _F(gram, i, j, in_block):  # type: ignore[no-untyped-def]
     """<s_i, F_j>, or its symmetric part in the block."""
     k = len(gram) // 3
@@ -216,7 +167,7 @@ def _F(gram, i, j, in_block):  # type: ignore[no-untyped-def]
     return gram[i, 2 * k + j]
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel
 def factorised(gram, cross, squares, first, found, lam, share, floor):  # type: ignore[no-untyped-def]
     """Pairs, their number, how many are used one by one, d, lift, below and C of the update.
 
@@ -256,7 +207,7 @@ def factorised(gram, cross, squares, first, found, lam, share, floor):  # type: 
     return pairs, m, old, d, lift, below, C
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@helper
 def _taken(z, k, with_g, lam, share, pairs, lift):  # type: ignore[no-untyped-def]
     """base v and Y v from z, which holds the products of v with S, Y_h and perhaps Y_g."""
     m, three = len(pairs), len(z) > 2 * k
@@ -271,7 +222,7 @@ def _taken(z, k, with_g, lam, share, pairs, lift):  # type: ignore[no-untyped-de
     return u, y
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@helper
 def _given(x, y, out, k, with_g, lam, share, pairs, lift):  # type: ignore[no-untyped-def]
     """Weights of all rows from those of base and Y."""
     out[:] = 0.0
@@ -283,7 +234,7 @@ def _given(x, y, out, k, with_g, lam, share, pairs, lift):  # type: ignore[no-un
             out[2 * k + i] = share * x[p] + more + (y[p] if with_g else 0.0)
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel
 def weights(Z, k, with_g, lam, share, pairs, d, lift, below, root, C, out):  # type: ignore[no-untyped-def]
     """c with (B - B_0) v = V'c, from the products z of v with the rows; for each row of Z."""
     m, old = len(pairs), len(d)
@@ -306,63 +257,9 @@ def weights(Z, k, with_g, lam, share, pairs, d, lift, below, root, C, out):  # t
         _given(x, y, out[t], k, with_g, lam, share, pairs, lift)
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def shifted(gram, a, with_g, lam, share, pairs, d, lift, C):  # type: ignore[no-untyped-def]
-    """(H, W, Z, whether they exist) of the inverse of B - B_0 + a I.
-
-    H H' = a D + Y Y', W H' = X = a L - base Y', Z Z' = a S B_0 S' - base base' + W W', which are
-    the blocks of a Q - U U' and its Schur complement.
-    """
-    k, m, old = len(gram) // 3, len(pairs), len(d)
-    H, W, Z = np.empty((m, m)), np.empty((m, m)), np.empty((m, m))
-    size = a
-    for p in range(m):
-        i = pairs[p]
-        rise_i = lift[p] if p < old else 0.0
-        for q in range(m):
-            j = pairs[q]
-            rise_j = lift[q] if q < old else 0.0
-            S_Y, F_Y, Y_Y = gram[i, k + j], gram[2 * k + i, k + j], gram[k + i, k + j]
-            Y_F, F_F = gram[k + i, 2 * k + j], gram[2 * k + i, 2 * k + j]
-            S_F, other = gram[i, 2 * k + j], gram[j, k + i]
-            if with_g:
-                S_Y += S_F
-                other += gram[j, 2 * k + i]
-                Y_Y += F_Y + Y_F + F_F
-                F_Y += F_F
-                Y_F += F_F
-            S_Y += rise_j * S_F
-            W[p, q] = -lam * S_Y - share * (F_Y + rise_j * F_F)
-            if q < old and q < p:
-                W[p, q] += a * S_Y
-            if q > p:
-                continue
-            S_S = gram[i, j] + (SPAN if i == j else 0.0)
-            bend = lam * S_S + share * _F(gram, i, j, q >= old)
-            squares = lam * share * (S_F + gram[j, 2 * k + i]) + share * share * F_F
-            Z[p, q] = a * bend - lam * lam * S_S - squares
-            H[p, q] = Y_Y + rise_i * F_Y + rise_j * Y_F + rise_i * rise_j * F_F
-            if p == q:
-                along = d[p] * d[p] if p < old else S_Y
-                size = max(size, a + H[p, p] / along)
-                H[p, p] += a * along
-            elif q >= old:
-                H[p, q] += 0.5 * a * (S_Y + other)
-    if not a > FLAT_OFF * size or not _cholesky(H):
-        return H, W, Z, False
-    _forward_rows(H, 0, m, W, m)
-    _add_products(W, Z)
-    if not _cholesky(Z):
-        return H, W, Z, False
-    for p in range(m):
-        if not Z[p, p] * Z[p, p] > FLAT * size * C[p, p] * C[p, p]:
-            return H, W, Z, False
-    return H, W, Z, True
-
-
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel
 def shifted_weights(z, a, k, with_g, lam, share, pairs, lift, H, W, Z, out):  # type: ignore[no-untyped-def]
-    """c with (B - B_0 + a I)^{-1} v = v/a + V'c."""
+    """c with (B - B_0 + a I)^{-1} v = v/a + V'c, by the factors of `Updated.shifted`."""
     m = len(pairs)
     x, y = _taken(z, k, with_g, lam, share, pairs, lift)
     _forward(H, y, m)
@@ -382,7 +279,7 @@ def shifted_weights(z, a, k, with_g, lam, share, pairs, lift, H, W, Z, out):  # 
     _given(x, y, out, k, with_g, lam, share, pairs, lift)
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel
 def inverse_weights(gram, z, lam, cross, squares, first, found, out):  # type: ignore[no-untyped-def]
     """c with B^{-1} v = v/lam + V'c of the update with Y_h + Y_g from lam I; whether there is one.
 

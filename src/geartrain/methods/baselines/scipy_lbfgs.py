@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from geartrain.methods.base import State
 from geartrain.methods.pqn.scaling import diagonal_scale
-from geartrain.oracles.answer_cache import CachedOracle
 from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum, norm
@@ -122,31 +121,35 @@ class _Evaluations:
     """
 
     def __init__(self, problem: Sum, x0: Vector, scale: Vector) -> None:
-        self._problem, self._f, self.scale = problem, CachedOracle(problem.whole), scale
-        self._f.keep_start(0, x0)
-        self.current = self._state(x0)  # the last iterate
+        whole: Any = problem.whole
+        self._problem, self._ask, self.scale = problem, whole.value_and_grad, scale
+        self._recent: list[tuple[Vector, float, Vector]] = []  # since the last iterate
+        self.current = self._state(np.array(x0), *self._ask(x0))  # the last iterate
 
-    def _state(self, x: Vector) -> ScipyLBFGSState:
-        value, grad = self._f.value_and_grad(x)
+    def _state(self, x: Vector, value: float, grad: Vector) -> ScipyLBFGSState:
         grad_psi = self._problem.grad_psi(x, grad)
-        return ScipyLBFGSState(x=np.array(x), value=value, grad_f=grad, grad_psi=grad_psi)
+        return ScipyLBFGSState(x=x, value=value, grad_f=grad, grad_psi=grad_psi)
 
     def answer(self, x: Vector) -> tuple[float, Vector]:
         """Value and gradient for SciPy, which writes into what it is given."""
-        value, grad = self._f.value_and_grad(x / self.scale)
+        x, current = x / self.scale, self.current
+        if np.array_equal(x, current.x):
+            return current.value, current.grad_f / self.scale
+        value, grad = self._ask(x)
+        self._recent.append((x, value, grad))
         return value, grad / self.scale
 
     def accept(self, x: Vector) -> None:
         """Make x the current iterate."""
         x = x / self.scale
-        self._f.keep_end(0, x)
-        self.current = self._state(x)
+        known = (entry for entry in reversed(self._recent) if np.array_equal(entry[0], x))
+        self.current = self._state(*next(known, None) or (x, *self._ask(x)))
+        self._recent = []
 
     @property
     def are_ahead(self) -> bool:
         """Whether the last evaluation was not at the current iterate."""
-        newest = self._f.recalled.recent[:1]  # none where x0 alone was asked for, which is kept
-        return any(not np.array_equal(entry.x, self.current.x) for entry in newest)
+        return bool(self._recent)
 
 
 def _bounds(problem: Sum, scale: Vector) -> Bounds | None:

@@ -27,7 +27,7 @@ class Reason(Enum):
         "needed"
     )
     CHEAP = "an evaluation of both terms takes {evaluation:.2g} s"
-    SLOWER = "after {seconds:.2g} s, {name} has gained less per second"
+    TURN = "after {seconds:.2g} s, {name} has its turn"
     STALLED = "{name} stalled"
     NON_FINITE = "an answer to L-BFGS was not finite"
 

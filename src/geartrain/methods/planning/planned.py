@@ -2,13 +2,15 @@
 
 `ProximalQuasiNewton` weighs prices itself: L-BFGS on the sum is one of its models. Where seconds
 are the price and the terms take microseconds, its own arithmetic is what is paid for, and SciPy's
-L-BFGS has less of it. Which of the two gets to the end sooner is seen by what each has gained per
-second: a run of cheap terms begins with L-BFGS, and after a while the other one is tried.
+L-BFGS has less of it. Which of the two gets to the end sooner is not known before, so both run, by
+turns and from the same point, and most seconds are for the one whose value is lower after as many
+seconds of its own.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -27,7 +29,7 @@ from geartrain.methods.planning.bill import (
 from geartrain.methods.planning.heard_answers import HeardAnswers
 from geartrain.methods.planning.level_order import constants
 from geartrain.methods.planning.plan import Change, Plan, Reason
-from geartrain.methods.planning.planner import pays, plan_by_seconds
+from geartrain.methods.planning.planner import pays, plan_by_seconds, rival
 from geartrain.methods.pqn.state import PQNState
 from geartrain.methods.wrapped_state import WrappedState
 from geartrain.oracles.answer_cache import Answered
@@ -38,25 +40,47 @@ from geartrain.problem import Sum
 # Evaluations of a line search of L-BFGS that finds no lower point; they are seldom more than five.
 _SEARCH = 10
 # An evaluation of both terms that takes fewer seconds is cheap: a trial point of the learned method
-# takes as long by itself.
-_CHEAP = 5e-4
-# Seconds after which the two methods are compared; again after twice as many, and so on.
-_COMPARE = 0.05
-# Where the other method is tried for the first time, it is compared when the run has taken this
-# many times as long.
-_TRY = 1.5
-# The method that was left goes on where it has gained so many times as much per second: it starts
-# again without what it had learned.
-_AHEAD = 2.0
+# takes about as long by itself, and saves every other evaluation.
+_CHEAP = 2e-3
+# Seconds until the other method has its first turn. Then the one that is behind has its turns until
+# its seconds are this part of those of the other one.
+_FIRST, _PART = 0.1, 1.0 / 3.0
 
 
-@dataclass(frozen=True)
-class Race:
-    """What L-BFGS and the learned method have gained per second, where they share a run."""
+class Turns:
+    """What two methods have reached after how many seconds of their own."""
 
-    until: float = _COMPARE  # seconds of the run, at which they are compared next
-    spent: float = 0.0  # seconds of the run so far
-    rates: dict[str, float] = field(default_factory=dict)  # ln of the fall of |grad f| per second
+    def __init__(self) -> None:
+        self.curves: dict[str, list[tuple[float, float]]] = {}  # seconds and value, by method
+        self._since = math.nan
+
+    def start(self) -> None:
+        """A method goes on."""
+        self._since = clock.perf_counter()
+
+    def note(self, name: str, value: float) -> None:
+        """It has come to a point with this value."""
+        now = clock.perf_counter()
+        spent = self.seconds(name) + now - self._since
+        self.curves.setdefault(name, []).append((spent, value))
+        self._since = now
+
+    def seconds(self, name: str) -> float:
+        """So far."""
+        return self.curves[name][-1][0] if name in self.curves else 0.0
+
+    def is_over(self, name: str, other: str) -> bool:
+        """Whether the other one has its turn."""
+        own, others = self.seconds(name), self.seconds(other)
+        if not others:
+            return own >= _FIRST
+        return own >= others * (1.0 / _PART**2 if self.leads(name, other) else _PART)
+
+    def leads(self, name: str, other: str) -> bool:
+        """Whether its value is lower than that of the other one after as many seconds."""
+        seconds, value = self.curves[name][-1]
+        found = bisect_right(self.curves[other], (seconds, math.inf))
+        return value < self.curves[other][max(found - 1, 0)][1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +88,6 @@ class PlannedState(WrappedState):
     """State of `Planned`: that of the current method, and how the run came there."""
 
     plan: Plan  # with the changes so far
-    race: Race = field(default_factory=Race)
     since: Timings = field(default_factory=dict)  # at x0; empty once the levels are settled
     known: dict[str, Answered] = field(default_factory=dict)  # by term, at the best point
     restarted: bool = False  # the current method has not started at x0
@@ -95,10 +118,11 @@ class Planned:
     3. after the first iteration, the plan is made again by the seconds of its calls, with the
        largest secants in place of unknown constants; where the bill falls by a quarter, the run
        goes on from the new point on the new levels
-    4. where there is a runner-up and prices are measured: after 0.05 seconds the other method is
-       tried, also where the learned one takes longer than what it asks; then, again and again
-       after twice as many seconds, the one goes on that has gained more per second, in ln of the
-       gradient norm, and a change is made only for twice as much
+    4. where L-BFGS is the runner-up and prices are measured: after 0.1 seconds of L-BFGS, or of the
+       learned method where that takes longer than what it asks, the other one has its turn, from
+       x_0 or from where its last turn has ended, and so on. The one that leads, by its value after
+       as many seconds, has nine times the seconds of the other one, which then catches up to a
+       third
     5. where the current method stalls before the stopping rule is met, and not by rounding or
        noise, the runner-up goes on from the best point, and there are no further changes; L-BFGS
        stalls where a line search takes ten evaluations and f has not fallen, and is also left where
@@ -160,11 +184,13 @@ class _PlannedRun:
         self.first, self.problem, self.report = planned.plan, problem, report
         self.measured = planned.prices.given is None and planned.plan.name == "pqn"
         self.plan, self.note = planned.plan, ""  # the note is for the next state
-        self.race, self.restarted = Race(), False
+        self.restarted = False
+        self.turns = Turns()
+        self.waiting: State | None = None  # of the learned method, between its turns
         self.since: Timings = {}
         self.heard = HeardAnswers(problem.oracles, problem.n, {} if state is None else state.known)
         if state is not None:
-            self.plan, self.race, self.since = state.plan, state.race, state.since
+            self.plan, self.since = state.plan, state.since
             self.restarted = state.restarted
         self.ended = False  # the whole run
 
@@ -174,8 +200,7 @@ class _PlannedRun:
         self.best, self.lowest = np.zeros(0), math.inf  # the point of the lowest value
         self.lost = False  # a line search of L-BFGS has found nothing
         self.asked = self._calls()  # gradients of the first term until the last state
-        self.size = math.nan  # |grad f| where it began, or the race was last looked at
-        self.begun = self.looked = clock.perf_counter()
+        self.turns.start()
 
     # From method to method --------------------------------------------------------------------
 
@@ -194,6 +219,7 @@ class _PlannedRun:
         self._go(x, current)
 
     def _go(self, x: Vector, current: State | None) -> None:
+        self.start, self.known = x, self.heard.known
         while True:
             self._enter()
             try:
@@ -204,12 +230,20 @@ class _PlannedRun:
                     raise
             if self.ended or (self.change is None and self.plan.settled):
                 return
-            change = self.change or _stalled(self.plan)
-            self.plan = replace(self.plan, changes=(*self.plan.changes, change))
-            self.note, self.restarted = f"method changed: {change.told}", True
+            change, waiting = self.change or _stalled(self.plan), self.waiting
+            self._note(change)
             x, current, method = self.best, None, self.plan.current
-            if isinstance(method, Method):  # the point itself was reported before
+            if change.reason is Reason.TURN:  # of L-BFGS, for the first time
+                x, self.heard.known = self.start, self.known
+            elif waiting is not None and waiting.value <= self.lowest:
+                current = waiting
+            elif isinstance(method, Method):  # the point itself was reported before
                 current = method.init(self.heard.recalling(self.problem), x)
+
+    def _note(self, change: Change) -> None:
+        """Go on with the other method."""
+        self.plan = replace(self.plan, changes=(*self.plan.changes, change))
+        self.note, self.restarted = f"method changed: {change.told}", True
 
     def _drive(self, x: Vector, current: State | None) -> None:
         """Run the current method until it is left, or the run ends."""
@@ -232,6 +266,10 @@ class _PlannedRun:
     def _tell(self, state: State) -> bool:
         """Report a new state of the method; True if the method should end."""
         self._notice(state)
+        return self._report(state) or not self._goes_on(state)
+
+    def _report(self, state: State) -> bool:
+        """Report a state; True if the run should end."""
         note = "; ".join(filter(None, (self.note, state.note)))
         self.note = ""
         self.ended = self.report(
@@ -239,19 +277,20 @@ class _PlannedRun:
                 current=state,
                 note=note,
                 plan=self.plan,
-                race=self._race_now(),
                 since=self.since,
                 known=self.heard.known,
                 restarted=self.restarted,
             )
         )
-        return self.ended or not self._goes_on(state)
+        return self.ended
 
     def _notice(self, state: State) -> None:
         """The best point so far, and whether a line search was in vain."""
         calls = self._calls()
         self.lost = calls - self.asked >= _SEARCH and not state.value < self.lowest
         self.asked = calls
+        if self.measured:
+            self.turns.note(self.plan.current_name, state.value)
         if not state.value > self.lowest:  # the newest where no value is known
             self.best, self.lowest = state.point, state.value
             self.heard.keep(self.best)
@@ -268,8 +307,8 @@ class _PlannedRun:
         evaluation = sum(seconds.values())
         if plan.runner_up is not None and evaluation < _CHEAP:
             change = Change(Reason.CHEAP, Reason.CHEAP.value.format(evaluation=evaluation))
-            self.plan, self.since = replace(plan, changes=(change,)), {}
-            self.note = f"method changed: {change.told}"
+            self.plan = replace(plan, runner_up=rival(problem, evaluation), changes=(change,))
+            self.note, self.since = f"method changed: {change.told}", {}
             return
         self.plan = plan_by_seconds(problem, self.first, seconds, constants(problem))
         if not problem.expensive and self.plan.levels != plan.levels:
@@ -307,10 +346,15 @@ class _PlannedRun:
 
     def _leave(self, state: State) -> Change | None:
         """Line 4: why the method should be left now, or None."""
-        if self.plan.settled or not self.measured:
+        plan = self.plan
+        if plan.settled or not self.measured:
             return None
-        if self.plan.changes or self._is_mostly_own(state):
-            return self._by_race(state)
+        if plan.current_name == plan.second:
+            if self.turns.is_over(plan.second, plan.name):
+                return self._turn_of_learned()
+        elif self._is_mostly_own(state) and self.turns.is_over(plan.name, plan.second):
+            self.waiting = state
+            return self._turn(plan.second)
         return None
 
     def _is_mostly_own(self, state: State) -> bool:
@@ -318,33 +362,35 @@ class _PlannedRun:
         own = sum(state.own) if isinstance(state, PQNState) else 0.0
         return own > sum(self.problem.ledger.seconds.values())
 
-    def _race_now(self) -> Race:
-        """With the seconds of this method."""
-        return replace(self.race, spent=self.race.spent + clock.perf_counter() - self.begun)
+    def _turn(self, name: str) -> Change:
+        seconds = sum(map(self.turns.seconds, self.turns.curves))
+        return Change(Reason.TURN, Reason.TURN.value.format(name=name, seconds=seconds))
 
-    def _by_race(self, state: State) -> Change | None:
-        """A change to the method that gains more per second, where it is time to compare them."""
-        if state.grad is None:
-            return None
-        size = self.problem.geometry.norm(state.grad)
-        if math.isnan(self.size):
-            self.size = size
-        race = self._race_now()
-        if race.spent < race.until:
-            return None
-        now = clock.perf_counter()
-        name, seconds = self.plan.current_name, now - self.looked
-        other = self.plan.name if name == self.plan.second else self.plan.second
-        gained = math.log(self.size / size) if 0.0 < size < self.size else 0.0
-        rates = {**race.rates, name: gained / seconds if seconds > 0.0 else math.inf}
-        tried = other in rates
-        self.race = replace(self.race, until=(2.0 if tried else _TRY) * race.spent, rates=rates)
-        self.size, self.looked = size, now
-        if tried and rates[other] <= _AHEAD * rates[name]:
-            return None
-        words = Reason.SLOWER.value.format(name=name, seconds=race.spent)
-        self.race = replace(self.race, spent=race.spent)
-        return Change(Reason.SLOWER, words)
+    def _turn_of_learned(self) -> Change | None:
+        """The learned method goes on while L-BFGS waits; what is told where the run ends with it.
+
+        What L-BFGS knows is kept by SciPy, which goes on where this returns None.
+        """
+        plan, known = self.plan, self.heard.known
+        change = self._turn(plan.name)
+        self._note(change)
+        self.turns.start()
+        try:
+            if self.waiting is None:
+                self.heard.known = self.known
+                self.waiting = plan.method.init(self.heard.recalling(self.problem), self.start)
+                self.turns.note(plan.name, self.waiting.value)
+            while not (self.waiting.stalled or self.turns.is_over(plan.name, plan.second)):
+                self.waiting = plan.method.step(self.problem, self.waiting)
+                self.turns.note(plan.name, self.waiting.value)
+                if self._report(self.waiting):
+                    return change
+        except NonFiniteAnswer:
+            self.turns.note(plan.name, math.inf)
+        self._note(self._turn(plan.second))
+        self.heard.known, self.asked = known, self._calls()
+        self.turns.start()
+        return None
 
     def _after_infinity(self) -> Change | None:
         """The change of method after an answer that is not finite, or None if it ends the run."""

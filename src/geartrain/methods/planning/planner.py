@@ -52,9 +52,10 @@ from geartrain.problem import Sum
 # SimilarNewton needs 0.6 times the calls of h that pqn needs where g is a shard of f. It is
 # chosen up to this price of its iteration over that of a gradient of h.
 _NEWTON = 1.25
-# Pairs that L-BFGS on the sum keeps where it takes the place of pqn: with cheap terms, its own
-# arithmetic with each pair counts.
-_MEMORY = 20
+# Pairs that L-BFGS on the sum keeps where it takes the place of pqn: as many as take SciPy this
+# part of the seconds of an evaluation, at so many seconds per pair and per entry, within bounds.
+_ARITHMETIC, _PER_PAIR, _PER_ENTRY = 0.5, 5e-6, 4e-9
+_FEWEST, _MOST = 10, 50
 # Seconds of the library's own arithmetic per gradient, about what an inner step takes for some
 # thousand variables. Terms that answer faster than that are alike.
 _OWN = 1e-4
@@ -102,14 +103,16 @@ def _before_prices(problem: Sum) -> Plan:
         )
     if isinstance(problem.g.term, Zero):
         reason = Reason.NO_SMOOTH_PART
-    return Plan(listed(problem), method, "pqn", reason, reason.value, _rival(problem))
+    return Plan(listed(problem), method, "pqn", reason, reason.value, rival(problem, 0.0))
 
 
-def _rival(problem: Sum) -> AnyMethod | None:
-    """L-BFGS in compiled code, for terms that take microseconds; None where it cannot be used."""
+def rival(problem: Sum, evaluation: float) -> AnyMethod | None:
+    """L-BFGS in compiled code, for evaluations that take so few seconds; None if not possible."""
     values = all(can(t, "value") for t in (problem.h.term, problem.g.term))
     bounds = problem.psi is None or isinstance(problem.psi.term, Box)
-    return ScipyLBFGS(_MEMORY, scaled=True) if values and bounds else None
+    pairs = int(_ARITHMETIC * evaluation / (_PER_PAIR + _PER_ENTRY * problem.n))
+    memory = min(max(pairs, _FEWEST), _MOST)
+    return ScipyLBFGS(memory, scaled=True) if values and bounds else None
 
 
 def plan_by_seconds(

@@ -21,8 +21,9 @@ import math
 
 import numpy as np
 
-from geartrain.methods.pqn.evaluation import CURVED, TermEvaluator
+from geartrain.methods.pqn.evaluation import CURVED
 from geartrain.methods.pqn.inner import InnerOutcome, Leave, Pairs, Phi
+from geartrain.methods.pqn.inner_quadratic import spherical
 from geartrain.methods.pqn.low_rank import LowRank, RowBasis
 from geartrain.methods.pqn.models import Updated
 from geartrain.methods.pqn.prox_step import Moved, minimised
@@ -60,7 +61,7 @@ class ProxCurvature:
     def __init__(self, phi: Phi, pairs: Pairs, memory: int) -> None:
         self.phi, self.memory = phi, memory
         self.B, n = _positive(phi.B), phi.p.v.size
-        self.known = _spherical(phi.terms)
+        self.known = spherical(phi.terms)
         self.moved: Moved | None = None
         self.pairs: list[tuple[Vector, Vector]] = []
         if self.known is not None:
@@ -139,14 +140,6 @@ class ProxCurvature:
         s, y_g = self.pairs[-1]
         dot = self.phi.terms.dot
         return max(self.phi.part * float(dot(s, y_g)), 0.0) / float(dot(s, s))
-
-
-def _spherical(terms: TermEvaluator) -> float | None:
-    """c where g is c/2 |v|^2 and a linear function in the variables of the run, else None."""
-    spherical = getattr(terms.problem.g.term, "spherical", None)
-    if spherical is None or (spherical[0] and terms.scale is not None):
-        return None
-    return float(spherical[0])
 
 
 def _positive(B: LowRank) -> LowRank:

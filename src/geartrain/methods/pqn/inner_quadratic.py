@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from geartrain.methods.pqn.evaluation import TermEvaluator
 from geartrain.methods.pqn.inner import InnerOutcome, Leave, Pairs, Phi
 from geartrain.oracles.protocols import Vector, answers
 
@@ -78,3 +79,18 @@ def solve(
         calls += 1
         rz, before = float(dot(r, z)), rz
         d, D = z + (rz / before) * d, r + (rz / before) * D
+
+
+def spherical(terms: TermEvaluator) -> float | None:
+    """c where g is c/2 |v|^2 and a linear function in the variables of the run, else None."""
+    known = getattr(terms.problem.g.term, "spherical", None)
+    if known is None or (known[0] and terms.scale is not None):
+        return None
+    return float(known[0])
+
+
+def direct(phi: Phi, c: float, pairs: Pairs) -> InnerOutcome:
+    """The minimiser where g is spherical: one linear system, and g is not asked."""
+    p, a = phi.p, phi.part
+    s = -phi.B.inverse(phi.mu + a * c)(p.grad)
+    return InnerOutcome(p.v + s, None, 0.0, pairs, p.grad_g + c * s)

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.base import InnerMethod
 from geartrain.methods.pqn import inner_method, inner_prox, inner_quadratic, inner_smooth
 from geartrain.methods.pqn.certificate import CutCertificate
@@ -418,6 +419,9 @@ class ProximalQuasiNewton:
                 phi, enough, state.inner_pairs, leave, most, state.factored
             )
             return replace(state, factored=factored), run
+        c = inner_quadratic.spherical(terms)
+        if terms.smooth and c is not None and terms.geometry is EUCLIDEAN:
+            return state, inner_quadratic.direct(phi, c, state.inner_pairs)
         descend = inner_smooth.descend if terms.smooth else inner_prox.descend
         memory = self.tuning.inner_pairs(phi.p.v.size)
         run = descend(phi, enough, state.inner_pairs, leave, most, memory)

@@ -22,11 +22,12 @@ import numpy as np
 
 from geartrain.geometry import Geometry
 from geartrain.methods.pqn.evaluation import Step
-from geartrain.methods.pqn.low_rank import Inverse, LowRank
+from geartrain.methods.pqn.low_rank import FLAT, FLAT_OFF, SPAN, Inverse, LowRank
 from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.secants import solved
 from geartrain.methods.pqn.tuning import Tuning
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.spectrum import lapack
 
 KEEP, SHRUNK, PLAIN = "keep", "shrunk", "plain"
 # <s, y_f> of the models that start from H_g is at least this part of <s, y_g>.
@@ -257,11 +258,11 @@ class Updated(LowRank):
         if mu == 0.0 and with_g and share == 0.0:
             return Inverse(lam, self.basis, direct, self.geometry)
         a = lam + mu
-        pairs, d, lift, _, _, C = self.update
+        pairs, _, lift, *_ = self.update
         if not len(pairs):  # along no step of the memory the curvature is known
             return Inverse(max(a, _TINY))
-        *factors, found = kernels().shifted(gram, a, *self.kind, pairs, d, lift, C)
-        if not found:
+        factors = self.shifted(a)
+        if factors is None:
             return super().inverse(mu)
 
         def weights(z: Vector) -> Vector:
@@ -270,3 +271,53 @@ class Updated(LowRank):
             return c
 
         return Inverse(a, self.basis, weights, self.geometry)
+
+    def shifted(self, a: float) -> tuple[Vector, Vector, Vector] | None:
+        """H, W, Z of the inverse of B - B_0 + a I; None where it is too near to a singular one.
+
+        H H' = a D + Y Y', W H' = X = a L - base Y', Z Z' = a S B_0 S' - base base' + W W', which
+        are the blocks of a Q - U U' of `geartrain.compiled.secant_updates` and its Schur
+        complement.
+        """
+        pairs, d, lift, _, _, C = self.update
+        with_g, lam, share = self.kind
+        gram, k, m, old = self.memory.matrix, len(self.memory), len(pairs), len(d)
+        if m < k:
+            rows = np.concatenate([pairs, k + pairs, 2 * k + pairs])
+            gram = gram[rows[:, None], rows]
+        (SS, SY, SF), (_, YY, YF), (_, _, FF) = gram.reshape(3, m, 3, m).transpose(0, 2, 1, 3)
+        if with_g:
+            SY, YF, YY = SY + SF, YF + FF, YY + YF + YF.T + FF
+        along = SY.diagonal().copy()
+        along[:old] = d * d
+        H, block = YY.copy(), SY[old:, old:] * (0.5 * a)
+        H[old:, old:] += block
+        H[old:, old:] += block.T
+        W, Z = -lam * SY, ((a - lam) * lam) * SS
+        up = np.append(lift, np.zeros(m - old))
+        if lift.any():
+            SY = SY + SF * up
+            W, H = -lam * SY, H + YF * up + (YF * up).T + FF * (up[:, None] * up)
+        if share:
+            W -= share * (YF.T + FF * up)
+            even = SF.copy()
+            even[old:, old:] = 0.5 * (SF + SF.T)[old:, old:]
+            Z += (a * share) * even - lam * share * (SF + SF.T) - share * share * FF
+        if old:
+            W[:, :old] += a * np.tril(SY[:, :old], -1)
+        Z.flat[:: m + 1] += (a - lam) * lam * SPAN
+        diagonal = YY.diagonal() + up * (2.0 * YF.diagonal() + up * FF.diagonal())
+        size = max(a, a + float((diagonal / along).max()))
+        H.flat[:: m + 1] = diagonal + a * along
+        if not a > FLAT_OFF * size:
+            return None
+        # Rows for columns: LAPACK's upper factor U of the transpose is the lower one, by rows.
+        U, info = lapack().dpotrf(H.T, lower=0, clean=1, overwrite_a=1)
+        if info:
+            return None
+        W = lapack().dtrtrs(U, W.T, lower=0, trans=1, overwrite_b=1)[0].T
+        Z += W @ W.T
+        V, info = lapack().dpotrf(Z.T, lower=0, clean=1, overwrite_a=1)
+        if info or not (V.diagonal() ** 2 > FLAT * size * C.diagonal() ** 2).all():
+            return None
+        return U.T, W, V.T

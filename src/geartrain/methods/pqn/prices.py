@@ -9,7 +9,7 @@ the seconds of the oracles alone are the price.
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from geartrain.core import clock
@@ -45,7 +45,7 @@ class Usage:
 
     def since(self, first: Usage) -> Usage:
         """Without what came `first`."""
-        return Usage(*(a - b for a, b in zip(astuple(self), astuple(first), strict=True)))
+        return Usage(*(a - b for a, b in zip(vars(self).values(), vars(first).values(), strict=True)))
 
     def ratio(self, first: Usage) -> float:
         """The price of a call of h over that of a gradient of g, without what came `first`."""
