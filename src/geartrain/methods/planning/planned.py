@@ -31,7 +31,6 @@ from geartrain.methods.planning.level_order import constants
 from geartrain.methods.planning.plan import Change, Plan, Reason
 from geartrain.methods.planning.planner import pays, plan_by_seconds, rival
 from geartrain.methods.pqn.state import PQNState
-from geartrain.methods.wrapped_state import WrappedState
 from geartrain.oracles.answer_cache import Answered
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
@@ -84,13 +83,36 @@ class Turns:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlannedState(WrappedState):
+class PlannedState(State):
     """State of `Planned`: that of the current method, and how the run came there."""
 
+    current: State  # of the method that is stepped
+    front: State | None = None  # of the other one, where that has come to a lower value
+    note: str = ""
     plan: Plan  # with the changes so far
     since: Timings = field(default_factory=dict)  # at x0; empty once the levels are settled
     known: dict[str, Answered] = field(default_factory=dict)  # by term, at the best point
     restarted: bool = False  # the current method has not started at x0
+
+    @property
+    def best(self) -> State:
+        """The state with the lowest value, which the driver is shown."""
+        return self.front or self.current
+
+    A = property(lambda self: self.best.A)
+    L = property(lambda self: self.best.L)
+    ms_ratio = property(lambda self: self.best.ms_ratio)
+    value = property(lambda self: self.best.value)
+    point = property(lambda self: self.best.point)
+    grad = property(lambda self: self.best.grad)
+    grad_point = property(lambda self: self.best.grad_point)
+    grad_psi = property(lambda self: self.best.grad_psi)
+    grad_bound = property(lambda self: self.best.grad_bound)
+    gap_rests_on = property(lambda self: self.best.gap_rests_on)
+    rounding = property(lambda self: self.best.rounding)
+    noisy = property(lambda self: self.best.noisy)
+    unbounded = property(lambda self: self.best.unbounded)
+    refuted = property(lambda self: self.current.refuted or self.best.refuted)
 
     @property
     def gap_weight(self) -> float:  # type: ignore[override]
@@ -102,7 +124,7 @@ class PlannedState(WrappedState):
         """Whether the current method is, and no other one goes on."""
         current = self.current
         shown = current.rounding or current.noisy or current.unbounded
-        return current.stalled and (self.plan.settled or shown)
+        return current.stalled and self.front is None and (self.plan.settled or shown)
 
 
 @dataclass(frozen=True)
@@ -187,11 +209,12 @@ class _PlannedRun:
         self.restarted = False
         self.turns = Turns()
         self.waiting: State | None = None  # of the learned method, between its turns
+        self.front: State | None = None  # the state with the lowest value
         self.since: Timings = {}
         self.heard = HeardAnswers(problem.oracles, problem.n, {} if state is None else state.known)
         if state is not None:
             self.plan, self.since = state.plan, state.since
-            self.restarted = state.restarted
+            self.restarted, self.front = state.restarted, state.best
         self.ended = False  # the whole run
 
     def _enter(self) -> None:
@@ -270,11 +293,14 @@ class _PlannedRun:
 
     def _report(self, state: State) -> bool:
         """Report a state; True if the run should end."""
+        if self.front is None or not state.value > self.front.value:
+            self.front = state
         note = "; ".join(filter(None, (self.note, state.note)))
         self.note = ""
         self.ended = self.report(
             PlannedState(
                 current=state,
+                front=None if self.front is state else self.front,
                 note=note,
                 plan=self.plan,
                 since=self.since,
@@ -350,7 +376,8 @@ class _PlannedRun:
         if plan.settled or not self.measured:
             return None
         if plan.current_name == plan.second:
-            if self.turns.is_over(plan.second, plan.name):
+            ended = self.waiting is not None and self.waiting.stalled
+            if not ended and self.turns.is_over(plan.second, plan.name):
                 return self._turn_of_learned()
         elif self._is_mostly_own(state) and self.turns.is_over(plan.name, plan.second):
             self.waiting = state

@@ -45,7 +45,9 @@ class Usage:
 
     def since(self, first: Usage) -> Usage:
         """Without what came `first`."""
-        return Usage(*(a - b for a, b in zip(vars(self).values(), vars(first).values(), strict=True)))
+        return Usage(
+            *(a - b for a, b in zip(vars(self).values(), vars(first).values(), strict=True))
+        )
 
     def ratio(self, first: Usage) -> float:
         """The price of a call of h over that of a gradient of g, without what came `first`."""
