@@ -244,3 +244,14 @@ def test_every_reference_can_be_cited(name):
         assert not re.search(r"\[\d+\]_", "\n".join(lines)), (
             f"{cls.__name__} cites an unknown number"
         )
+
+
+def test_the_constants_of_the_guide_are_those_of_the_table():
+    """Gradients of h over the order, geometric means."""
+    table = (ROOT / "docs" / "benchmarks" / "theory_factors.txt").read_text().splitlines()
+    means = {line.split()[0]: line.split()[2] for line in table if line[:1].islower()}
+    told = (ROOT / "docs" / "guide" / "limits.md").read_text()
+    (sentence,) = re.findall(
+        r"R-SAE needs (\S+) times.*?SC-SAE (\S+) times, AFB (\S+) times", told, re.S
+    )
+    assert sentence == (means["r-sae"], means["sc-sae"], means["afb"])

@@ -489,10 +489,10 @@ def planted(
         Q = d.spectrum(d.power(0, 5), level * d.power(-2, 2) / unit**2)
         slope = sum((p.grad(chosen.x) for p in others), np.zeros(d.n, dtype=LD))
         b = np.asarray(ld(Q) @ chosen.x + slope + chosen.w, dtype=np.float64)
-        low = np.linalg.eigvalsh(Q)
-        function = ref.Quadratic(Q, b, mu=float(max(low[0] - 1e-12 * low[-1], 0.0)))
+        ends = np.linalg.eigvalsh(Q)
+        function = ref.Quadratic(Q, b, mu=float(max(ends[0] - 1e-12 * ends[-1], 0.0)))
         if d.rng.random() < 0.3:
-            L = d.pick(None, 1.001 * low[-1])
+            L = d.pick(None, 1.001 * ends[-1])
             term: Any = lambda: gt.Term(_both(function), n=d.n, L=L)  # noqa: E731
         else:
             term = lambda: gt.Quadratic(Q, b)  # noqa: E731

@@ -190,6 +190,16 @@ def test_a_subgradient_that_is_rounding_is_not_claimed():
     np.testing.assert_allclose(told, [0.1, 0.1], atol=1e-12)
 
 
+@pytest.mark.parametrize("L", [1e17, 1e25, 1e100, 1e290])
+def test_a_step_of_no_length_proves_nothing(L):
+    """Where w = y by rounding, L (y - w) - slope is minus the slope, and their sum is 0."""
+    y, slope = np.ones(3), np.array([2963.0, -1.0, 0.5])
+    for enough in (1e-8, 1.0, 100.0):
+        assert prox_step._proven(L, y, y.copy(), slope, enough) is None
+    w = y - slope / 10.0
+    assert prox_step._proven(10.0, y, w, slope, 1e-8) == pytest.approx(np.zeros(3), abs=1e-11)
+
+
 @pytest.mark.parametrize("unit", [1e-15, 1e-9, 1e-3, 1.0, 1e6])
 @pytest.mark.parametrize("start", [0.0, 0.5, -1.0])
 def test_the_residual_by_proximal_steps_follows_the_units(unit, start):
