@@ -45,9 +45,8 @@ class Usage:
 
     def since(self, first: Usage) -> Usage:
         """Without what came `first`."""
-        return Usage(
-            *(a - b for a, b in zip(vars(self).values(), vars(first).values(), strict=True))
-        )
+        before = vars(first)
+        return Usage(**{name: now - before[name] for name, now in vars(self).items()})
 
     def ratio(self, first: Usage) -> float:
         """The price of a call of h over that of a gradient of g, without what came `first`."""
