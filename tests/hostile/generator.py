@@ -120,8 +120,9 @@ class Case:
         value += ref.SAFETY * ref.EPS * (abs(h.value(x)) + abs(g.value(x)))
         grad = h.noise_grad(x) + g.noise_grad(x)
         grad = grad + ref.SAFETY * ref.EPS * (np.abs(h.grad(x)) + np.abs(g.grad(x)))
-        blur = self.psi.blur(x, self.f.grad(x))
-        return value + self.psi.noise(x), size(grad) + blur
+        slope = self.f.grad(x)
+        value += self.psi.noise(x) + size(slope) * self.psi.shift(x)
+        return value, size(grad) + self.psi.blur(x, slope)
 
     @cached_property
     def minimiser(self) -> Any:

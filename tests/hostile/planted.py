@@ -49,6 +49,10 @@ class NonSmooth:
         """The shortest element of d + dpsi(x)."""
         raise NotImplementedError
 
+    def shift(self, x: Any) -> Any:
+        """How far rounding may move points of a set out of it."""
+        return LD(0)
+
     def noise(self, x: Any) -> Any:
         """Rounding error of a value."""
         return SAFETY * len(x) * EPS * abs(self.value(x))
@@ -111,7 +115,10 @@ class Probabilities(NonSmooth):
     radius: float
 
     def inside(self, x: Any) -> bool:
-        return bool((x >= 0).all() and abs(x.sum() - self.radius) <= 8 * len(x) * EPS * self.radius)
+        return bool((x >= 0).all() and abs(x.sum() - self.radius) <= self.shift(x))
+
+    def shift(self, x: Any) -> Any:
+        return 8 * len(x) * EPS * self.radius
 
     def project(self, x: Any) -> Any:
         falling = np.sort(x)[::-1]
@@ -120,8 +127,8 @@ class Probabilities(NonSmooth):
 
     def least(self, x: Any, d: Any) -> Any:
         """The shorter one of those with and without entries that are rounding of the sum."""
-        tiny = 8 * len(x) * EPS * self.radius
-        return min((self._at(x, d), self._at(np.where(x <= tiny, 0, x), d)), key=size)
+        rounded = np.where(x <= self.shift(x), 0, x)
+        return min((self._at(x, d), self._at(rounded, d)), key=size)
 
     def _at(self, x: Any, d: Any) -> Any:
         """d - m, or min(d - m, 0) where x = 0, for the best of all m at which that may change."""
