@@ -44,6 +44,7 @@ def test_hostile(kind):
         ("conditioned", 21, "similar-newton"),
         ("separable", 30, "similar-newton"),
         ("one variable", 38, "similar-newton"),
+        ("planted variation", 2269, "lbfgs"),
     ],
 )
 def test_found_by_the_long_form(kind, number, method):

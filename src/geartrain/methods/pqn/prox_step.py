@@ -235,6 +235,8 @@ def _root(
 
     def solved(J: Any, right: Vector) -> Vector | None:
         """dq with (I + A J A'S/lam) dq = right."""
+        if not right.size:  # no update was left: C is lam I
+            return right
         N = factors.newton(moved(V, J, factors.gram), lam)
         dq, info = lapack().dgesv(N, right)[2:]
         return dq if not info and np.isfinite(dq).all() else None
