@@ -278,7 +278,7 @@ def test_what_is_returned_in_the_turn_of_a_method_that_is_behind_is_the_lowest_p
     monkeypatch.setattr(planned, "_FIRST", 1.0)
     res = raced(0.02, stop=gt.stop.Calls({"h.grad": most}))
     f = res.history["f"]
-    assert len(reasons(res)) > 1 and (np.diff(f) <= 0.0).all()
+    assert len(reasons(res)) > 1 and (np.diff(f) <= 1e-9 * np.abs(f[1:])).all()
     value = sum(term.value_and_grad(res.x)[0] for term in raced.known)
     assert res.fun == pytest.approx(f[-1], rel=1e-12) and f[-1] == pytest.approx(value, rel=1e-12)
 

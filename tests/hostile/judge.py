@@ -349,7 +349,7 @@ class Trial:
             return
         worst = max(points, key=lambda x: c.value(ld(x)))
         rise, noise = c.value(ld(worst)) - value0, self._noise(ld(worst))[0] + noise0
-        if not rise <= noise:
+        if not rise <= 4 * noise:
             self.complain("climb", f"f - f(x0) = {rise:.3g} where f(x0) = {value0:.6g}")
 
     def _judge_certificate(

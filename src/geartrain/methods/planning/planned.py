@@ -44,6 +44,8 @@ _CHEAP = 2e-3
 # Seconds until the other method has its first turn. Then the one that is behind has its turns until
 # its seconds are this part of those of the other one.
 _FIRST, _PART = 0.1, 1.0 / 3.0
+# Values that differ by a smaller part may differ by rounding.
+_SAME = 1e-10
 
 
 class Turns:
@@ -209,12 +211,12 @@ class _PlannedRun:
         self.restarted = False
         self.turns = Turns()
         self.waiting: State | None = None  # of the learned method, between its turns
-        self.front: State | None = None  # the state with the lowest value
+        self.last: dict[str, State] = {}  # the last state of each method
         self.since: Timings = {}
         self.heard = HeardAnswers(problem.oracles, problem.n, {} if state is None else state.known)
         if state is not None:
             self.plan, self.since = state.plan, state.since
-            self.restarted, self.front = state.restarted, state.best
+            self.restarted = state.restarted
         self.ended = False  # the whole run
 
     def _enter(self) -> None:
@@ -255,6 +257,8 @@ class _PlannedRun:
                 return
             change, waiting = self.change or _stalled(self.plan), self.waiting
             self._note(change)
+            if change.reason is not Reason.TURN:
+                self.last = {}  # the next one goes on from the best point
             x, current, method = self.best, None, self.plan.current
             if change.reason is Reason.TURN:  # of L-BFGS, for the first time
                 x, self.heard.known = self.start, self.known
@@ -293,14 +297,14 @@ class _PlannedRun:
 
     def _report(self, state: State) -> bool:
         """Report a state; True if the run should end."""
-        if self.front is None or not state.value > self.front.value:
-            self.front = state
+        self.last[self.plan.current_name] = state
+        front = min(self.last.values(), key=lambda last: last.value)
         note = "; ".join(filter(None, (self.note, state.note)))
         self.note = ""
         self.ended = self.report(
             PlannedState(
                 current=state,
-                front=None if self.front is state else self.front,
+                front=front if state.value - front.value > _SAME * abs(state.value) else None,
                 note=note,
                 plan=self.plan,
                 since=self.since,
