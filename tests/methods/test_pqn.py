@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import geartrain as gt
 from geartrain.core.status import Status
@@ -17,6 +18,7 @@ from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.pqn.model_selection import Selection
 from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK, Models, Share
 from geartrain.methods.pqn.noise_detection import ProgressMonitor, shows_nonconvexity
+from geartrain.methods.pqn.scaling import diagonal_scale
 from geartrain.methods.pqn.tuning import DEFAULT
 from geartrain.problem import norm
 from geartrain_lab.problems import log_density
@@ -209,6 +211,22 @@ def test_known_curvatures_along_coordinates_are_the_variables(psi):
     assert res.state.state.scale.max() == 1.0
     end = gt.minimize(h, g, method="pqn", tol=1e-8)
     assert end.success
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array, sparse.csc_array])
+def test_a_rare_variable_is_in_the_same_unit(storage):
+    """Ones and zeros, some of them rare, are left as they are; other units are not."""
+    rng, n = np.random.default_rng(0), 6
+    share = np.array([1.0, 0.5, 0.3, 0.1, 0.01, 0.003])
+    A = (rng.random((2000, n)) < share) * 1.0
+    y, g = np.where(rng.random(2000) < 0.5, 1.0, -1.0), gt.Quadratic(1e-9 * np.eye(n))
+    for units, scaled in ((np.ones(n), False), (np.logspace(-2, 2, n), True)):
+        h = gt.LinearModel(storage(A * units), y)
+        np.testing.assert_allclose(h.L_occurring, 0.25 * units**2)
+        assert h.L_coord[-1] < 0.01 * h.L_occurring[-1]
+        for term in (h, h - 0.5 * gt.LinearModel(storage(A[:1000] * units), y[:1000])):
+            problem = Known(term, g, np.zeros(n), 0.0).sum()
+            assert (diagonal_scale(problem) is not None) == scaled
 
 
 def test_alike_variables_are_left_as_they_are():

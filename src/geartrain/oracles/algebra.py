@@ -180,13 +180,19 @@ class Combination(Algebra):
         return self._summed("L_coord")
 
     @property
+    def L_occurring(self) -> Vector | None:
+        return self._summed("L_occurring", "L_coord")
+
+    @property
     def L_components(self) -> Vector | None:
         return self._summed("L_components") if self.n_components is not None else None
 
-    def _summed(self, name: str) -> Vector | None:
+    def _summed(self, name: str, otherwise: str = "") -> Vector | None:
         weighted = []
         for w, t in self.parts:
             own = getattr(t, name)
+            if own is None and otherwise:
+                own = getattr(t, otherwise)
             if own is None:
                 return None
             weighted.append(abs(w) * own)

@@ -98,7 +98,7 @@ class LinearModel(Algebra):
             self._weigh(as_vector(sample_weight, "sample_weight", self.m))
         if self.calls_user_code or sample_weight is not None:
             self.component = self.coord = None  # type: ignore[assignment]
-            self.n_components = self.L_components = self.L_coord = None  # type: ignore[assignment]
+            self.L_occurring = self.n_components = self.L_components = self.L_coord = None  # type: ignore[assignment]
         if isinstance(self._plain, Squared):
             self.hessian_product = self.curvature_product
 
@@ -251,6 +251,17 @@ class LinearModel(Algebra):
     @cached_property
     def L_coord(self) -> Vector:
         out = self.loss.curvature * column_norms_squared(self.A) / self.m + self.l2
+        return np.append(out, self.loss.curvature) if self.intercept else out
+
+    @cached_property
+    def L_occurring(self) -> Vector:
+        """As L_coord, by the mean over the rows in which the variable is not zero.
+
+        It tells the unit of a variable, whether it is rare or not.
+        """
+        counts = self.A.count_nonzero(0) if sparse.issparse(self.A) else np.count_nonzero(self.A, 0)
+        squares = column_norms_squared(self.A) / np.maximum(counts, 1)
+        out = self.loss.curvature * squares + self.l2
         return np.append(out, self.loss.curvature) if self.intercept else out
 
     def __repr__(self) -> str:

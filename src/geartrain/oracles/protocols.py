@@ -26,7 +26,8 @@ STATED: dict[str, Any] = {
     "convex": True,
     "n_components": None,  # number of summands
     "L_coord": None,  # Lipschitz constants of the partial derivatives
-    "L_components": None,  # and of the gradients of the summands
+    "L_occurring": None,  # those over the share of rows in which a variable is not zero
+    "L_components": None,  # Lipschitz constants of the gradients of the summands
     "noise": 0.0,  # bound on the error of a value
     "M3": None,  # bound on the third derivative along a coordinate
     "lower_bound": None,  # no value is below it

@@ -69,8 +69,17 @@ def diagonal_scale(problem: Sum) -> Vector | None:
 
 
 def _curvatures(oracle: Any, n: int) -> Vector | None:
-    """L_coord of a term, or of the sum of several."""
-    found = [getattr(leaf.term, "L_coord", None) for leaf in leaves(oracle)]
+    """L_coord of a term, or of the sum of several.
+
+    Where the rows of data are known, in the mean of those rows in which the variable is not zero: a
+    variable that is rare bends the loss little, but there is little to gain along it, too.
+    """
+    terms = [leaf.term for leaf in leaves(oracle)]
+    found = [getattr(term, "L_occurring", None) for term in terms]
+    found = [
+        getattr(term, "L_coord", None) if L is None else L
+        for term, L in zip(terms, found, strict=True)
+    ]
     if any(L is None for L in found):
         return None
     return np.zeros(n) + np.sum(np.asarray(found, dtype=np.float64), axis=0)
