@@ -28,8 +28,15 @@ X = np.cos(np.arange(N))
 
 @pytest.fixture
 def four(client):
-    """The client, when the worker that the last test killed is there again."""
-    client.wait_for_workers(4, timeout=600)
+    """The client, when the worker that the last test killed is there again, or another one.
+
+    A worker that is killed while it starts is given up by its nanny.
+    """
+    try:
+        client.wait_for_workers(4, timeout=60)
+    except TimeoutError:
+        client.cluster.scale(len(client.cluster.worker_spec) + 1)
+        client.wait_for_workers(4, timeout=300)
     return client
 
 
