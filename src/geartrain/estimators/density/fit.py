@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from geartrain.core.status import Status
 from geartrain.estimators.arrays import Array
 from geartrain.estimators.svm.kernel_matrix import blocks
 from geartrain.minimize import minimize
@@ -134,9 +133,9 @@ def fit_density(A: Any, counts: Array, G2: Any, tol: float, guess: Array | None)
     )
     calls = {kind: int(number) for kind, number in result.calls.items()}
     fit = DensityFit(A, counts, G2, T @ result.x, calls, result.success, result.message)
-    if result.status == Status.STALLED and n <= DENSE_MAX:
-        # The values of f have 16 digits, so that its gradient may stall at 8. That is no failure
-        # where the mode is as near as anybody can ask.
+    if not result.success and n <= DENSE_MAX:
+        # The values of f have 16 digits, so that its gradient may stall at 8, or wander there until
+        # the iterations end. That is no failure where the mode is as near as anybody can ask.
         return replace(fit, success=fit.distance() <= AT_MODE)
     return fit
 
