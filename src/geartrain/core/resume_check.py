@@ -1,6 +1,6 @@
 """Answers of the user's functions, by which a resumed run recognises them.
 
-The data of geartrain's own terms is compared directly (`geartrain.core.resume_check`). Functions,
+The data of geartrain's own terms is compared directly (`fingerprint`, below). Functions,
 operators and objects of other classes have no data that can be compared. One of their answers is
 stored in the checkpoint instead, and the same question is asked again, uncounted, before the run is
 resumed.
@@ -102,7 +102,7 @@ def differences(old: dict[str, str], new: dict[str, str]) -> str:
 def of_term(term: AnyTerm) -> str:
     """Class, dimension, questions, and a hash of the data that geartrain's own terms hold.
 
-    Of a user's functions and objects nothing more can be said, see `geartrain.core.resume_check`.
+    Of a user's functions and objects nothing more can be said, see `changed`.
     """
     digest = _Digest(term)
     kind, n = type(term).__name__, as_term(term).n

@@ -137,7 +137,7 @@ class Planned:
 
     1. where prices are measured and the plan is the learned method: all terms are asked for their
        gradients at x_0, and the plan is made again by the seconds of these calls, the dearest terms
-       first; a run of two terms that take microseconds begins with L-BFGS
+       first; a run of two terms that take less than 2 milliseconds begins with L-BFGS
     2. one iteration of the current method
     3. after the first iteration, the plan is made again by the seconds of its calls, with the
        largest secants in place of unknown constants; where the bill falls by a quarter, the run

@@ -123,7 +123,7 @@ class ProximalQuasiNewton:
     point is accepted where <r(v), v - p> <= 0, which proves descent by convexity.
 
     Where the terms tell their curvature along coordinates (``L_coord``), the method works in
-    variables that are scaled by its root.
+    variables that are scaled by its root; of data, the rows count in which a variable is not zero.
 
     References
     ----------

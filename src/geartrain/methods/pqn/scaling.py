@@ -8,8 +8,8 @@ D          ``D``           diagonal: D_i^2 = sum y_i^2/sum s_i^2 over the newest
 t          ``t``           powers of 2 near sqrt(D), the largest 1: the new variables are t x
 =========  ==============  ==================================================================
 
-The variables of a problem often have very different scales: a rare word bends the loss far less
-than a frequent one. A model that takes lam I where the pairs tell nothing learns one direction
+The variables of a problem often have very different scales, as columns of data in different units
+have. A model that takes lam I where the pairs tell nothing learns one direction
 after the other; a diagonal has learned the scales of all n variables after a few pairs, because
 each pair has n entries. Whether D is better than I is seen on steps that were made after D: there
 t s and y/t form a smaller angle than s and y. The variables change, if that is so, after a few
