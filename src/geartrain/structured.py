@@ -17,6 +17,7 @@ from geartrain.oracles.validation import as_positive, as_whole
 from geartrain.oracles.vectors import Vector
 
 _EPS = float(np.finfo(float).eps)
+_KEPT = 4  # matrices whose factors are remembered: proximal steps and the points between them
 
 
 @dataclass(frozen=True)
@@ -138,13 +139,16 @@ class NuclearNorm(Algebra):
         return math.prod(self.shape)
 
     def _svd(self, x: Vector) -> tuple[Vector, Vector, Vector]:
-        """Factors of the matrix x: remembered for the last two, which are asked for repeatedly."""
+        """Factors of the matrix x: remembered for the last ones, which are asked for repeatedly."""
         for at, factors in self._known:
             if np.array_equal(at, x):
                 return factors
         factors = _factors(np.reshape(x, self.shape))
-        object.__setattr__(self, "_known", ((np.array(x), factors), *self._known[:1]))
+        self._remember(x, factors)
         return factors
+
+    def _remember(self, x: Vector, factors: tuple[Vector, Vector, Vector]) -> None:
+        object.__setattr__(self, "_known", ((np.array(x), factors), *self._known[: _KEPT - 1]))
 
     def value(self, x: Vector) -> float:
         """The weighted sum of the singular values."""
@@ -153,7 +157,10 @@ class NuclearNorm(Algebra):
     def prox(self, u: Vector, alpha: float) -> Vector:
         """Every singular value shrunk by lam/alpha."""
         U, s, V = self._svd(np.asarray(u, dtype=float))
-        return np.ravel((U * np.maximum(s - self.lam / alpha, 0.0)) @ V)
+        shrunk = np.maximum(s - self.lam / alpha, 0.0)
+        w = np.ravel((U * shrunk) @ V)
+        self._remember(w, (U, shrunk, V))  # its value and residual are asked for next
+        return w
 
     def derivative(self, u: Vector, alpha: float) -> Derivative:
         """In the singular vectors of u: divided differences of the shrunk singular values."""
