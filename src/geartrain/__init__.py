@@ -13,7 +13,7 @@ from geartrain.minimize import minimize, resume
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
 from geartrain.oracles.adapters import from_jax, from_pyproximal, from_torch
 from geartrain.oracles.nonsmooth import L1, Ball, Box, GroupL1, NonNegative, Simplex
-from geartrain.structured import NuclearNorm, TotalVariation
+from geartrain.structured import HuberTV, NuclearNorm, TotalVariation
 
 if TYPE_CHECKING:
     from geartrain import callbacks, datasets, distributed, estimators, geometry, methods, theory
@@ -29,6 +29,7 @@ __all__ = [
     "Box",
     "Comparison",
     "GroupL1",
+    "HuberTV",
     "Katyusha",
     "LinearModel",
     "LogSumExp",
@@ -81,4 +82,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, "__version__"])

@@ -331,15 +331,15 @@ def _method(
     from geartrain.methods.planning.planned import Planned
     from geartrain.methods.planning.planner import plan
     from geartrain.methods.planning.several_terms import make_train
-    from geartrain.methods.registry import make_method
+    from geartrain.methods.registry import make_method, resolved
 
     known = Prices.checked(prices, problem.ledger)
-    if not isinstance(inner, str):
-        as_inner(inner)
+    inner = inner.lower() if isinstance(inner, str) else as_inner(inner)
     if state is not None:
         check_same_terms(state.calls, problem)
         return state.method, "continued"
-    if isinstance(method, str) and method == "auto":
+    method = resolved(method, problem)
+    if method == "auto":
         return Planned(plan(problem, inner, known), known), ""
     if problem.expensive:
         return make_train(method, inner, problem, known)

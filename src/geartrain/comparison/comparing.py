@@ -52,7 +52,8 @@ def compare(
         The minimum of f; if not given, the smallest value that any of the runs has found, and the
         table and the figure say so.
     **options
-        Further arguments of `minimize` for all runs: tol, stop, prices, L_h, inner, verbose, ...
+        Further arguments of `minimize` for all runs: tol, stop, prices, L_h, verbose, ...; `inner`
+        is for the methods that have an inner method.
 
     Returns
     -------
@@ -117,6 +118,10 @@ def _labelled(methods: Any) -> dict[str, str | AnyMethod]:
 
 
 def _trial(label: str, number: int, *terms: Any, **options: Any) -> ComparedRun:
+    from geartrain.methods.registry import takes_inner  # late, so that ``import geartrain`` is quick
+
+    if not takes_inner(options["method"]):
+        options.pop("inner", None)
     try:
         res = minimize(*terms, **options)
     except (MissingConstant, MissingOracle) as error:

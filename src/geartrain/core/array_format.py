@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.oracles.algebra import Combination
-from geartrain.oracles.protocols import AnyTerm, UserTerm, Vector, answers, calls_user_code
+from geartrain.oracles.protocols import AnyTerm, UserTerm, Vector, answers, as_term, calls_user_code
 from geartrain.oracles.questions import QUESTIONS, VECTOR
 
 
@@ -51,12 +51,23 @@ class Form:
         """`term` as a function of vectors."""
         if isinstance(term, Combination):
             return Combination([(w, self.term(t)) for w, t in term.parts])
-        return Formed(term, self) if calls_user_code(term) else term
+        if sum(size > 1 for size in self.shape) > 1 and as_term(term).is_of_signals:
+            raise ValueError(
+                f"{term!r} is made for signals, but x0 has the shape {self.shape}: it would take "
+                f"the rows one after the other. For an image use gt.HuberTV({self.shape}, lam, "
+                "eps); if this is meant, give x0 as a vector"
+            )
+        return Formed(term, self) if _takes_forms(term) else term
 
 
 def _is_of_the_user(term: AnyTerm) -> bool:
     parts = [t for _, t in term.parts] if isinstance(term, Combination) else [term]
-    return all(map(calls_user_code, parts))
+    return all(map(_takes_forms, parts))
+
+
+def _takes_forms(term: AnyTerm) -> bool:
+    """Whether its functions get x in the form of x0."""
+    return calls_user_code(term) and not as_term(term).takes_vectors
 
 
 class Formed(UserTerm):

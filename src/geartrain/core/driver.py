@@ -20,8 +20,8 @@ from geartrain.core.interrupts import Interrupts
 from geartrain.core.loop import drive, goes_on
 from geartrain.core.points import RunPoint
 from geartrain.core.run_state import RunState
-from geartrain.core.status import ROUNDING, Status
-from geartrain.core.stopping import Rule
+from geartrain.core.status import ROUNDING, SINGLE_CONVERGED, SINGLE_ROUNDING, Status
+from geartrain.core.stopping import SINGLE, Rule, Tolerance
 from geartrain.core.view import RunView
 from geartrain.oracles.answer_cache import PaidValues
 from geartrain.oracles.ledger import NonFiniteAnswer
@@ -30,6 +30,11 @@ from geartrain.problem import Sum
 
 if TYPE_CHECKING:  # imported when a run ends: SciPy's part of it takes a while
     from geartrain.core.result import Result
+
+
+# A gradient that has fallen to this part of that at x0, and no further in single precision, is
+# stopped by rounding.
+_DESCENDED = 1e-3
 
 
 class RunOver(BaseException):
@@ -288,7 +293,6 @@ class Run:
             detail += self._close(status)
             if note := self.recorder.note:
                 self.history.notes.append((self.record.iteration, note))
-        rounding = status is Status.STALLED and self.record.now.rounding
         p, best, state = self.problem, self.record.best, self.record.state
         refuted = state is not None and state.refuted
         return Result(
@@ -297,7 +301,7 @@ class Run:
             grad_norm=best.grad_norm,
             success=status == Status.CONVERGED,
             status=status,
-            message=(ROUNDING if rounding else status.message) + detail,
+            message=self._message(status) + detail,
             nit=self.record.iteration,
             calls=dict(self.calls),
             seconds=dict(p.ledger.seconds),
@@ -307,6 +311,20 @@ class Run:
             plan=self._plan(),
             state=going_on,
         )
+
+    def _message(self, status: Status) -> str:
+        """How the run has ended, in words."""
+        record, single = self.record, self.view.single_precision()
+        names = f"{single} answer{'' if ' ' in single else 's'}"
+        if single and status in (Status.STALLED, Status.NOISE):
+            scale = max(record.gradient_scale, record.initial_grad_norm)
+            if record.best.grad_norm <= _DESCENDED * scale:
+                return SINGLE_ROUNDING.format(names=names)
+        if single and status is Status.CONVERGED and isinstance(self.rule, Tolerance):
+            if 0.0 < self.rule.rel < SINGLE:
+                return status.message + SINGLE_CONVERGED.format(names=names, rel=SINGLE)
+        rounding = status is Status.STALLED and record.now.rounding
+        return ROUNDING if rounding else status.message
 
     def _close(self, status: Status) -> str:
         """f at the best point and the calls after the last row; what went wrong, in words."""

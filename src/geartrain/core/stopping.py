@@ -13,6 +13,10 @@ from typing import Protocol
 from geartrain.core.status import Status
 from geartrain.oracles.validation import as_nonnegative, as_number, as_positive
 
+# The smallest relative gradient that is asked of terms in single precision: the root of its unit
+# roundoff, below which values do not show that a step leads downwards.
+SINGLE = 3e-4
+
 
 class Look(Protocol):
     """What a rule can see of a run."""
@@ -34,6 +38,9 @@ class Look(Protocol):
 
     def gradient_scale(self) -> float:
         """The larger one of |grad f(x0)| and min(|grad h(x0)|, |grad g(x0)|)."""
+
+    def single_precision(self) -> str:
+        """The names of terms that answer in single precision; empty if there are none."""
 
     def starts_at_solution(self) -> bool:
         """Whether x0 is seen, before the first iteration, to be a solution up to rounding."""
@@ -107,9 +114,12 @@ class Gradient:
     def check(self, look: Look) -> Status | None:
         """Converged if the gradient is small enough."""
         threshold = self.abs
-        if self.rel > 0.0:
-            threshold = max(threshold, self.rel * self._scale(look))
+        if (rel := self._rel(look)) > 0.0:
+            threshold = max(threshold, rel * self._scale(look))
         return _converged(look.grad_norm(threshold), threshold)
+
+    def _rel(self, look: Look) -> float:
+        return self.rel
 
     def _scale(self, look: Look) -> float:
         return look.initial_grad_norm()
@@ -124,7 +134,8 @@ class Tolerance(Gradient):
     of the terms nearly cancel at x0, that is, if x0 is close to a solution. A gradient of f
     that is small beside them is small, even though it may not be small beside ``|grad f(x0)|``.
     A run with a non-smooth term also ends where x0 is a solution up to rounding: where the shortest
-    subgradient of f there is at most ``10 eps (|grad h(x0)| + |grad g(x0)|)``.
+    subgradient of f there is at most ``10 eps (|grad h(x0)| + |grad g(x0)|)``. Where a term answers
+    in single precision, `rel` is at least 3e-4, and ``res.message`` says so.
 
     Parameters
     ----------
@@ -138,6 +149,9 @@ class Tolerance(Gradient):
         if status is None and self.rel > 0.0 and look.starts_at_solution():
             return Status.CONVERGED
         return status
+
+    def _rel(self, look: Look) -> float:
+        return max(self.rel, SINGLE) if self.rel > 0.0 and look.single_precision() else self.rel
 
     def _scale(self, look: Look) -> float:
         return look.gradient_scale()

@@ -125,6 +125,10 @@ class RunView:
         record.gradient_scale = max(record.gradient_scale, initial, heard)
         return record.gradient_scale
 
+    def single_precision(self) -> str:
+        """The names of terms that answer in single precision; empty if there are none."""
+        return " and ".join(oracle.name for oracle in self.problem.oracles if oracle.is_single)
+
     def starts_at_solution(self) -> bool:
         """Whether the subgradient at x0, where there is a non-smooth term, is rounding error."""
         if self.problem.psi is None or self._heard is None:

@@ -14,6 +14,7 @@ that gives the second half of the gradient.
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -167,7 +168,7 @@ class KernelLoss:
         return np.concatenate([slopes, self.space.product(slopes)])
 
     @cached_property
-    def L(self) -> float:
+    def L(self) -> float | None:
         """Curvature of the loss times the largest eigenvalue of K (plus 1 1'), divided by m.
 
         The Hessian is A'DA with A = [K, 1] and D <= curvature/m, and A M^{-1} A' = K + 1 1'. The
@@ -179,7 +180,8 @@ class KernelLoss:
             raise ValueError(
                 f"K must be positive semidefinite, but it has an eigenvalue of {low:.2g} or less"
             )
-        return self.model.loss.curvature * high / m
+        bound = self.model.loss.curvature * high / m
+        return bound if math.isfinite(bound) else None
 
     def __repr__(self) -> str:
         return f"{self.model!r} in {self.space!r}"

@@ -24,7 +24,7 @@ from geartrain.methods.separable import by_numbers
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.log_sum_exp import LogSumExp
-from geartrain.oracles.losses import LOSSES
+from geartrain.oracles.losses import COMPILED
 from geartrain.oracles.protocols import AnyTerm, Vector, as_term
 from geartrain.oracles.quadratic import Quadratic
 from geartrain.oracles.splitting import Psi
@@ -239,7 +239,7 @@ def by_columns(term: AnyTerm) -> Columns | None:
         return None
     if isinstance(term, Quadratic) and not callable(term.coord):  # Q is a LinearOperator
         return None
-    if isinstance(term, LinearModel) and type(term.loss) not in LOSSES.values():  # the user's loss
+    if isinstance(term, LinearModel) and type(term.loss) not in COMPILED:  # the user's loss
         return None
     if term not in _COLUMNS:
         _COLUMNS[term] = _make_columns(term)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 from geartrain.geometry import EUCLIDEAN
@@ -41,7 +42,7 @@ from geartrain.methods.sc_sae import SCSAE
 from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.methods.working_set import WorkingSet, fits
 from geartrain.oracles.nonsmooth import Box
-from geartrain.oracles.protocols import MissingOracle, answers, require
+from geartrain.oracles.protocols import MissingOracle, answers, can, require
 from geartrain.problem import Sum
 
 INNER: dict[str, Callable[[], InnerMethod]] = {
@@ -86,6 +87,25 @@ NONSMOOTH: dict[str, Callable[[Sum, Any], AnyMethod]] = {
 }
 # They choose their inner method themselves unless one is given.
 _WITH_OWN_INNER = ("pqn", "ms", "catalyst")
+_WITH_INNER = ("auto", "sae", "r-sae", "sc-sae", "afb", "aeg", "gmco", *_WITH_OWN_INNER)
+# Names that people know from elsewhere, and what comes nearest here.
+_FAMILIAR = {"fista": "fgm", "lbfgsb": "lbfgs", "bfgs": "lbfgs", "slsqp": "auto", "cd": "acd"}
+
+
+def resolved(method: str | AnyMethod, problem: Sum) -> str | AnyMethod:
+    """The name as it is in the tables; an object with an inner method in the place of its name."""
+    if isinstance(method, str):
+        return _key(method, ("auto", *METHODS, *NONSMOOTH), "method")
+    if isinstance(inner := getattr(method, "inner", None), str) and is_dataclass(method):
+        return replace(method, inner=make_inner(inner, problem))  # type: ignore[type-var]
+    if is_dataclass(wrapped := getattr(method, "method", None)) and is_dataclass(method):
+        return replace(method, method=resolved(wrapped, problem))  # type: ignore[type-var]
+    return method
+
+
+def takes_inner(method: str | AnyMethod) -> bool:
+    """Whether ``inner=`` has a meaning beside this method."""
+    return isinstance(method, str) and _squeezed(method) in map(_squeezed, _WITH_INNER)
 
 
 def lbfgs_on_the_sum(problem: Sum, memory: int = 10) -> AnyMethod:
@@ -123,7 +143,7 @@ def make_inner(inner: str | InnerMethod, problem: Sum) -> InnerMethod:
             inner = "nesterov-stich"
         else:
             inner = "coordinate-differences"
-    made = _lookup(inner, INNER, "inner method")() if isinstance(inner, str) else inner
+    made = INNER[_key(inner, INNER, "inner method")]() if isinstance(inner, str) else inner
     return as_inner(made)
 
 
@@ -154,7 +174,7 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
         return made
     told = f"{name} with {type(inside).__name__} inside"
     if not getattr(core, "inner_asks_both", False):
-        require(told, "g", problem.g.term, *inside.needs)
+        _require_inside(told, inside, problem)
         return made
     for role, oracle in (("h", problem.h), ("g", problem.g)):
         require(told, role, oracle.term, *inside.needs)
@@ -167,8 +187,20 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
     return made
 
 
+def _require_inside(told: str, inside: InnerMethod, problem: Sum) -> None:
+    """Raise unless g answers what the inner method asks; h may be the one that does."""
+    h, g = problem.h.term, problem.g.term
+    missing = [question for question in inside.needs if not can(g, question)]
+    if missing and all(can(h, question) for question in inside.needs):
+        raise MissingOracle(
+            f"{told} asks g for {missing[0]!r}, which g = {g!r} does not answer, but h does: "
+            "exchange h and g. The inner method works on g, the term that is asked often"
+        )
+    require(told, "g", g, *inside.needs)
+
+
 def _by_name(method: str, inner: str | InnerMethod, problem: Sum) -> AnyMethod:
-    maker = _lookup(method, METHODS | NONSMOOTH, "method")
+    maker = (METHODS | NONSMOOTH)[method]
     own = inner == "auto" and method in _WITH_OWN_INNER
     inside = None if own else make_inner(inner, problem)
     made = as_method(maker(problem, inside))
@@ -176,7 +208,7 @@ def _by_name(method: str, inner: str | InnerMethod, problem: Sum) -> AnyMethod:
     if inner != "auto" and used is not inside:
         raise TypeError(
             f"method {method!r} has no inner method, so inner= has no meaning there; leave it out, "
-            "or choose sae, r-sae, sc-sae, afb, aeg, gmco, ms or catalyst"
+            f"or choose one of {', '.join(_WITH_INNER)}"
         )
     return made
 
@@ -212,9 +244,18 @@ def _takes_psi(maker: Any, problem: Sum, inner: bool) -> bool:
     return bool(getattr(made, "takes_psi", False))
 
 
-def _lookup(name: str, table: dict[str, Any], what: str) -> Any:
-    if name in table:
-        return table[name]
-    close = difflib.get_close_matches(name, table, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else "."
-    raise ValueError(f"unknown {what} {name!r}{hint} Choose one of {', '.join(table)}")
+def _key(name: str, known: Iterable[str], what: str) -> str:
+    """`name` as it is spelled in a table, where case, hyphens and blanks do not matter."""
+    keys = {_squeezed(key): key for key in known}
+    plain = _squeezed(name)
+    if plain in keys:
+        return keys[plain]
+    near = _FAMILIAR.get(plain) if what == "method" else None
+    if near is None:
+        near = next((keys[k] for k in difflib.get_close_matches(plain, keys, n=1)), None)
+    hint = f"; did you mean {near!r}?" if near else "."
+    raise ValueError(f"unknown {what} {name!r}{hint} Choose one of {', '.join(keys.values())}")
+
+
+def _squeezed(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))

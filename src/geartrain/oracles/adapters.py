@@ -32,22 +32,41 @@ def from_torch(
     device : optional
         Device on which `fn` is evaluated, e.g. ``"cuda"``; PyTorch's default if not given.
     dtype : optional
-        Type of the argument of `fn`, e.g. ``torch.float32``; ``torch.float64`` if not given.
+        Type of the argument of `fn`, e.g. ``torch.float32``. If not given, ``torch.float64`` is
+        tried first, and ``torch.float32`` where `fn` refuses that because its own tensors are in
+        single precision; a note of ``res.history.notes`` says so.
     **constants
         As for `geartrain.Term`: n, L, mu, ...
 
     Returns
     -------
     Term
-        It answers ``value_and_grad``.
+        It answers ``value_and_grad``. Answers in single precision bring ``|grad f|`` to about 1e-4
+        of that at x0, and `minimize` asks for no more by its ``tol``.
     """
     try:
         import torch
     except ImportError as error:
         raise ImportError("from_torch needs PyTorch: pip install geartrain[torch]") from error
-    kind = torch.float64 if dtype is None else dtype
+    kind, notes = dtype, []
 
     def value_and_grad(x: Vector) -> tuple[float, Vector]:
+        nonlocal kind
+        if kind is None:
+            try:
+                answer = asked(x, torch.float64)
+            except (RuntimeError, TypeError) as error:  # tensors of different types do not mix
+                if not _is_about_types(error):
+                    raise
+                answer = asked(x, torch.float32)
+                kind = torch.float32
+                notes.append(f"a function of PyTorch is evaluated in single precision ({error})")
+                return answer
+            kind = torch.float64
+            return answer
+        return asked(x, kind)
+
+    def asked(x: Vector, kind: Any) -> tuple[float, Vector]:
         where = torch.get_default_device() if device is None else device
         # A copy, so that fn cannot change the vector of the method.
         point = torch.tensor(x, dtype=kind, device=where, requires_grad=True)
@@ -62,7 +81,14 @@ def from_torch(
         both = torch.cat([value.detach().reshape(1).to(kind), grad.reshape(-1)])
         return _split(both.cpu().numpy())
 
-    return Term(value_and_grad, **constants)
+    def pop_notes() -> list[str]:
+        told = list(notes)
+        notes.clear()
+        return told
+
+    term = Term(value_and_grad, **constants)
+    term.pop_notes = pop_notes  # type: ignore[attr-defined]
+    return term
 
 
 def from_jax(
@@ -163,6 +189,11 @@ def _check_number(library: str, value: Any) -> None:
         raise TypeError(f"from_{library}: the function must answer with one number, got {what}")
 
 
-def _split(both: Any) -> tuple[float, Vector]:
-    numbers = both.astype(np.float64)
+def _is_about_types(error: Exception) -> bool:
+    """Whether PyTorch complains about tensors of different types."""
+    told = str(error).lower()
+    return "dtype" in told or ("double" in told and "float" in told)
+
+
+def _split(numbers: Any) -> tuple[float, Vector]:
     return float(numbers[0]), numbers[1:]

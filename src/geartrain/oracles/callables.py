@@ -25,7 +25,8 @@ class Term(Algebra):
     Parameters
     ----------
     value_and_grad : callable, optional
-        ``x -> (value, gradient)`` in one pass.
+        ``x -> (value, gradient)`` in one pass. With a second function, ``Term(fun, jac)`` as in
+        SciPy, the first one gives the value and the second one the gradient.
     n : int, optional
         Dimension; with it `minimize` can start from zero if no x0 is given.
     n_components : int, optional
@@ -56,14 +57,16 @@ class Term(Algebra):
     >>> term = gt.Term(lambda x: (0.5 * x @ x, x), L=1.0, mu=1.0, n=3)
     >>> term
     Term(grad and value together, n=3, L=1)
+    >>> gt.Term(lambda x: 0.5 * x @ x, lambda x: x, n=3)
+    Term(grad, value, n=3)
     """
 
     calls_user_code = True
 
     def __init__(
         self,
-        value_and_grad: Callable[[Vector], tuple[float, Any]] | None = None,
-        *,
+        value_and_grad: Callable[[Vector], Any] | None = None,
+        *jac: Callable[[Vector], Any],
         n: int | None = None,
         n_components: int | None = None,
         L: float | None = None,
@@ -82,6 +85,13 @@ class Term(Algebra):
                 f"{', '.join(QUESTIONS)}"
             )
         given = {"value_and_grad": value_and_grad, **functions}
+        if jac:
+            if len(jac) > 1 or {"value", "grad"} & functions.keys():
+                raise TypeError(
+                    "Term takes one function, x -> (value, gradient), or two, value and gradient "
+                    "as in SciPy, without a name; give the others by name, e.g. prox="
+                )
+            given = {"value": value_and_grad, "grad": jac[0], **functions}
         for name, fn in given.items():
             if fn is None:
                 continue

@@ -28,6 +28,7 @@ from geartrain.oracles.vectors import blas_dot
 from geartrain.oracles.work_clock import perf_counter
 
 _FLOAT64 = np.dtype(np.float64)
+_SHORT = (np.dtype(np.float32), np.dtype(np.float16))
 # NumPy's codes of real numbers: floats, integers, booleans.
 _REAL = "fiub"
 # Stands for a second argument that is not there: packing and unpacking *args takes longer.
@@ -119,6 +120,8 @@ class Oracle(Asked):
         Data that methods compute once for this oracle, by name.
     recent : deque
         The last points at which the term gave its value together with a gradient, and the values.
+    is_single : bool
+        Whether a gradient came in single precision.
     """
 
     estimates = True
@@ -131,6 +134,7 @@ class Oracle(Asked):
         self.ledger = ledger
         self.kept: dict[str, Any] = {}
         self.recent: deque[tuple[Vector, float]] = deque(maxlen=_RECENT)
+        self.is_single = False
         self._observers: dict[str, list[Observer]] = {name: [] for name in QUESTIONS}
         self._foreign = calls_user_code(term)
         super().__init__(term)
@@ -380,6 +384,7 @@ class Oracle(Asked):
                 f"{self.name}.{kind} must answer with an array of {self.n} real numbers, "
                 f"got {type(out).__name__} of {array.dtype}"
             )
+        self.is_single = self.is_single or array.dtype in _SHORT
         vector = array.astype(np.float64)
         if vector.shape != (self.n,):
             raise ValueError(

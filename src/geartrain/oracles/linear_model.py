@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -34,7 +35,8 @@ class LinearModel(Algebra):
         float64.
     y : array (m,)
         Labels -1 and +1 for logistic, smoothed_hinge and squared_hinge; real targets for
-        squared and huber.
+        squared and huber; counts for poisson and positive targets for gamma, whose means are
+        ``exp(<a_k, x>)``.
     loss : str
         See `geartrain.oracles.losses` for names and formulas.
     l2 : float
@@ -52,7 +54,8 @@ class LinearModel(Algebra):
     ----------
     L, mu, L_components, L_coord
         Computed on first use from the largest eigenvalue of A'A, the row norms and the column
-        norms, each times the largest curvature of the loss.
+        norms, each times the largest curvature of the loss; None for poisson and gamma, whose
+        curvature has no bound.
 
     Examples
     --------
@@ -65,6 +68,8 @@ class LinearModel(Algebra):
     >>> term.L
     0.625
     """
+
+    takes_vectors = True
 
     def __init__(
         self,
@@ -89,6 +94,12 @@ class LinearModel(Algebra):
                 f"{', '.join(f'{v:g}' for v in seen[:5])}{', ...' if seen.size > 5 else ''}; "
                 "for two classes a < b use numpy.where(y == b, 1, -1)"
             )
+        least = float(self.y.min())
+        if (self.loss.targets and least < 0.0) or (self.loss.targets == "positive" and least == 0):
+            raise ValueError(
+                f"loss {self.loss.name!r} needs targets that are {self.loss.targets}, but the "
+                f"smallest is {least:g}"
+            )
         self.l2 = as_nonnegative(l2, "l2")
         self.intercept = bool(intercept)
         self.n = self.n_features + self.intercept
@@ -99,6 +110,8 @@ class LinearModel(Algebra):
         if self.calls_user_code or sample_weight is not None:
             self.component = self.coord = None  # type: ignore[assignment]
             self.L_occurring = self.n_components = self.L_components = self.L_coord = None  # type: ignore[assignment]
+        if not math.isfinite(self._plain.curvature):
+            self.L = self.L_occurring = self.L_components = self.L_coord = None  # type: ignore[assignment]
         if isinstance(self._plain, Squared):
             self.hessian_product = self.curvature_product
 

@@ -11,13 +11,16 @@ smoothed_hinge   mu ln(1 + exp((1 - t)/mu))                  1/(4 mu)
 huber            r^2/2 if |r| <= delta, else
                  delta (|r| - delta/2), r = z - y            1
 squared_hinge    max(0, 1 - t)^2                             2
+poisson          exp(z) - y z, for counts y >= 0             none
+gamma            y exp(-z) + z, for targets y > 0            none
 ===============  ==========================================  =================
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
@@ -38,12 +41,13 @@ class Loss(ABC):
 
     name: ClassVar[str]
     labels: ClassVar[bool]  # y is a label -1/+1, not a real target
+    targets: ClassVar[str] = ""  # what y must be: "positive", "not negative", or any real number
     lower_bound: ClassVar[float | None] = None  # of all values, where one is known
 
     @property
     @abstractmethod
     def curvature(self) -> float:
-        """Upper bound of the second derivative."""
+        """Upper bound of the second derivative; infinity where there is none."""
 
     @abstractmethod
     def value(self, y: Vector, z: Vector) -> Vector:
@@ -173,6 +177,50 @@ class SquaredHinge(Loss):
         return np.where(y * z < 1.0, 2.0, 0.0)
 
 
+@dataclass(frozen=True)
+class Poisson(Loss):
+    """``exp(z) - y z``: the negative log-likelihood of counts y with the mean exp(z)."""
+
+    name: ClassVar[str] = "poisson"
+    labels: ClassVar[bool] = False
+    targets: ClassVar[str] = "not negative"
+
+    @property
+    def curvature(self) -> float:
+        return math.inf
+
+    def value(self, y: Vector, z: Vector) -> Vector:
+        return np.exp(z) - y * z
+
+    def derivative(self, y: Vector, z: Vector) -> Vector:
+        return np.exp(z) - y
+
+    def second(self, y: Vector, z: Vector) -> Vector:
+        return np.exp(z)
+
+
+@dataclass(frozen=True)
+class Gamma(Loss):
+    """``y exp(-z) + z``: that of Gamma variables y with the mean exp(z), up to their shape."""
+
+    name: ClassVar[str] = "gamma"
+    labels: ClassVar[bool] = False
+    targets: ClassVar[str] = "positive"
+
+    @property
+    def curvature(self) -> float:
+        return math.inf
+
+    def value(self, y: Vector, z: Vector) -> Vector:
+        return y * np.exp(-z) + z
+
+    def derivative(self, y: Vector, z: Vector) -> Vector:
+        return 1.0 - y * np.exp(-z)
+
+    def second(self, y: Vector, z: Vector) -> Vector:
+        return y * np.exp(-z)
+
+
 @dataclass(frozen=True, eq=False)
 class WeightedLoss(Loss):
     """A loss times one weight per row; y and z are those of all rows."""
@@ -206,9 +254,8 @@ class WeightedLoss(Loss):
         return self.weights * self.plain.second(y, z)
 
 
-LOSSES: dict[str, type[Loss]] = {
-    cls.name: cls for cls in (Logistic, Squared, SmoothedHinge, Huber, SquaredHinge)
-}
+COMPILED = (Logistic, Squared, SmoothedHinge, Huber, SquaredHinge)  # known to the kernels
+LOSSES: dict[str, type[Loss]] = {cls.name: cls for cls in (*COMPILED, Poisson, Gamma)}
 
 
 def make_loss(loss: str | Loss, **params: float) -> Loss:
@@ -218,11 +265,14 @@ def make_loss(loss: str | Loss, **params: float) -> Loss:
     if loss not in LOSSES:
         raise ValueError(f"unknown loss {loss!r}; choose one of {', '.join(LOSSES)}")
     cls = LOSSES[loss]
-    allowed = set(cls.__dataclass_fields__)
+    allowed = [field.name for field in fields(cls)]
     for name, value in params.items():
         if name not in allowed:
-            hint = f"its parameters: {', '.join(sorted(allowed))}" if allowed else "it has none"
-            raise TypeError(f"loss {loss!r} has no parameter {name!r}; {hint}")
+            hint = f"parameters of loss {loss!r}: {', '.join(allowed)}; " if allowed else ""
+            raise TypeError(
+                f"LinearModel has no argument {name!r}; {hint}arguments of every LinearModel: A, "
+                "y, loss, l2, intercept, sample_weight"
+            )
         if not (np.isfinite(value) and value > 0):
             raise ValueError(f"{name} of loss {loss!r} must be a positive number, got {value}")
     return cls(**params)

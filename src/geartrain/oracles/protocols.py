@@ -33,6 +33,8 @@ STATED: dict[str, Any] = {
     "lower_bound": None,  # no value is below it
     "spherical": None,  # (c, b) for the term c/2 |x|^2 - <b, x>
     "subtracted": None,  # the term f_1 of a difference f - f_1
+    "takes_vectors": False,  # whether a term that calls functions of the user has x as a vector
+    "is_of_signals": False,  # whether the order of the variables matters, so that x is no image
 }
 
 

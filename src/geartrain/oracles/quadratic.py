@@ -50,6 +50,8 @@ class Quadratic(Algebra):
     (1.0, 4.0)
     """
 
+    takes_vectors = True
+
     def __init__(self, Q: Any, b: Any = None) -> None:
         self.Q = as_matrix(Q, "Q", operator=True, single=True)
         n = self.Q.shape[0]

@@ -20,7 +20,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from geartrain.oracles import LinearModel
 from geartrain.oracles.losses import Loss
 from geartrain.oracles.protocols import Vector
 
@@ -112,11 +111,3 @@ class PseudoHuber(Loss):
     def second(self, y: Vector, z: Vector) -> Vector:
         """Its second derivative."""
         return (self.delta / np.hypot(z - y, self.delta)) ** 3
-
-
-class UnboundedModel(LinearModel):
-    """A linear model whose loss has no largest curvature: the Lipschitz constants are unknown."""
-
-    L = None  # type: ignore[assignment]
-    L_components = None  # type: ignore[assignment]
-    L_coord = None  # type: ignore[assignment]

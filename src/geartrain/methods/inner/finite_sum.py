@@ -21,7 +21,7 @@ from geartrain.methods.chunking import pieces
 from geartrain.methods.inner.recursion import Steps, epoch_by_components, pass_over_components
 from geartrain.oracles.ledger import NonFiniteAnswer, Oracle
 from geartrain.oracles.linear_model import LinearModel
-from geartrain.oracles.losses import LOSSES
+from geartrain.oracles.losses import COMPILED
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import MissingConstant, Model
 
@@ -401,7 +401,7 @@ def finite_sum(oracle: Oracle) -> FiniteSum:
     made = oracle.kept.get("finite sum")
     if made is None:
         term = oracle.term
-        compiled = type(term) is LinearModel and type(term.loss) in LOSSES.values()
+        compiled = type(term) is LinearModel and type(term.loss) in COMPILED
         made = LinearSum(oracle) if compiled else ComponentSum(oracle)
         oracle.kept["finite sum"] = made
     return made

@@ -20,7 +20,6 @@ from geartrain.methods.planning.level_order import (
     two_levels,
 )
 from geartrain.methods.registry import (
-    METHODS,
     make_inner,
     make_method,
     require_any_geometry,
@@ -43,8 +42,6 @@ def make_train(
 ) -> tuple[AnyMethod, str]:
     """The method for more than two terms, by name or given, and the words for ``res.plan``."""
     if isinstance(method, str):
-        if method not in METHODS:
-            make_method(method, "auto", problem)  # an unknown name has an error of its own
         if method not in _NAMES:
             raise ValueError(_refused(repr(method), problem))
         if method in ("fgm", "lbfgs"):
