@@ -299,6 +299,8 @@ class Run:
             x=self._shown(best.x),
             fun=best.f,
             grad_norm=best.grad_norm,
+            jac=self._gradient(),
+            **self._evaluations(),
             success=status == Status.CONVERGED,
             status=status,
             message=self._message(status) + detail,
@@ -311,6 +313,21 @@ class Run:
             plan=self._plan(),
             state=going_on,
         )
+
+    def _gradient(self) -> Vector | None:
+        """The gradient of f at the best point, as the user sees it, where the run knows it."""
+        state, best = self.record.state, self.record.best
+        if state is None or state.grad is None or state.grad_point is not best.x:
+            return None
+        return self._shown(state.grad)
+
+    def _evaluations(self) -> dict[str, int]:
+        """SciPy's numbers of evaluations, of the term of h that was asked most."""
+        names = [oracle.name for oracle in self.problem.oracles[:-1]]
+        grads = max(self.calls[f"{name}.grad"] for name in names)
+        values = max(self.calls[f"{name}.value"] for name in names)
+        fused = any("value_and_grad" in answers(o.term) for o in self.problem.oracles[:-1])
+        return {"nfev": values + grads * fused, "njev": grads}
 
     def _message(self, status: Status) -> str:
         """How the run has ended, in words."""

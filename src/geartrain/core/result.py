@@ -21,6 +21,10 @@ class Result(OptimizeResult):
         The best point and f there (nan if a term gives no values).
     success, status, message, nit
         As in SciPy; `status` is a `geartrain.core.status.Status`.
+    nfev, njev, jac
+        As in SciPy, for h: evaluations of its value and of its gradient, where one that gives both
+        counts twice; and the gradient of f at x (the shortest subgradient, with a non-smooth term),
+        or None where the run does not know it. `calls` has the numbers of every term.
     calls, seconds
         Calls of every oracle, and the time spent inside it.
     history
