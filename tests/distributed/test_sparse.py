@@ -24,19 +24,14 @@ def data():
 
 
 @pytest.mark.filterwarnings("ignore:'penalty' was deprecated:FutureWarning")
-@pytest.mark.parametrize(
-    ("penalty", "l1_ratio"), [("l1", None), ("elasticnet", 0.7), ("elasticnet", 0.0), ("l2", 0.5)]
-)
-def test_the_same_zeros_as_scikit_learn(client, penalty, l1_ratio):
+@pytest.mark.parametrize("part", [1.0, 0.7, 0.0])
+def test_the_same_zeros_as_scikit_learn(client, part):
     from sklearn.linear_model import LogisticRegression
 
     A, y = data()
     C = 0.08
-    ours = gt.distributed.LogisticRegression(
-        client=client, penalty=penalty, l1_ratio=l1_ratio, C=C, tol=1e-9
-    )
+    ours = gt.distributed.LogisticRegression(client=client, l1_ratio=part, C=C, tol=1e-9)
     ours.fit(da.from_array(A, chunks=(40, N)), da.from_array(y, chunks=40))
-    part = {"l1": 1.0, "elasticnet": l1_ratio, "l2": 0.0}[penalty]
     theirs = LogisticRegression(
         solver="saga", penalty="elasticnet", l1_ratio=part, C=C, tol=1e-13, max_iter=100_000
     ).fit(A, y)
@@ -61,20 +56,42 @@ def test_similarity_with_a_nonsmooth_term(client):
     np.testing.assert_array_equal(res.x == 0.0, whole.x == 0.0)
 
 
+@pytest.mark.parametrize(
+    ("penalty", "same"),
+    [
+        ("l1", {"l1_ratio": 1.0}),
+        ("l2", {"l1_ratio": 0.0}),
+        ("elasticnet", {"l1_ratio": 0.3}),
+        (None, {"C": np.inf}),
+    ],
+)
+def test_penalty_as_in_older_scikit_learn(client, penalty, same):
+    """It is deprecated there, with these words for its values."""
+    A, y = data()
+    y = np.where(np.arange(M) % 5 == 0, 1 - y, y)  # not separable
+    arrays = da.from_array(A, chunks=(40, N)), da.from_array(y, chunks=40)
+    new = gt.distributed.LogisticRegression(client=client, tol=1e-9, **{"l1_ratio": 0.3, **same})
+    old = gt.distributed.LogisticRegression(client=client, tol=1e-9, l1_ratio=0.3, penalty=penalty)
+    with pytest.warns(FutureWarning, match="penalty is deprecated"):
+        old.fit(*arrays)
+    np.testing.assert_allclose(old.coef_, new.fit(*arrays).coef_, atol=1e-7)
+    assert new.result_.success
+    if penalty is None:
+        signs, rows = np.where(y > 0, 1.0, -1.0), np.column_stack([A, np.ones(M)])
+        x = np.append(new.coef_[0], new.intercept_)
+        assert np.linalg.norm(gt.LinearModel(rows, signs).grad(x)) < 1e-8
+
+
 def test_bad_penalties():
     A, y = data()
     arrays = da.from_array(A, chunks=(40, N)), da.from_array(y, chunks=40)
-    with pytest.raises(ValueError, match="penalty must be 'l2', 'l1' or 'elasticnet', got 'l0'"):
+    with pytest.raises(ValueError, match="penalty must be 'l2', 'l1', 'elasticnet' or None"):
         gt.distributed.LogisticRegression(penalty="l0").fit(*arrays)
     with pytest.raises(ValueError, match="l1_ratio must be between 0 and 1, got 2"):
-        gt.distributed.LogisticRegression(penalty="elasticnet", l1_ratio=2).fit(*arrays)
-    with pytest.raises(ValueError, match="l1_ratio must be between 0 and 1, got 2"):
-        gt.distributed.LogisticRegression(penalty="l1", l1_ratio=2).fit(*arrays)
-    with pytest.raises(ValueError, match="penalty='elasticnet' needs l1_ratio="):
-        gt.distributed.LogisticRegression(penalty="elasticnet").fit(*arrays)
+        gt.distributed.LogisticRegression(l1_ratio=2).fit(*arrays)
 
 
-@pytest.mark.parametrize("C", [0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("C", [0, -1.0, np.nan, -np.inf])
 def test_a_penalty_of_no_finite_strength_is_refused(C):
     """Before a cluster is started."""
     A, y = data()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from functools import partial
 from typing import Any, cast
 
@@ -18,7 +20,7 @@ from geartrain.distributed.rounds import workers_of
 from geartrain.distributed.softmax import Softmax
 from geartrain.minimize import minimize
 from geartrain.oracles.nonsmooth import L1
-from geartrain.oracles.validation import as_positive, as_vector
+from geartrain.oracles.validation import as_number, as_positive, as_vector
 
 # Up to so many coefficients, the directions that "similar-newton" sends along with a point take
 # less time than the rounds that it saves.
@@ -29,22 +31,21 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     r"""Logistic regression with a penalty, fitted in few rounds of a cluster.
 
     The objective is that of `sklearn.linear_model.LogisticRegression`, C times the sum of the
-    losses plus 1/2 \|coef\|^2 (l2), \|coef\|_1 (l1), or l1_ratio \|coef\|_1 +
-    (1 - l1_ratio)/2 \|coef\|^2 (elasticnet), divided by C times the total weight. The loss is the
-    logistic one for two classes and the multinomial one (softmax) for more. With an l1 part, the
-    coefficients of features that are not used are exactly 0.
+    losses plus l1_ratio \|coef\|_1 + (1 - l1_ratio)/2 \|coef\|^2, divided by C times the total
+    weight. The loss is the logistic one for two classes and the multinomial one (softmax) for more.
+    With an l1 part, the coefficients of features that are not used are exactly 0.
 
     Parameters
     ----------
     client : Client, cluster, address or None
         Where the data is; None starts a LocalCluster.
-    penalty : {"l2", "l1", "elasticnet"}
-        Which penalty.
-    l1_ratio : float, optional
-        The part of the l1 penalty in "elasticnet", between 0 and 1; needed there, and unused with
-        the other penalties.
+    penalty : {"l2", "l1", "elasticnet", None}
+        Deprecated as in scikit-learn: "l2" stands for l1_ratio=0, "l1" for l1_ratio=1, and None for
+        C=numpy.inf.
+    l1_ratio : float
+        The part of the l1 norm in the penalty, between 0 and 1.
     C : float
-        Inverse strength of the penalty.
+        Inverse strength of the penalty; ``numpy.inf`` for none.
     fit_intercept : bool
         Whether there is an intercept; it is not penalised.
     tol : float
@@ -73,8 +74,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         self,
         client: Any = None,
         *,
-        penalty: str = "l2",
-        l1_ratio: float | None = None,
+        penalty: str | None = "deprecated",
+        l1_ratio: float = 0.0,
         C: float = 1.0,
         fit_intercept: bool = True,
         tol: float = 1e-6,
@@ -112,7 +113,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         LogisticRegression
             Itself.
         """
-        l1, C = self._l1_part(), as_positive(self.C, "C")
+        l1, C = self._penalty()
         client = connect(self.client)
         gather = _blocks if hasattr(X, "dask") else _parts
         self.classes_, total, shards = gather(client, X, y, sample_weight)
@@ -142,20 +143,26 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         self.n_rounds_, self.n_iter_ = self.result_.calls["h.grad"], self.result_.nit
         return self
 
-    def _l1_part(self) -> float:
-        """The part of the l1 norm in the penalty."""
-        parts = {"l2": 0.0, "l1": 1.0, "elasticnet": self.l1_ratio}
-        if self.penalty not in parts:
-            raise ValueError(f"penalty must be 'l2', 'l1' or 'elasticnet', got {self.penalty!r}")
-        part = parts[self.penalty]
-        if part is None:
-            raise ValueError(
-                "penalty='elasticnet' needs l1_ratio=, the part of the l1 penalty between 0 and 1, "
-                "for instance l1_ratio=0.5"
-            )
-        if self.l1_ratio is not None and not 0.0 <= self.l1_ratio <= 1.0:
+    def _penalty(self) -> tuple[float, float]:
+        """The part of the l1 norm in the penalty, and C."""
+        part = as_number(self.l1_ratio, "l1_ratio")
+        if not 0.0 <= part <= 1.0:
             raise ValueError(f"l1_ratio must be between 0 and 1, got {self.l1_ratio!r}")
-        return float(part)
+        C = math.inf if self.C == math.inf else as_positive(self.C, "C")
+        if self.penalty == "deprecated":
+            return part, C
+        parts = {"l2": 0.0, "l1": 1.0, "elasticnet": part, None: 0.0}
+        if self.penalty not in parts:
+            raise ValueError(
+                f"penalty must be 'l2', 'l1', 'elasticnet' or None, got {self.penalty!r}"
+            )
+        warnings.warn(
+            "penalty is deprecated, as in scikit-learn: use l1_ratio=0 in place of 'l2', "
+            "l1_ratio=1 in place of 'l1', and C=numpy.inf in place of None",
+            FutureWarning,
+            stacklevel=3,
+        )
+        return parts[self.penalty], math.inf if self.penalty is None else C
 
     def decision_function(self, X: Any) -> Any:
         """<coef, row> + intercept for the rows of X.
