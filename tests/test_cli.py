@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import geartrain
 from geartrain import theory
-from geartrain.cli import _cheapest, main
+from geartrain.cli import _by_ratio, _cheapest, main
 
 pytestmark = pytest.mark.same_everywhere  # figures of the theory, compared to three digits
 
@@ -36,7 +37,9 @@ def test_plan_prints_the_theory(capsys):
     assert err == ""
     expected = theory.compare(L_h=1, L_g=1e4, mu=1e-3, eps=1e-6, R=3, n=50, m=200)
     table = rows(out)
-    assert set(table) == set(expected)
+    assert set(table) == {*expected, "AFB"} and table["AFB"] == table["SAE"]
+    assert "bill = 100 per gradient of h + 2 per gradient of g" in out
+    assert f"pqn learns the curvature of h: its calls of h are of the order {3e3:.4g}" in out
     h_units = {"ACD": 50}
     g_units = {"ACD": 50, "SAE coordinate": 50, "Katyusha": 200, "SAE finite-sum": 200}
     bills = {}
@@ -66,7 +69,7 @@ def test_plan_without_mu_n_and_m(capsys):
     out = capsys.readouterr().out
     assert out.startswith("convex f = h + g")
     table = rows(out)
-    assert set(table) == {"FGM", "AGS", "SAE"}
+    assert set(table) == {"FGM", "AGS", "SAE", "AFB"}
     assert table["SAE"][0] == pytest.approx(1e3, rel=1e-3)
     assert table["SAE"][1] == pytest.approx(1e5, rel=1e-3)
     assert table["FGM"][0] == pytest.approx(1e3 * math.sqrt(10001), rel=1e-3)
@@ -80,6 +83,19 @@ def test_plan_says_when_separation_does_not_pay(capsys):
     assert main(["plan", "--L-h", "100", "--L-g", "1", "--eps", "1e-3"]) == 0
     assert "exchange h and g" in capsys.readouterr().out
     assert main([*PLAN, "--price-h", "0", "--price-g", "0"]) == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_plan_names_the_cheapest_at_every_ratio_of_prices(seed):
+    rng = np.random.default_rng(seed)
+    lines = {f"m{i}": tuple(10.0 ** rng.uniform(0, 4, 2)) for i in range(5)}
+    first, *others = _by_ratio(lines).split(", from ")
+    ends = [0.0, *(float(told.split(" on ")[0]) for told in others), 1e9]
+    names = [first, *(told.split(" on ")[1] for told in others)]
+    for name, low, high in zip(names, ends, ends[1:], strict=False):
+        for ratio in (1.02 * low + 1e-9, 0.5 * (low + high), 0.98 * high):
+            bills = {key: h * ratio + g for key, (h, g) in lines.items()}
+            assert bills[name] <= min(bills.values()) * (1.0 + 1e-12) or high < 1.05 * low
 
 
 def test_plan_names_ties(capsys):

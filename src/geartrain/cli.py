@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -40,14 +41,22 @@ def _plan(args: argparse.Namespace) -> None:
     case = "strongly convex" if args.mu > 0 else "convex"
     print(f"{case} f = h + g: L_h = {args.L_h:g}, L_g = {args.L_g:g}, mu = {args.mu:g}, ", end="")
     print(f"eps = {args.eps:g}, R = {args.R:g}")
-    print("calls up to constants (Section 2 and Corollaries 1-3); bill = price-h h + price-g g\n")
+    print("calls up to constants (Section 2 and Corollaries 1-3)")
+    print(f"bill = {args.price_h:g} per gradient of h + {args.price_g:g} per gradient of g", end="")
+    print(" (--price-h and --price-g, 1 if not given)\n")
     print(f"{'method':16}{'calls of h':>14}{'calls of g':>14}{'bill':>14}   asked for")
-    bills = {}
+    rows["AFB"] = rows["SAE"]  # the same orders
+    bills, lines = {}, {}
     for name, calls in rows.items():
-        kind, price_h, price_g = _prices(name, args)
-        bills[name] = price_h * calls["h"] + price_g * calls["g"]
+        kind, per_h, per_g = _per_gradient(name, args)
+        lines[name] = per_h * calls["h"], per_g * calls["g"]
+        bills[name] = args.price_h * lines[name][0] + args.price_g * lines[name][1]
         print(f"{name:16}{calls['h']:14.4g}{calls['g']:14.4g}{bills[name]:14.4g}   {kind}")
+    most = math.sqrt(args.L_h / args.eps) * args.R
+    print(f"\npqn learns the curvature of h: its calls of h are of the order {most:.4g} at most,")
+    print("by its safeguard, and fewer in practice; there is no bound on its calls of g")
     print(f"\nsmallest bill: {_cheapest(bills)}")
+    print(f"by the price of a gradient of h over that of g: {_by_ratio(lines)}")
     if args.L_g < args.L_h:
         print("note: L_g < L_h, so the corollaries do not apply; exchange h and g")
     gain = bills["FGM"] / bills["SAE"] if bills["SAE"] > 0 else 1.0
@@ -99,29 +108,50 @@ def _cheapest(bills: dict[str, float]) -> str:
     return f"{first}, tied with {' and '.join(ties)}" if ties else first
 
 
-def _prices(name: str, args: argparse.Namespace) -> tuple[str, float, float]:
-    """What a row's basic calls are, and what one costs."""
-    h, g = args.price_h, args.price_g
+def _by_ratio(lines: dict[str, tuple[float, float]]) -> str:
+    """Which method is the cheapest from which ratio of prices on.
+
+    The bill of a method is a line in the ratio: calls of h times the ratio, and calls of g.
+    """
+    at, told = 0.0, []
+    name = min(lines, key=lambda key: (lines[key][1], lines[key][0]))
+    while True:
+        h, g = lines[name]
+        told.append(f"from {at:.3g} on {name}" if told else name)
+        # Cheaper later on are the methods that ask h less; the first to cross is the next.
+        later = {
+            key: (other_g - g) / (h - other_h)
+            for key, (other_h, other_g) in lines.items()
+            if other_h < h * (1.0 - _TIE)
+        }
+        if not later:
+            return ", ".join(told)
+        name = min(later, key=lambda key: (later[key], lines[key][0]))
+        at = later[name]
+
+
+def _per_gradient(name: str, args: argparse.Namespace) -> tuple[str, float, float]:
+    """What a row's basic calls are, and what part of a gradient one is, of h and of g."""
     if name == "ACD":
-        return "partial derivatives of h and g", h / args.n, g / args.n
+        return "partial derivatives of h and g", 1.0 / args.n, 1.0 / args.n
     if name == "SAE coordinate":
-        return "gradients of h, partial derivatives of g", h, g / args.n
+        return "gradients of h, partial derivatives of g", 1.0, 1.0 / args.n
     if name == "Katyusha":
-        return "gradients of h and of summands of g", h, g / args.m
+        return "gradients of h and of summands of g", 1.0, 1.0 / args.m
     if name == "SAE finite-sum":
-        return "gradients of h, gradients of summands of g", h, g / args.m
-    return "gradients", h, g
+        return "gradients of h, gradients of summands of g", 1.0, 1.0 / args.m
+    return "gradients", 1.0, 1.0
 
 
-# Names of `geartrain bench`, and the modules of `geartrain_lab` that run them.
+# Names of `geartrain bench`, the modules of `geartrain_lab` that run them, and what they measure.
 _BENCHES = {
-    "composite": "benches.composite",
-    "distributed": "benches.cluster",
-    "estimators": "benches.kernel_svc",
-    "frontier": "benches.frontier",
-    "kernels": "benches.compiled_loops",
-    "profile": "benches.profile",
-    "seconds": "seconds.measure",
+    "composite": ("benches.composite", "calls with a non-smooth term, against proximal methods"),
+    "distributed": ("benches.cluster", "rounds and seconds on a Dask cluster, against dask-glm"),
+    "estimators": ("benches.kernel_svc", "seconds of KernelSVC and KernelSVR, against libsvm"),
+    "frontier": ("benches.frontier", "calls on real data at three prices, against all methods"),
+    "kernels": ("benches.compiled_loops", "compiled loops against the speed of memory"),
+    "profile": ("benches.profile", "calls on 330 random problems, against L-BFGS"),
+    "seconds": ("seconds.measure", "seconds with default settings, against the best of each field"),
 }
 
 
@@ -138,7 +168,7 @@ def _bench(args: argparse.Namespace) -> None:
 
     if args.json is not None:
         writable_file(args.json, "--json")
-    import_module(f"geartrain_lab.{_BENCHES[args.name]}").run(json_file=args.json, quick=args.quick)
+    import_module(f"geartrain_lab.{_BENCHES[args.name][0]}").run(json_file=args.json, quick=args.quick)
 
 
 def _reproduce(args: argparse.Namespace) -> None:
@@ -199,13 +229,15 @@ def _add_plan(plan: argparse.ArgumentParser) -> None:
         type=float,
         nargs="+",
         default=[1.0],
-        help="price of a gradient of h, or of every one of its terms",
+        help="price of a gradient of h, or of every one of its terms (default 1)",
     )
-    plan.add_argument("--price-g", type=float, default=1.0, help="price of a gradient of g")
+    plan.add_argument("--price-g", type=float, default=1.0, help="price of a gradient of g (default 1)")
 
 
 def _add_bench(bench: argparse.ArgumentParser) -> None:
-    bench.add_argument("name", choices=sorted(_BENCHES), help="what to measure")
+    bench.formatter_class = argparse.RawDescriptionHelpFormatter
+    bench.epilog = "names:\n" + "\n".join(f"  {k:14}{v}" for k, (_, v) in _BENCHES.items())
+    bench.add_argument("name", choices=sorted(_BENCHES), help="what to measure, see below")
     bench.add_argument("--json", metavar="FILE", help="write the figures to FILE as well")
     bench.add_argument("--quick", action="store_true", help="a small part, in a minute or two")
 
