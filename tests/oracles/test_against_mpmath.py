@@ -71,7 +71,7 @@ def data(seed, scale, m=7, n=4):
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("l2", [0.0, 0.25])
-@pytest.mark.parametrize("name", list(LOSSES))
+@pytest.mark.parametrize("name", list(PARAMS))
 def test_linear_model(name, l2, intercept, form, scale):
     A, x = data(1, scale)
     x = np.append(x, 3.0 * scale) if intercept else x

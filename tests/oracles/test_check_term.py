@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import geartrain as gt
-from geartrain.oracles.losses import LOSSES
+from geartrain.oracles.losses import COMPILED
 
 N, M = 6, 8
 RNG = np.random.default_rng(8)
@@ -378,8 +378,8 @@ def built_in(scale, seed, form):
     yield gt.Quadratic(wrap(scale * np.eye(N)), scale * rng.standard_normal(N))
     yield gt.LogSumExp(wrap(scale * B), rng.standard_normal(N))
     yield gt.LogSumExp(wrap(B), scale * rng.standard_normal(N))
-    for name, loss in LOSSES.items():
-        y = labels if loss.labels else targets
+    for loss in COMPILED:
+        name, y = loss.name, labels if loss.labels else targets
         yield gt.LinearModel(wrap(scale * B), y, loss=name)
         yield gt.LinearModel(wrap(B), y, loss=name, l2=scale, intercept=True)
         yield scale * gt.LinearModel(wrap(B), y, loss=name)

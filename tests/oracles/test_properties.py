@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 import geartrain as gt
-from geartrain.oracles.losses import LOSSES
+from geartrain.oracles.losses import COMPILED, LOSSES
 from geartrain.oracles.spectrum import eigh, lapack
 
 EPS = np.finfo(float).eps
@@ -43,7 +43,7 @@ def make(kind, seed, scale=1.0, form="dense", n=5, m=8):
     )
 
 
-KINDS = ["quadratic", "log_sum_exp", *LOSSES, "logistic+intercept", "squared+intercept"]
+KINDS = ["quadratic", "log_sum_exp", *(loss.name for loss in COMPILED), "logistic+intercept", "squared+intercept"]
 TERMS = st.builds(make, st.sampled_from(KINDS), SEEDS, SCALES, FORMS)
 
 
