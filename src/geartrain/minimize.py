@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -45,6 +47,19 @@ _SHORT, _NOWHERE, _OUTSIDE = 1e100, 1e-60, 1e-9
 
 DEFAULT_MAX_ITER = 100_000
 
+# Arguments of SciPy's function of this name, and what takes their place.
+_OF_SCIPY = {
+    "maxiter": "max_iter= limits the outer iterations",
+    "options": "max_iter=, tol= and verbose= are arguments of their own",
+    "disp": "verbose=1 prints, progress=True shows a bar",
+    "gtol": "tol= is relative to the gradient at x0; stop=gt.stop.Gradient(abs=...) is absolute",
+    "ftol": "tol= is for the gradient; stop=gt.stop.Gap(eps) is for f - f*",
+    "xtol": "tol= is for the gradient",
+    "jac": "a gradient belongs to its term, gt.Term(fun, jac)",
+    "hess": "second derivatives belong to their term, gt.Term(..., products=...)",
+    "args": "further arguments belong to their term, gt.Term.from_scipy(fun, jac, args)",
+}
+
 
 def minimize(
     h: AnyTerm,
@@ -68,6 +83,7 @@ def minimize(
     record: str | Sequence[str] | None = None,
     state: RunState | None = None,
     checkpoint: Any = None,
+    **unknown: Any,
 ) -> Result:
     """Minimise f(x) = h(x) + g(x), asking each term only as often as it needs.
 
@@ -97,7 +113,7 @@ def minimize(
         gradients of h and g nearly cancel there, the smaller one of their norms takes the place of
         ``|grad f(x0)|``; see `geartrain.stop.Tolerance`.
     max_iter : int, optional
-        Limit of outer iterations.
+        Limit of outer iterations; 100,000 if not given.
     L_h, L_g, mu : float, optional
         Smoothness of the terms and strong convexity of their sum, where the terms do not know.
         For several terms L_h is a list with one number (or None) per term, or a dict by name.
@@ -143,6 +159,8 @@ def minimize(
     >>> res.success, res.calls["h.grad"] < 120
     (True, True)
     """
+    if unknown:
+        _refuse(next(iter(unknown)))
     with Interrupts() as interrupts:  # Ctrl-C gives a result, whenever it is pressed
         space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
         terms = Terms.of(h, g)
@@ -270,6 +288,14 @@ def resume(
         L_g=saved.given.L_g,
         mu=saved.given.mu,
     )
+
+
+def _refuse(name: str) -> NoReturn:
+    """Raise for an argument that there is not."""
+    known = [p for p in inspect.signature(minimize).parameters if p != "unknown"]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = _OF_SCIPY.get(name) or (f"did you mean {near[0]!r}?" if near else ", ".join(known))
+    raise TypeError(f"minimize has no argument {name!r}: {hint}")
 
 
 def _formed(terms: Terms, form: Form | None) -> Terms:
