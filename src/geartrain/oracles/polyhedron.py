@@ -51,7 +51,7 @@ from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.spectrum import lapack
 from geartrain.oracles.vectors import Vector, norm
 
-# The error t that is accepted, over the size of u, v and y; and what is taken for 0 beside them.
+# The error t that is accepted, over the size of u and v; and what is taken for 0 beside them.
 ACCURACY, _ROUNDING = 1e-12, 1e-14
 # Rounds of the active set; of the augmented Lagrangian; Newton steps in one of these.
 _ROUNDS, _OUTER, _NEWTON = 8, 24, 60
@@ -299,7 +299,7 @@ class Projector:
         C, m = self.C, self.C.m
         v = np.minimum(np.maximum(v, C.low[m:]), C.up[m:])
         y, Kv = np.concatenate([y, u - y @ C.A - v]), C.product(v)
-        size = norm(u) + norm(v) + norm(y)
+        size = norm(u) + norm(v)
         error = norm(Kv - C.clipped(Kv + y))
         return Projection(v, y, active, error / size if size > 0.0 else 0.0, size)
 
