@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.first_tries import TRIES
+from first_tries import TRIES
 
 ROOT = Path(__file__).parents[1]
 

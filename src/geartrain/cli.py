@@ -113,7 +113,8 @@ def _by_ratio(lines: dict[str, tuple[float, float]]) -> str:
 
     The bill of a method is a line in the ratio: calls of h times the ratio, and calls of g.
     """
-    at, told = 0.0, []
+    at = 0.0
+    told: list[str] = []
     name = min(lines, key=lambda key: (lines[key][1], lines[key][0]))
     while True:
         h, g = lines[name]
@@ -168,7 +169,9 @@ def _bench(args: argparse.Namespace) -> None:
 
     if args.json is not None:
         writable_file(args.json, "--json")
-    import_module(f"geartrain_lab.{_BENCHES[args.name][0]}").run(json_file=args.json, quick=args.quick)
+    import_module(f"geartrain_lab.{_BENCHES[args.name][0]}").run(
+        json_file=args.json, quick=args.quick
+    )
 
 
 def _reproduce(args: argparse.Namespace) -> None:
@@ -231,7 +234,9 @@ def _add_plan(plan: argparse.ArgumentParser) -> None:
         default=[1.0],
         help="price of a gradient of h, or of every one of its terms (default 1)",
     )
-    plan.add_argument("--price-g", type=float, default=1.0, help="price of a gradient of g (default 1)")
+    plan.add_argument(
+        "--price-g", type=float, default=1.0, help="price of a gradient of g (default 1)"
+    )
 
 
 def _add_bench(bench: argparse.ArgumentParser) -> None:

@@ -64,9 +64,9 @@ def test_the_minimiser_is_that_of_scikit_learn(name, method):
 
 
 def test_targets_that_the_loss_cannot_have():
-    with pytest.raises(ValueError, match="'poisson' needs targets that are not negative.*is -1"):
+    with pytest.raises(ValueError, match=r"'poisson' needs targets that are not negative.*is -1"):
         gt.LinearModel(A, TARGETS["poisson"] - 1.0 - TARGETS["poisson"].min(), loss="poisson")
-    with pytest.raises(ValueError, match="'gamma' needs targets that are positive, .* is 0"):
+    with pytest.raises(ValueError, match=r"'gamma' needs targets that are positive, .* is 0"):
         gt.LinearModel(A, np.zeros(M), loss="gamma")
     assert gt.LinearModel(A, np.zeros(M), loss="poisson").value(np.zeros(N)) == 1.0
 

@@ -43,7 +43,13 @@ def make(kind, seed, scale=1.0, form="dense", n=5, m=8):
     )
 
 
-KINDS = ["quadratic", "log_sum_exp", *(loss.name for loss in COMPILED), "logistic+intercept", "squared+intercept"]
+KINDS = [
+    "quadratic",
+    "log_sum_exp",
+    *(loss.name for loss in COMPILED),
+    "logistic+intercept",
+    "squared+intercept",
+]
 TERMS = st.builds(make, st.sampled_from(KINDS), SEEDS, SCALES, FORMS)
 
 

@@ -118,7 +118,9 @@ def _labelled(methods: Any) -> dict[str, str | AnyMethod]:
 
 
 def _trial(label: str, number: int, *terms: Any, **options: Any) -> ComparedRun:
-    from geartrain.methods.registry import takes_inner  # late, so that ``import geartrain`` is quick
+    from geartrain.methods.registry import (
+        takes_inner,
+    )  # late, so that ``import geartrain`` is quick
 
     if not takes_inner(options["method"]):
         options.pop("inner", None)

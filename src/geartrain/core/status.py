@@ -57,13 +57,14 @@ _SENTENCES = {
     Status.INTERRUPTED: "Interrupted by the user; x is the best point so far.",
 }
 
-# The messages of STALLED where rounding is shown, and of STALLED and NOISE after a descent that only
-# single precision ends, and what is added to that of CONVERGED where the tolerance was below it.
+# Where a term answers in single precision: the message of STALLED and NOISE after a descent, and
+# what is added to that of CONVERGED where the tolerance was smaller.
 SINGLE_ROUNDING = (
     "Rounding errors prevent further progress: {names} in single precision (float32), which does "
     "not show smaller gradients. Compute in float64 to go further."
 )
 SINGLE_CONVERGED = " {names} in single precision (float32), so |grad f| <= {rel:g} |grad f(x0)|."
+# The message of STALLED where rounding is shown.
 ROUNDING = (
     "Rounding errors prevent further progress: the gradient cannot be made smaller in double "
     "precision."

@@ -148,7 +148,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         part = as_number(self.l1_ratio, "l1_ratio")
         if not 0.0 <= part <= 1.0:
             raise ValueError(f"l1_ratio must be between 0 and 1, got {self.l1_ratio!r}")
-        C = math.inf if self.C == math.inf else as_positive(self.C, "C")
+        C = math.inf if math.inf == self.C else as_positive(self.C, "C")
         if self.penalty == "deprecated":
             return part, C
         parts = {"l2": 0.0, "l1": 1.0, "elasticnet": part, None: 0.0}

@@ -97,9 +97,9 @@ def resolved(method: str | AnyMethod, problem: Sum) -> str | AnyMethod:
     if isinstance(method, str):
         return _key(method, ("auto", *METHODS, *NONSMOOTH), "method")
     if isinstance(inner := getattr(method, "inner", None), str) and is_dataclass(method):
-        return replace(method, inner=make_inner(inner, problem))  # type: ignore[type-var]
+        return replace(method, inner=make_inner(inner, problem))
     if is_dataclass(wrapped := getattr(method, "method", None)) and is_dataclass(method):
-        return replace(method, method=resolved(wrapped, problem))  # type: ignore[type-var]
+        return replace(method, method=resolved(wrapped, problem))
     return method
 
 
