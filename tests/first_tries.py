@@ -83,7 +83,7 @@ def try_inner_methods_by_name():
     assert res.calls["g.component"] > 0
     table = gt.compare(G, H, methods=["sae", "fgm"], inner="katyusha", max_iter=3)
     assert table.to_pandas()["g.component"]["sae"] > 0
-    refused("exchange h and g", H, G, method="sae", inner="katyusha")
+    refused("Or exchange h and g", H, G, method="sae", inner="katyusha")
 
 
 # From imaging ------------------------------------------------------------------------------------

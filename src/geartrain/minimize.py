@@ -398,6 +398,13 @@ def _method(
     return made, f"{method!r} as asked for" if isinstance(method, str) else "given as an object"
 
 
+def takes_inner(method: str | AnyMethod) -> bool:
+    """Whether ``inner=`` has a meaning beside this method."""
+    from geartrain.methods import registry
+
+    return registry.takes_inner(method)
+
+
 def _rule(stop: Any) -> Rule:
     if not callable(getattr(stop, "check", None)):
         raise TypeError(f"stop must be a rule such as gt.stop.Gradient(rel=1e-6), got {stop!r}")

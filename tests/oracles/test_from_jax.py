@@ -40,7 +40,7 @@ def test_single_precision_unless_asked_for():
     term = gt.from_jax(lambda v: kinds.append(v.dtype) or logistic(v), n=7, L=HAND.L)
     before = x.copy()
     value, grad = term.value_and_grad(x)
-    assert kinds == [np.float32] and grad.dtype == np.float64 and grad.shape == (7,)
+    assert kinds == [np.float32] and grad.dtype == np.float32 and grad.shape == (7,)
     assert type(value) is float and value == pytest.approx(HAND.value(x), rel=3e-6)
     np.testing.assert_allclose(grad, HAND.grad(x), rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(x, before)

@@ -13,7 +13,7 @@ from geartrain.comparison.table import CANNOT_RUN, ComparedRun, Comparison
 from geartrain.core.contracts import AnyMethod
 from geartrain.core.history import as_record
 from geartrain.core.status import Status
-from geartrain.minimize import minimize
+from geartrain.minimize import minimize, takes_inner
 from geartrain.oracles.protocols import AnyTerm, MissingOracle
 from geartrain.oracles.quadratic import Quadratic
 from geartrain.oracles.validation import as_number, as_whole
@@ -118,10 +118,6 @@ def _labelled(methods: Any) -> dict[str, str | AnyMethod]:
 
 
 def _trial(label: str, number: int, *terms: Any, **options: Any) -> ComparedRun:
-    from geartrain.methods.registry import (
-        takes_inner,
-    )  # late, so that ``import geartrain`` is quick
-
     if not takes_inner(options["method"]):
         options.pop("inner", None)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any
 
@@ -174,7 +174,7 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
         return made
     told = f"{name} with {type(inside).__name__} inside"
     if not getattr(core, "inner_asks_both", False):
-        _require_inside(told, inside, problem)
+        _require_inside(told, inside, made.needs, problem)
         return made
     for role, oracle in (("h", problem.h), ("g", problem.g)):
         require(told, role, oracle.term, *inside.needs)
@@ -187,16 +187,18 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
     return made
 
 
-def _require_inside(told: str, inside: InnerMethod, problem: Sum) -> None:
+def _require_inside(told: str, inside: InnerMethod, outside: Sequence[str], problem: Sum) -> None:
     """Raise unless g answers what the inner method asks; h may be the one that does."""
     h, g = problem.h.term, problem.g.term
-    missing = [question for question in inside.needs if not can(g, question)]
-    if missing and all(can(h, question) for question in inside.needs):
+    try:
+        require(told, "g", g, *inside.needs)
+    except MissingOracle as error:
+        if not (all(can(h, q) for q in inside.needs) and all(can(g, q) for q in outside)):
+            raise
         raise MissingOracle(
-            f"{told} asks g for {missing[0]!r}, which g = {g!r} does not answer, but h does: "
-            "exchange h and g. The inner method works on g, the term that is asked often"
-        )
-    require(told, "g", g, *inside.needs)
+            f"{error} Or exchange h and g: h answers it, and the inner method works on g, the term "
+            "that is asked often."
+        ) from None
 
 
 def _by_name(method: str, inner: str | InnerMethod, problem: Sum) -> AnyMethod:

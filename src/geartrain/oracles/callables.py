@@ -25,8 +25,10 @@ class Term(Algebra):
     Parameters
     ----------
     value_and_grad : callable, optional
-        ``x -> (value, gradient)`` in one pass. With a second function, ``Term(fun, jac)`` as in
-        SciPy, the first one gives the value and the second one the gradient.
+        ``x -> (value, gradient)`` in one pass.
+    *jac : callable, optional
+        A second function without a name, ``Term(fun, jac)`` as in SciPy: then the first one gives
+        the value and the second one the gradient.
     n : int, optional
         Dimension; with it `minimize` can start from zero if no x0 is given.
     n_components : int, optional

@@ -26,7 +26,7 @@ from scipy import sparse
 
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic
 from geartrain.oracles.protocols import Vector
-from geartrain_lab.problems.random_losses import Poisson, Power, PseudoHuber
+from geartrain_lab.problems.random_losses import Power, PseudoHuber, TamePoisson
 
 Split = Literal["development", "report"]
 Generator = np.random.Generator
@@ -151,7 +151,7 @@ def _pseudo_huber(d: Draw) -> Any:
 def _poisson(d: Draw) -> Any:
     A = d.power(-0.5, 0.3) * d.data()
     rates = np.exp(np.minimum(A @ d.truth, 6.0))
-    return LinearModel(A, d.rng.poisson(rates).astype(np.float64), loss=Poisson())
+    return LinearModel(A, d.rng.poisson(rates).astype(np.float64), loss=TamePoisson())
 
 
 def _power(d: Draw) -> Any:

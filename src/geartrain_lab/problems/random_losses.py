@@ -27,7 +27,7 @@ _LAST = 30.0  # where exp gives way to its Taylor polynomial
 
 
 @dataclass(frozen=True)
-class Poisson(Loss):
+class TamePoisson(Loss):
     """The negative log-likelihood of counts y with the rate exp(z)."""
 
     name: ClassVar[str] = "poisson"
