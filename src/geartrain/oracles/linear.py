@@ -23,6 +23,7 @@ from geartrain.oracles.polyhedron import (
     Projection,
     Projector,
 )
+from geartrain.oracles.protocols import KnownTerm
 from geartrain.oracles.validation import are_bounds, as_bounds, as_matrix, size_of
 from geartrain.oracles.vectors import Vector, norm
 
@@ -182,7 +183,7 @@ class Linear(Algebra):
         return f"Linear(A of shape ({m}, {n}), lower, upper, {self.bounds!r:.60})"
 
 
-class LinearRun:
+class LinearRun(KnownTerm):
     """The term as one run asks it: each projection begins with the active set of the last one.
 
     Parameters

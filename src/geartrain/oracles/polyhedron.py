@@ -309,7 +309,8 @@ class Projector:
         y, Kv = np.concatenate([y, u - y @ C.A - v]), C.product(v)
         size = norm(u) + norm(v)
         error = norm(Kv - C.clipped(Kv + y))
-        return Projection(v, y, active, error / size if size > 0.0 else 0.0, size)
+        relative = error / size if size > 0.0 else math.inf
+        return Projection(v, y, active, relative if error > 0.0 else 0.0, size)
 
     def _better(self, u: Vector, best: Projection, active: Any) -> Projection:
         """The one on that face if it is better."""
@@ -390,13 +391,14 @@ def _newton(
     C: Polyhedron, u: Vector, v: Vector, y: Vector, rho: float
 ) -> tuple[Vector, Vector]:
     """The minimiser of the augmented Lagrangian with y over rho; the part beyond the sides."""
-    m, enough = C.m, _ROUNDING * (norm(u) + norm(v)) * math.sqrt(rho)
+    m = C.m
 
     def beyond(v: Vector) -> Vector:
         s = C.product(v) + y
         return s - C.clipped(s)
 
     part = beyond(v)
+    enough = _ROUNDING * (norm(u) + norm(v) + norm(part)) * math.sqrt(rho)
     for _ in range(_NEWTON):
         grad = v - u + rho * (part[:m] @ C.A + part[m:])
         if norm(grad) <= enough:
