@@ -129,7 +129,9 @@ def test_scipys_words():
     ours = gt.minimize(CASE.h, CASE.g + CASE.psi, method="pqn", tol=1e-8)
     words = gt.minimize(CASE.h, CASE.g, method="pqn", tol=1e-8, **CASE.words)
     same(ours, words)
-    pairs = [(low, None if high == 1.0 else high) for low, high in zip(CASE.lo, CASE.hi, strict=True)]
+    pairs = [
+        (low, None if high == 1.0 else high) for low, high in zip(CASE.lo, CASE.hi, strict=True)
+    ]
     rows = [
         LinearConstraint(CASE.A[:2], CASE.lower[:2], CASE.upper[:2]),
         LinearConstraint(sparse.csr_matrix(CASE.A[2:]), CASE.lower[2:], CASE.upper[2:]),
