@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from geartrain.oracles.algebra import Algebra
-from geartrain.oracles.nonsmooth import Box, Derivative
 from geartrain.oracles.linear_programs import contradiction, least
+from geartrain.oracles.nonsmooth import Box, Derivative
 from geartrain.oracles.polyhedron import (
     Faces,
     NotProjected,
@@ -23,6 +23,7 @@ from geartrain.oracles.polyhedron import (
     Projection,
     Projector,
 )
+from geartrain.oracles.protocols import KnownTerm
 from geartrain.oracles.validation import are_bounds, as_bounds, as_matrix, size_of
 from geartrain.oracles.vectors import Vector, norm
 
@@ -78,9 +79,7 @@ class Linear(Algebra):
         for name, sign in (("lower", 1.0), ("upper", -1.0)):
             given = as_bounds(getattr(self, name), name, "Linear")
             if size_of(given) not in (None, m):
-                raise ValueError(
-                    f"Linear: A has {m} rows, but {name} has {size_of(given)} entries"
-                )
+                raise ValueError(f"Linear: A has {m} rows, but {name} has {size_of(given)} entries")
             if np.any(np.equal(given, sign * math.inf)):
                 raise ValueError("Linear: lower must not be inf and upper must not be -inf")
             object.__setattr__(self, name, given)
@@ -182,7 +181,7 @@ class Linear(Algebra):
         return f"Linear(A of shape ({m}, {n}), lower, upper, {self.bounds!r:.60})"
 
 
-class LinearRun:
+class LinearRun(KnownTerm):
     """The term as one run asks it: each projection begins with the active set of the last one.
 
     Parameters

@@ -38,7 +38,8 @@ def least(C: Polyhedron, c: Vector) -> float:
     y = np.append(rows, c / scale - rows @ C.A)
     side = np.where(y > 0.0, C.low, C.up)
     y = np.where(np.isinf(side) & (np.abs(y) <= _ZERO), 0.0, y)
-    return scale * float(np.sum(np.where(y == 0.0, 0.0, y * side)))
+    used = y != 0.0
+    return scale * float(y[used] @ side[used])
 
 
 def contradiction(C: Polyhedron) -> str:
@@ -65,7 +66,9 @@ def _violated(C: Polyhedron, rows: Any, bounded: bool = True) -> Any:
 
     A, l, r = C.A[rows], C.low[rows], C.up[rows]
     m, n = A.shape
-    lo, hi = (C.low[C.m :], C.up[C.m :]) if bounded else (np.full(n, -math.inf), np.full(n, math.inf))
+    lo, hi = (
+        (C.low[C.m :], C.up[C.m :]) if bounded else (np.full(n, -math.inf), np.full(n, math.inf))
+    )
     up, low = np.flatnonzero(r < math.inf), np.flatnonzero(l > -math.inf)
     slack = -sparse.eye_array(m, format="csr")
     K = sparse.csr_array(A)
