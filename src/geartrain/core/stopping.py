@@ -32,6 +32,9 @@ class Look(Protocol):
     def initial_grad_norm(self) -> float:
         """The norm of the gradient of f at x0."""
 
+    def initial_gap(self) -> float:
+        """The Frank-Wolfe gap at x0 of a method that goes by it (cgs, frank-wolfe); else nan."""
+
     def gradient_scale(self) -> float:
         """The larger one of |grad f(x0)| and min(|grad h(x0)|, |grad g(x0)|)."""
 
@@ -88,6 +91,8 @@ class Gradient:
 
     The gradient is the one that the method knows anyway. For a method that does not know one (afb,
     ags) it is asked for, and counted, when the bound of the method suggests that the rule is met.
+    The methods that ask for linear minimisations (cgs, frank-wolfe) have no shortest subgradient
+    and refuse this rule.
 
     Parameters
     ----------
@@ -106,6 +111,11 @@ class Gradient:
 
     def check(self, look: Look) -> Status | None:
         """Converged if the gradient is small enough."""
+        if not math.isnan(look.initial_gap()):
+            raise TypeError(
+                "stop.Gradient needs the shortest subgradient at a point, which linear "
+                "minimisations do not show; use tol=, stop.Gap(eps) or stop.Value"
+            )
         threshold = self.abs
         if self.rel > 0.0:
             threshold = max(threshold, self.rel * self._scale(look))
@@ -126,6 +136,10 @@ class Tolerance(Gradient):
     A run with a non-smooth term also ends where x0 is a solution up to rounding: where the shortest
     subgradient of f there is at most ``10 eps (|grad h(x0)| + |grad g(x0)|)``.
 
+    Methods that ask for linear minimisations (cgs, frank-wolfe) know no such subgradient. There the
+    bound on f - f* that `Gap` goes by takes the place of the norm, and its value at x0, which is
+    the Frank-Wolfe gap there, that of the scale.
+
     Parameters
     ----------
     rel, abs : float
@@ -134,6 +148,9 @@ class Tolerance(Gradient):
 
     def check(self, look: Look) -> Status | None:
         """Converged if the gradient is small enough, or x0 a solution up to rounding."""
+        if not math.isnan(first := look.initial_gap()):
+            threshold = max(self.rel * first, self.abs)
+            return _converged(look.gap(threshold), threshold)
         status = super().check(look)
         if status is None and self.rel > 0.0 and look.starts_at_solution():
             return Status.CONVERGED
@@ -151,7 +168,8 @@ class Gap:
     box, a simplex, a ball), or a norm with a lower bound of h + g (an l1 norm, groups, a nuclear
     norm). With `mu`, strong convexity of f: ``|grad f(x)|^2 / (2 mu)``. With ``R >= |x0 - x*|``:
     ``|grad f(x)| (|x - x0| + R)``, or ``R^2 / (2 A_N)`` of the methods that have an A_N (eq. (24)
-    of the paper) while they have not been restarted, whichever is smaller.
+    of the paper) while they have not been restarted, whichever is smaller. Methods that ask for
+    linear minimisations (cgs, frank-wolfe) need neither: they know the Frank-Wolfe gap.
 
     Parameters
     ----------
@@ -177,7 +195,7 @@ class Gap:
 
     def check(self, look: Look) -> Status | None:
         """Converged if the bound is at most eps."""
-        if self.mu is not None:
+        if self.mu is not None and math.isnan(look.initial_gap()):
             threshold = math.sqrt(2.0 * self.mu * self.eps)
             return _converged(look.grad_norm(threshold), threshold)
         if self.R is None and not look.can_bound_gap():

@@ -62,6 +62,8 @@ class RunView:
         self.known_grad_norm, self._seen = math.nan, NOTHING_SEEN
         if (grad := state.grad) is not None:
             self._see_gradient(state.grad_point, grad)
+        elif not math.isnan(state.frank_wolfe_gap):
+            self._seen = Seen(spread=float(state.frank_wolfe_gap))
         self.looked_at = None
         if self.record.iteration == 0:
             self._set_start()
@@ -70,6 +72,7 @@ class RunView:
         """Take what is known at x0; a method may start elsewhere."""
         self.record.initial_values = self._paid.known(self.x0)
         self.record.initial_value = self._paid.total(self.record.initial_values, self.x0)
+        self.record.initial_gap = float(self.record.now.frank_wolfe_gap)
         if self._is_at_start():
             self.record.initial_grad_norm = self.known_grad_norm
         if math.isnan(self.record.initial_value) and self.record.now.point is self.x0:
@@ -118,6 +121,10 @@ class RunView:
                 self.clock.stop()
         return self.record.initial_grad_norm
 
+    def initial_gap(self) -> float:
+        """The Frank-Wolfe gap at x0; nan for a method that does not go by it."""
+        return self.record.initial_gap
+
     def gradient_scale(self) -> float:
         """The larger one of |grad f(x0)| and the second largest gradient of a term at x0."""
         heard = 0.0 if self._heard is None else self._heard.second
@@ -134,6 +141,8 @@ class RunView:
     def can_bound_gap(self) -> bool:
         """Whether a bound on f - f* may follow from the terms alone."""
         psi = self.problem.psi
+        if not math.isnan(self.record.initial_gap):
+            return True
         if self.problem.mu.value or psi is None:
             return bool(self.problem.mu.value)
         ones = np.ones_like(self.x0)
@@ -149,8 +158,9 @@ class RunView:
         """
         if self.record.now.refuted:
             return math.inf
-        unknown = math.isnan(self.known_grad_norm) and getattr(self.rule, "R", None) is None
-        if unknown and self._worth_asking(math.inf):
+        unknown = math.isnan(self.known_grad_norm) and math.isnan(self.record.initial_gap)
+        by_gradient = unknown and getattr(self.rule, "R", None) is None
+        if by_gradient and self._worth_asking(math.inf):
             self._ask_gradient()
         if math.isfinite(self._seen.polar) and self._seen.slope <= threshold:
             self._ask_value()

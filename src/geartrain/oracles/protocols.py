@@ -33,6 +33,7 @@ STATED: dict[str, Any] = {
     "lower_bound": None,  # no value is below it
     "spherical": None,  # (c, b) for the term c/2 |x|^2 - <b, x>
     "subtracted": None,  # the term f_1 of a difference f - f_1
+    "diameter": None,  # of a set that has a linear minimisation: no two points are further apart
 }
 
 
@@ -186,14 +187,14 @@ def explain(error: ValueError, asked: str) -> NoReturn:
 
 
 def is_nonsmooth(term: AnyTerm) -> bool:
-    """Whether `term` is known by its proximal operator and not by gradients, as a constraint is."""
-    return "prox" in answers(term) and not can(term, "grad")
+    """Whether `term` has proximal steps or linear minimisations and no gradients, as a set has."""
+    return not answers(term).isdisjoint(("prox", "lmo")) and not can(term, "grad")
 
 
 def extended_valued(term: AnyTerm) -> bool:
     """Whether the value of `term` may be plus infinity, as for the indicator of a set.
 
-    This is so for terms that have a proximal step and no gradient, unless they have an attribute of
+    This is so for terms without gradients (see `is_nonsmooth`), unless they have an attribute of
     this name that states otherwise.
     """
     own = getattr(term, "extended_valued", None)

@@ -108,6 +108,10 @@ def beside_spheres(question: Question, parts: Sequence[Part]) -> Callable[..., A
     return step
 
 
+def of_no_sum(question: Question, parts: Sequence[Part]) -> None:
+    """The answer of a sum does not follow from those of its parts."""
+
+
 @dataclass(frozen=True)
 class Question:
     """A question that a term can answer.
@@ -342,6 +346,18 @@ QUESTIONS: dict[str, Question] = {
             ),
             lifts=True,
             per_gradient=_one,
+        ),
+        Question(
+            "lmo",
+            "d",
+            (VECTOR,),
+            words="a linear minimisation",
+            check=checks.check_lmo,
+            meaning="of a set: the minimiser of <d, v> over all v in it",
+            key="lmo",
+            counted="linear minimisations",
+            constants=("diameter",),
+            combine=of_no_sum,
         ),
     )
 }

@@ -102,6 +102,28 @@ def gradient_sliding(*, L_h: float, M: float, eps: float, R: float = 1.0) -> Cal
     return {"h": float(N), "g": N + M**2 * N * squares / (0.75 * R**2 * L_h**2)}
 
 
+# Paper: conditional gradient sliding
+def conditional_gradient_sliding(*, L: float, D: float, eps: float) -> Calls:
+    r"""Gradients of h and g and linear minimisations until f - f* <= eps (Lan and Zhou 2016).
+
+    N iterations with 15 L D^2/(2 (N + 1)(N + 2)) <= eps, at most 18 k linear minimisations in the
+    k-th one, and one gradient and one linear minimisation at the point after the last.
+    L is the smoothness of h + g, D the diameter of the set.
+    """
+    for name, value in (("L", L), ("D", D), ("eps", eps)):
+        as_positive(value, name)
+    N = max(1, math.ceil(math.sqrt(7.5 * L * D**2 / eps + 0.25) - 1.5))
+    return {"h": N + 1.0, "g": N + 1.0, "lmo": 9.0 * N * (N + 1) + 1.0}
+
+
+def frank_wolfe(*, L: float, D: float, eps: float) -> Calls:
+    r"""The same of `geartrain.methods.FrankWolfe`: N iterations with 2 L D^2/(N + 2) <= eps."""
+    for name, value in (("L", L), ("D", D), ("eps", eps)):
+        as_positive(value, name)
+    N = max(1, math.ceil(2.0 * L * D**2 / eps) - 2)
+    return dict.fromkeys(("h", "g", "lmo"), N + 1.0)
+
+
 @dataclass(frozen=True)
 class _Stages:
     """A method with f(x_N) - f* <= c R^2/(N + shift)^2, restarted every `period` iterations."""
