@@ -26,8 +26,9 @@ from geartrain.oracles.splitting import Psi
 from geartrain.oracles.vectors import dot, norm
 from geartrain.problem import EPS, MissingConstant, Sum
 
-# Rounding errors of <d, u - v>, over eps |d| (|u| + |v|); of a distance, relatively.
-_ROUNDED, _FAR = 10.0, 1e-9
+# Rounding errors of <d, u - v>, over eps |d| (|u| + |v|). From these parts on, an answer that is
+# not the minimiser and a diameter that is too small are no rounding errors.
+_ROUNDED, _WRONG, _FAR = 10.0, 1e-6, 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +43,11 @@ class CGSState(State):
     s: Vector  # lmo(grad_z)
     L: float
     D: float
+    frank_wolfe_gap: float  # max <G, z - v> over C
     gap_bound: float = math.nan  # 15 L D^2/(2 (k + 1)(k + 2)), at y
     gap_rests_on: tuple[str, ...] = ()
     stalled: bool = False
     rounding: bool = False
-    note: str = ""
 
     @property
     def point(self) -> Vector:
@@ -57,11 +58,6 @@ class CGSState(State):
     def grad_point(self) -> Vector:
         """The point z, which is in C, too, and whose Frank-Wolfe gap is known."""
         return self.z
-
-    @property
-    def frank_wolfe_gap(self) -> float:  # type: ignore[override]
-        """max <G, z - v> over C."""
-        return dot(self.grad_z, self.z - self.s)
 
 
 # Paper: conditional gradient sliding
@@ -100,8 +96,7 @@ class CGS:
     a run ends as soon as its gap is small. The result is the point z or y with the smallest bound.
     Where a set has a projection, other methods need far fewer gradients.
 
-    Deviation: CndG also ends where its gap is rounding error, and after 18 k linear minimisations,
-    which means that lmo is not exact; then the run has stalled.
+    Deviation: CndG also ends where its gap is rounding error.
 
     References
     ----------
@@ -126,17 +121,18 @@ class CGS:
             )
         L = smoothness(problem, self.L, "CGS")
         grad = problem.grad(x0)
-        rests_on = () if self.L is not None else ("L_h", "L_g")
+        s, gap = linear_minimiser(psi, grad, x0)
         return CGSState(
             k=0,
             x=x0,
             y=x0,
             z=x0,
             grad_z=grad,
-            s=psi.lmo(grad),
+            s=s,
             L=L,
             D=psi.diameter,
-            gap_rests_on=rests_on,
+            frank_wolfe_gap=gap,
+            gap_rests_on=() if self.L is not None else ("L_h", "L_g"),
         )
 
     def step(self, problem: Sum, state: CGSState) -> CGSState:
@@ -146,24 +142,16 @@ class CGS:
             return replace(state, k=k, stalled=True, rounding=True)
         beta, gamma, eta = 3.0 * L / (k + 1), gamma_of(k), L * D**2 / (k * (k + 1))
         # 2., (2.3) of [1]
-        x = _cndg(psi, state, beta, eta, most=18 * k)
-        if x is None:
-            note = f"CndG has not ended after {18 * k} linear minimisations: is lmo exact?"
-            return replace(state, k=k, stalled=True, note=note)
+        x = _cndg(psi, state, beta, eta)
         # 3., (2.4)
         y = between(state.y, x, gamma)
         # 1., (2.2)
         z = between(y, x, gamma_of(k + 1))
         grad = problem.grad(z)
+        s, gap = linear_minimiser(psi, grad, z)
+        rate = 7.5 * L * D**2 / ((k + 1) * (k + 2))
         return replace(
-            state,
-            k=k,
-            x=x,
-            y=y,
-            z=z,
-            grad_z=grad,
-            s=psi.lmo(grad),
-            gap_bound=7.5 * L * D**2 / ((k + 1) * (k + 2)),
+            state, k=k, x=x, y=y, z=z, grad_z=grad, s=s, frank_wolfe_gap=gap, gap_bound=rate
         )
 
 
@@ -172,25 +160,33 @@ def gamma_of(k: int) -> float:
     return 3.0 / (k + 2)
 
 
-def _cndg(psi: Psi, state: CGSState, beta: float, eta: float, most: int) -> Vector | None:
-    """Procedure CndG of [1]; None where it does not end."""
+def _cndg(psi: Psi, state: CGSState, beta: float, eta: float) -> Vector:
+    """Procedure CndG of [1]."""
     x = u = state.x
     d, v = state.grad_z, state.s  # a.
-    for _ in range(most):
+    gap = dot(d, u - v)
+    while gap > max(eta, rounding(d, u, v)):  # b.
         if (far := norm(v - u)) > state.D * (1.0 + _FAR):
             raise ValueError(
                 f"the stated diameter {state.D:g} of {psi!r} is too small: two points of the set "
                 f"are {far:g} apart"
             )
-        # b.
-        gap = dot(d, u - v)
-        if gap <= max(eta, rounding(d, u, v)):
-            return u
-        # c.
-        u = between(u, v, min(1.0, gap / (beta * far**2)))
+        u = between(u, v, min(1.0, gap / (beta * far**2)))  # c.
         d = state.grad_z + beta * (u - x)  # a.
-        v = psi.lmo(d)
-    return None
+        v, gap = linear_minimiser(psi, d, u)
+    return u
+
+
+def linear_minimiser(psi: Psi, d: Vector, u: Vector) -> tuple[Vector, float]:
+    """v = lmo(d), and max <d, u - v> over the set, which is not negative for a u in it."""
+    v = psi.lmo(d)
+    gap = dot(d, u - v)
+    if gap < -_WRONG * norm(d) * norm(u - v):
+        raise ValueError(
+            f"lmo(d) of {psi!r} is not the minimiser of <d, v>: that is {dot(d, v):g} there, and "
+            f"{dot(d, u):g} at another point of the set; is its sign right?"
+        )
+    return v, gap
 
 
 def set_of(problem: Sum, name: str) -> Psi:

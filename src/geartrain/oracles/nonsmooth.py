@@ -425,7 +425,7 @@ class Ball(Algebra):
         return d + (max(0.0, -float(d @ away)) / length**2) * away
 
     def lmo(self, d: Vector) -> Vector:
-        """The point of the boundary against d; the centre for d = 0, where all points are minima."""
+        """The point of the boundary against d; the centre, which is as good as any, for d = 0."""
         d = np.asarray(d, dtype=float)
         return self.center - (self.radius / (norm(d) or 1.0)) * d
 

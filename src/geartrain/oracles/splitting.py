@@ -131,7 +131,6 @@ class Psi:
         """Whether values are known."""
         return not self.has_prox or "value" in answers(self.term)
 
-
     @property
     def has_residual(self) -> bool:
         """Whether the term gives least-norm subgradients."""

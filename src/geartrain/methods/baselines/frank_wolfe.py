@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from geartrain.methods.base import State
-from geartrain.methods.cgs import between, rounding, set_of, smoothness
+from geartrain.methods.cgs import between, linear_minimiser, rounding, set_of, smoothness
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.vectors import dot
 from geartrain.problem import Sum
@@ -21,6 +21,7 @@ class FrankWolfeState(State):
     grad_x: Vector  # of h + g
     s: Vector  # lmo(grad_x)
     L: float
+    frank_wolfe_gap: float  # max <grad f(x), x - v> over the set
     stalled: bool = False
     rounding: bool = False
 
@@ -28,11 +29,6 @@ class FrankWolfeState(State):
     def point(self) -> Vector:
         """The point x."""
         return self.x
-
-    @property
-    def frank_wolfe_gap(self) -> float:  # type: ignore[override]
-        """max <grad f(x), x - v> over the set."""
-        return dot(self.grad_x, self.x - self.s)
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,8 @@ class FrankWolfe:
         """Line 1 at x_0."""
         psi = set_of(problem, "FrankWolfe")
         L, grad = smoothness(problem, self.L, "FrankWolfe"), problem.grad(x0)
-        return FrankWolfeState(k=0, x=x0, grad_x=grad, s=psi.lmo(grad), L=L)
+        s, gap = linear_minimiser(psi, grad, x0)
+        return FrankWolfeState(k=0, x=x0, grad_x=grad, s=s, L=L, frank_wolfe_gap=gap)
 
     def step(self, problem: Sum, state: FrankWolfeState) -> FrankWolfeState:
         """Line 2, and line 1 at the new point."""
@@ -84,4 +81,5 @@ class FrankWolfe:
         away = state.x - state.s
         x = between(state.x, state.s, min(1.0, gap / (state.L * dot(away, away))))
         grad = problem.grad(x)
-        return replace(state, k=k, x=x, grad_x=grad, s=psi.lmo(grad))
+        s, gap = linear_minimiser(psi, grad, x)
+        return replace(state, k=k, x=x, grad_x=grad, s=s, frank_wolfe_gap=gap)

@@ -51,7 +51,9 @@ def make_train(
         if method in _WHOLE:
             return make_method(method, inner, problem), f"{method!r} as asked for"
         make = afb_on_levels if method == "afb" else _pqn_on_levels
-        return make(problem, inner, prices), ""
+        train = make(problem, inner, prices)
+        _refuse_psi(train, problem)
+        return train, ""
     made = as_method(method)
     core = getattr(made, "method", made)
     if isinstance(made, LearnedTrain | Train):
@@ -138,9 +140,9 @@ def _checked(train: T, problem: Sum) -> T:
     return train
 
 
-def _refuse_psi(train: T, problem: Sum) -> None:
+def _refuse_psi(train: AnyMethod, problem: Sum) -> None:
     """Raise where a non-smooth term is given to a train whose method is not made for it."""
-    method = train if isinstance(train, LearnedTrain) else train.core
+    method = train.core if isinstance(train, Train) else train
     if problem.psi is None:
         return
     if getattr(method, "takes_psi", False):
