@@ -231,7 +231,7 @@ def test_a_start_at_the_solution_ends_at_once(method):
     C = Vertices(5)
     h = gt.Quadratic(np.eye(5), b=np.array([3.0, 0.0, 0.0, 0.0, 0.0]))  # the first vertex
     res = gt.minimize(h, Inside(C, np.eye(5)[0]), np.eye(5)[0], method=method)
-    assert res.success and res.nit == 0 and res.certificate.bound == 0.0
+    assert res.success and res.nit == 0 and res.certificate.bound <= 1e-15
     assert (res.calls["h.grad"], res.calls["g.lmo"]) == (1, 1)
 
 

@@ -148,10 +148,11 @@ class Tolerance(Gradient):
 
     def check(self, look: Look) -> Status | None:
         """Converged if the gradient is small enough, or x0 a solution up to rounding."""
-        if not math.isnan(first := look.initial_gap()):
+        if math.isnan(first := look.initial_gap()):
+            status = super().check(look)
+        else:
             threshold = max(self.rel * first, self.abs)
-            return _converged(look.gap(threshold), threshold)
-        status = super().check(look)
+            status = _converged(look.gap(threshold), threshold)
         if status is None and self.rel > 0.0 and look.starts_at_solution():
             return Status.CONVERGED
         return status

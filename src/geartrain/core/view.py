@@ -133,7 +133,9 @@ class RunView:
         return record.gradient_scale
 
     def starts_at_solution(self) -> bool:
-        """Whether the subgradient at x0, where there is a non-smooth term, is rounding error."""
+        """Whether the subgradient or gap at x0, where psi is there, is rounding error."""
+        if not math.isnan(self.record.initial_gap):
+            return self.record.iteration == 0 and self.record.now.rounding
         if self.problem.psi is None or self._heard is None:
             return False
         return self.initial_grad_norm() <= self._heard.rounding < math.inf

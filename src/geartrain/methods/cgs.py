@@ -46,8 +46,7 @@ class CGSState(State):
     frank_wolfe_gap: float  # max <G, z - v> over C
     gap_bound: float = math.nan  # 15 L D^2/(2 (k + 1)(k + 2)), at y
     gap_rests_on: tuple[str, ...] = ()
-    stalled: bool = False
-    rounding: bool = False
+    rounding: bool = False  # the gap is rounding error
 
     @property
     def point(self) -> Vector:
@@ -58,6 +57,11 @@ class CGSState(State):
     def grad_point(self) -> Vector:
         """The point z, which is in C, too, and whose Frank-Wolfe gap is known."""
         return self.z
+
+    @property
+    def stalled(self) -> bool:  # type: ignore[override]
+        """Whether the gap is rounding error."""
+        return self.rounding
 
 
 # Paper: conditional gradient sliding
@@ -121,7 +125,7 @@ class CGS:
             )
         L = smoothness(problem, self.L, "CGS")
         grad = problem.grad(x0)
-        s, gap = linear_minimiser(psi, grad, x0)
+        s, gap, error = linear_minimiser(psi, grad, x0)
         return CGSState(
             k=0,
             x=x0,
@@ -133,13 +137,14 @@ class CGS:
             D=psi.diameter,
             frank_wolfe_gap=gap,
             gap_rests_on=() if self.L is not None else ("L_h", "L_g"),
+            rounding=gap <= error,
         )
 
     def step(self, problem: Sum, state: CGSState) -> CGSState:
         """Lines 2 and 3, and line 1 of the next iteration."""
         L, D, k, psi = state.L, state.D, state.k + 1, set_of(problem, "CGS")
-        if state.frank_wolfe_gap <= rounding(state.grad_z, state.z, state.s):
-            return replace(state, k=k, stalled=True, rounding=True)
+        if state.stalled:
+            return replace(state, k=k)
         beta, gamma, eta = 3.0 * L / (k + 1), gamma_of(k), L * D**2 / (k * (k + 1))
         # 2., (2.3) of [1]
         x = _cndg(psi, state, beta, eta)
@@ -148,10 +153,18 @@ class CGS:
         # 1., (2.2)
         z = between(y, x, gamma_of(k + 1))
         grad = problem.grad(z)
-        s, gap = linear_minimiser(psi, grad, z)
-        rate = 7.5 * L * D**2 / ((k + 1) * (k + 2))
+        s, gap, error = linear_minimiser(psi, grad, z)
         return replace(
-            state, k=k, x=x, y=y, z=z, grad_z=grad, s=s, frank_wolfe_gap=gap, gap_bound=rate
+            state,
+            k=k,
+            x=x,
+            y=y,
+            z=z,
+            grad_z=grad,
+            s=s,
+            frank_wolfe_gap=gap,
+            gap_bound=7.5 * L * D**2 / ((k + 1) * (k + 2)),
+            rounding=gap <= error,
         )
 
 
@@ -164,8 +177,8 @@ def _cndg(psi: Psi, state: CGSState, beta: float, eta: float) -> Vector:
     """Procedure CndG of [1]."""
     x = u = state.x
     d, v = state.grad_z, state.s  # a.
-    gap = dot(d, u - v)
-    while gap > max(eta, rounding(d, u, v)):  # b.
+    gap, error = dot(d, u - v), rounding(d, u, v)
+    while gap > max(eta, error):  # b.
         if (far := norm(v - u)) > state.D * (1.0 + _FAR):
             raise ValueError(
                 f"the stated diameter {state.D:g} of {psi!r} is too small: two points of the set "
@@ -173,20 +186,20 @@ def _cndg(psi: Psi, state: CGSState, beta: float, eta: float) -> Vector:
             )
         u = between(u, v, min(1.0, gap / (beta * far**2)))  # c.
         d = state.grad_z + beta * (u - x)  # a.
-        v, gap = linear_minimiser(psi, d, u)
+        v, gap, error = linear_minimiser(psi, d, u)
     return u
 
 
-def linear_minimiser(psi: Psi, d: Vector, u: Vector) -> tuple[Vector, float]:
-    """v = lmo(d), and max <d, u - v> over the set, which is not negative for a u in it."""
+def linear_minimiser(psi: Psi, d: Vector, u: Vector) -> tuple[Vector, float, float]:
+    """v = lmo(d); <d, u - v>, which is not negative for a u in the set; and its rounding error."""
     v = psi.lmo(d)
-    gap = dot(d, u - v)
-    if gap < -_WRONG * norm(d) * norm(u - v):
+    gap, error = dot(d, u - v), rounding(d, u, v)
+    if gap < -_WRONG * norm(d) * norm(u - v) - error:
         raise ValueError(
             f"lmo(d) of {psi!r} is not the minimiser of <d, v>: that is {dot(d, v):g} there, and "
             f"{dot(d, u):g} at another point of the set; is its sign right?"
         )
-    return v, gap
+    return v, gap, error
 
 
 def set_of(problem: Sum, name: str) -> Psi:

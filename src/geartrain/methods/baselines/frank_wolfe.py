@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from geartrain.methods.base import State
-from geartrain.methods.cgs import between, linear_minimiser, rounding, set_of, smoothness
+from geartrain.methods.cgs import between, linear_minimiser, set_of, smoothness
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.vectors import dot
 from geartrain.problem import Sum
@@ -22,13 +22,17 @@ class FrankWolfeState(State):
     s: Vector  # lmo(grad_x)
     L: float
     frank_wolfe_gap: float  # max <grad f(x), x - v> over the set
-    stalled: bool = False
-    rounding: bool = False
+    rounding: bool = False  # the gap is rounding error
 
     @property
     def point(self) -> Vector:
         """The point x."""
         return self.x
+
+    @property
+    def stalled(self) -> bool:  # type: ignore[override]
+        """Whether the gap is rounding error."""
+        return self.rounding
 
 
 @dataclass(frozen=True)
@@ -70,16 +74,20 @@ class FrankWolfe:
         """Line 1 at x_0."""
         psi = set_of(problem, "FrankWolfe")
         L, grad = smoothness(problem, self.L, "FrankWolfe"), problem.grad(x0)
-        s, gap = linear_minimiser(psi, grad, x0)
-        return FrankWolfeState(k=0, x=x0, grad_x=grad, s=s, L=L, frank_wolfe_gap=gap)
+        s, gap, error = linear_minimiser(psi, grad, x0)
+        return FrankWolfeState(
+            k=0, x=x0, grad_x=grad, s=s, L=L, frank_wolfe_gap=gap, rounding=gap <= error
+        )
 
     def step(self, problem: Sum, state: FrankWolfeState) -> FrankWolfeState:
         """Line 2, and line 1 at the new point."""
         gap, k, psi = state.frank_wolfe_gap, state.k + 1, set_of(problem, "FrankWolfe")
-        if gap <= rounding(state.grad_x, state.x, state.s):
-            return replace(state, k=k, stalled=True, rounding=True)
+        if state.stalled:
+            return replace(state, k=k)
         away = state.x - state.s
         x = between(state.x, state.s, min(1.0, gap / (state.L * dot(away, away))))
         grad = problem.grad(x)
-        s, gap = linear_minimiser(psi, grad, x)
-        return replace(state, k=k, x=x, grad_x=grad, s=s, frank_wolfe_gap=gap)
+        s, gap, error = linear_minimiser(psi, grad, x)
+        return replace(
+            state, k=k, x=x, grad_x=grad, s=s, frank_wolfe_gap=gap, rounding=gap <= error
+        )
