@@ -117,7 +117,11 @@ def conditional_gradient_sliding(*, L: float, D: float, eps: float) -> Calls:
 
 
 def frank_wolfe(*, L: float, D: float, eps: float) -> Calls:
-    r"""The same of `geartrain.methods.FrankWolfe`: N iterations with 2 L D^2/(N + 2) <= eps."""
+    r"""Calls of `geartrain.methods.FrankWolfe` until f - f* <= eps (Jaggi 2013).
+
+    N iterations with 2 L D^2/(N + 2) <= eps, each with one of all, and those at x_0. L is the
+    smoothness of h + g, D the diameter of the set.
+    """
     for name, value in (("L", L), ("D", D), ("eps", eps)):
         as_positive(value, name)
     N = max(1, math.ceil(2.0 * L * D**2 / eps) - 2)
