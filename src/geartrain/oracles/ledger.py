@@ -49,7 +49,8 @@ def given_price(key: str, prices: Mapping[str, float]) -> float:
     much as a gradient of its term.
     """
     name, kind = key.rsplit(".", 1)
-    if kind in ("prox", "lmo") and key not in prices:
+    of_psi = any(kind in question.keys for question in QUESTIONS.values() if question.nonsmooth)
+    if of_psi and key not in prices:
         key = f"{name}.grad"
     return prices.get(key, 1.0 if key.endswith(".grad") else math.nan)
 

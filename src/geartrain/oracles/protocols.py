@@ -188,7 +188,8 @@ def explain(error: ValueError, asked: str) -> NoReturn:
 
 def is_nonsmooth(term: AnyTerm) -> bool:
     """Whether `term` has proximal steps or linear minimisations and no gradients, as a set has."""
-    return not answers(term).isdisjoint(("prox", "lmo")) and not can(term, "grad")
+    known = answers(term)
+    return any(QUESTIONS[name].nonsmooth for name in known) and not can(term, "grad")
 
 
 def extended_valued(term: AnyTerm) -> bool:

@@ -43,7 +43,7 @@ def check_value(c: Checker) -> None:
     """The value is a finite number, and the gradient is its derivative."""
     if c.has("grad"):
         _check_taylor(c)
-    elif c.known.isdisjoint(("prox", "lmo")):
+    elif not c.is_nonsmooth:
         c.checked.append("noise")
         c.value(c.x)
         c.measure_noise()

@@ -147,6 +147,9 @@ class Question:
         parts do not allow it.
     lifts : bool
         Whether one solve turns the answer into a pair [M^{-1} w; w] of a geometry.
+    nonsmooth : bool
+        Whether a term that answers it and has no gradient is a non-smooth term psi. Where no price
+        is given, a call costs as much as a gradient.
     per_gradient : callable, optional
         ``per_gradient(n, m)`` is the number of calls that are equivalent to one gradient of a term
         with n variables and m summands. None if there is no such number.
@@ -168,6 +171,7 @@ class Question:
     ways: tuple[Way, ...] = ()
     combine: Callable[[Question, Sequence[Part]], Callable[..., Any] | None] = linear
     lifts: bool = False
+    nonsmooth: bool = False
     per_gradient: Callable[[int, int], int] | None = None
     check: Callable[[Any], None] | None = None
 
@@ -317,6 +321,7 @@ QUESTIONS: dict[str, Question] = {
             key="prox",
             counted="proximal steps",
             combine=beside_spheres,
+            nonsmooth=True,
         ),
         Question(
             "products",
@@ -358,6 +363,7 @@ QUESTIONS: dict[str, Question] = {
             counted="linear minimisations",
             constants=("diameter",),
             combine=of_no_sum,
+            nonsmooth=True,
         ),
     )
 }
