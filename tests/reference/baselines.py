@@ -69,7 +69,7 @@ def gradient_sliding(grad_h, sub_g, x0, L, M, N, R):
 
 
 def conditional_gradient_sliding(grad, lmo, x0, L, D, N):
-    """Algorithm 1 of Lan and Zhou (2016) with Corollary 2.3; a list of (z, x, y, calls of lmo)."""
+    """Algorithm 1 of Lan and Zhou (2016), smooth f; a list of (z, x, y, calls of lmo)."""
     x = y = x0
     out = []
     for k in range(1, N + 1):

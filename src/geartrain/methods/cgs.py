@@ -83,11 +83,12 @@ class CGS:
         b. if <d, u - v> <= eta, the answer is u
         c. u = (1 - alpha) u + alpha v, alpha = min(1, <d, u - v>/(beta |v - u|^2)); go to a.
 
-    Guarantee: f(y_k) - f* <= 15 L D^2/(2 (k + 1)(k + 2)), and CndG ends after at most 18 k linear
-    minimisations ([1]_, Theorem 2.2 and Corollary 2.3). So f - f* <= eps takes a number of
-    gradients of order sqrt(L D^2/eps) and linear minimisations of order L D^2/eps. One gradient of
-    h and one of g per iteration. The first d of CndG is G itself, so that the Frank-Wolfe gap at z,
-    max <G, z - v> over C >= f(z) - f*, is known without a further call: by it a run ends.
+    Guarantee: f(y_k) - f* <= 15 L D^2/(2 (k + 1)(k + 2)) ([1]_, Section 2), and CndG ends after at
+    most 12 k linear minimisations (`geartrain.theory.conditional_gradient_sliding` tells why). So f
+    - f* <= eps takes sqrt(7.5 L D^2/eps) gradients and of order L D^2/eps linear minimisations. One
+    gradient of h and one of g per iteration. The first d of CndG is G itself, so that the
+    Frank-Wolfe gap at z, max <G, z - v> over C >= f(z) - f*, is known without a further call: by it
+    a run ends.
 
     Parameters
     ----------
@@ -146,11 +147,11 @@ class CGS:
         if state.stalled:
             return replace(state, k=k)
         beta, gamma, eta = 3.0 * L / (k + 1), gamma_of(k), L * D**2 / (k * (k + 1))
-        # 2., (2.3) of [1]
+        # 2.
         x = _cndg(psi, state, beta, eta)
-        # 3., (2.4)
+        # 3.
         y = between(state.y, x, gamma)
-        # 1., (2.2)
+        # 1.
         z = between(y, x, gamma_of(k + 1))
         grad = problem.grad(z)
         s, gap, error = linear_minimiser(psi, grad, z)
