@@ -160,7 +160,8 @@ def test_theory(eps):
     most = theory.conditional_gradient_sliding(L=L, D=D, eps=eps)
     N = most["h"] - 1
     assert 15 * L * D**2 / (2 * (N + 1) * (N + 2)) <= eps < 15 * L * D**2 / (2 * N * (N + 1))
-    assert most["lmo"] == 1 + sum(12 * k - 3 for k in range(1, int(N) + 1)) and most["g"] == most["h"]
+    assert most["lmo"] == 1 + sum(12 * k - 3 for k in range(1, int(N) + 1))
+    assert most["g"] == most["h"]
     N = theory.frank_wolfe(L=L, D=D, eps=eps)["h"] - 1
     assert 2 * L * D**2 / (N + 2) <= eps < 2 * L * D**2 / (N + 1)
 
