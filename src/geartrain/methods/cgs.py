@@ -83,12 +83,12 @@ class CGS:
         b. if <d, u - v> <= eta, the answer is u
         c. u = (1 - alpha) u + alpha v, alpha = min(1, <d, u - v>/(beta |v - u|^2)); go to a.
 
-    Guarantee: f(y_k) - f* <= 15 L D^2/(2 (k + 1)(k + 2)) ([1]_, Section 2), and CndG ends after at
-    most 12 k linear minimisations (`geartrain.theory.conditional_gradient_sliding` tells why). So
-    an accuracy eps takes about sqrt(7.5 L D^2/eps) gradients and of order L D^2/eps linear
-    minimisations. One gradient of h and one of g per iteration. The first d of CndG is G itself, so that the
-    Frank-Wolfe gap at z, max <G, z - v> over C >= f(z) - f*, is known without a further call: by it
-    a run ends.
+    Guarantee: f(y_k) - f* <= 15 L D^2/(2 (k + 1)(k + 2)) ([1]_, Section 2), and CndG ends after
+    at most 12 k linear minimisations (`geartrain.theory.conditional_gradient_sliding` tells why).
+    So an accuracy eps takes about sqrt(7.5 L D^2/eps) gradients and of order L D^2/eps linear
+    minimisations. One gradient of h and one of g per iteration. The first d of CndG is G itself,
+    so that the Frank-Wolfe gap at z, max <G, z - v> over C >= f(z) - f*, is known without a
+    further call: by it a run ends.
 
     Parameters
     ----------
