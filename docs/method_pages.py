@@ -13,7 +13,18 @@ from geartrain.methods.registry import INNER, METHODS, NONSMOOTH
 from geartrain.oracles.nonsmooth import L1
 
 ALL = METHODS | NONSMOOTH
-OUTER = ("pqn", "similar-newton", "working-set", "sae", "r-sae", "sc-sae", "afb", "aeg", "gmco")
+OUTER = (
+    "pqn",
+    "similar-newton",
+    "working-set",
+    "sae",
+    "r-sae",
+    "sc-sae",
+    "afb",
+    "aeg",
+    "gmco",
+    "cgs",
+)
 
 PAGE = """# {title}
 

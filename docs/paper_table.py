@@ -90,7 +90,6 @@ ABSENT = {
         "same order with sum_i sqrt(beta_i), no larger than that of 2012"
     ),
     "adaptive proximal method": "not here: SAE is its form with a fixed L, as in Algorithm 1",
-    "conditional gradient sliding": "not here: a linear minimisation oracle for a compact set",
 }
 
 

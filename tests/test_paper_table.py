@@ -84,7 +84,8 @@ def test_the_table():
     assert "the middle loop takes at least one step" in rows["Theorem 1"].lower()
     assert "<code>methods.sae.SAE</code>" in rows["Algorithm 1"]
     assert "<code>examples/black_box_attack.py</code>" in rows["adversarial attack"]
-    assert "not here" in rows["conditional gradient sliding"]
+    assert "<code>methods.cgs.CGS</code>" in rows["conditional gradient sliding"]
+    assert "not here" in rows["saddle-point problems"]
 
 
 def test_markers_are_read_from_a_file(tmp_path, monkeypatch):

@@ -34,7 +34,7 @@ from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.linear import constrained
 from geartrain.oracles.protocols import AnyTerm, Vector
-from geartrain.oracles.splitting import split
+from geartrain.oracles.splitting import Psi, split
 from geartrain.oracles.validation import as_positive, as_vector, as_whole
 from geartrain.problem import Sum
 from geartrain.terms import Smoothness, Terms, check_same_terms, plain
@@ -99,11 +99,15 @@ def minimize(
         names, such as ``{"simulator": h1, "cluster": h2}``; f is the sum of all of them. g may have
         one non-smooth term such as `geartrain.L1` or `geartrain.Box`, added to it or alone: its
         proximal steps are counted as ``g.prox``, and gradients of f are subgradients of least norm.
+        It may also be a set with ``lmo(d)`` and ``diameter``, counted as ``g.lmo``, which the
+        methods "cgs" and "frank-wolfe" take.
     x0 : array, optional
         Starting point; zero if not given. It may have any shape, e.g. that of an image: functions
         of yours get x in that shape, and ``res.x`` has it, too. A point in single precision is
         kept in single precision if all terms are made of functions of yours. A point where a
-        non-smooth term is infinite is replaced by its proximal step, and a note says so.
+        non-smooth term is infinite is replaced by its proximal step, and a note says so. A set with
+        linear minimisations alone has none: there the run starts at a vertex, unless the set has a
+        ``value`` that is finite at x0.
     method : str or method
         "auto" (see `geartrain.methods.Planned`), a name of
         ``geartrain.methods.registry.METHODS``, or an object such as ``gt.SAE(sigma=0.5)``.
@@ -114,7 +118,8 @@ def minimize(
     tol : float
         Stop at ``|grad f(x)| <= tol |grad f(x0)|``. If x0 is close to a solution, so that the
         gradients of h and g nearly cancel there, the smaller one of their norms takes the place of
-        ``|grad f(x0)|``; see `geartrain.stop.Tolerance`.
+        ``|grad f(x0)|``; see `geartrain.stop.Tolerance`. For "cgs" and "frank-wolfe", which know no
+        shortest subgradient, it is a proven bound on f - f* over the Frank-Wolfe gap at x0.
     max_iter : int, optional
         Limit of outer iterations; 100,000 if not given.
     L_h, L_g, mu : float, optional
@@ -352,6 +357,8 @@ def _into_domain(x0: Vector, problem: Sum) -> tuple[Vector, str]:
     A psi without values shows by a very short proximal step whether x0 is in its domain.
     """
     psi, norm = problem.psi, problem.geometry.norm
+    if psi is not None and not psi.has_prox:
+        return _into_set(x0, psi)
     if psi is None or (psi.has_value and psi.value(x0) < np.inf):
         return x0, ""
     alpha = 1.0 if psi.has_value else _SHORT
@@ -366,6 +373,20 @@ def _into_domain(x0: Vector, problem: Sum) -> tuple[Vector, str]:
         return (x0 if far <= _NOWHERE else x), ""
     told = f"started {far:.3g} away, at prox(x0, {alpha:g})"
     return x, f"x0 is outside of the domain of {psi!r}: {told}"
+
+
+def _into_set(x0: Vector, psi: Psi) -> tuple[Vector, str]:
+    """x0, or a vertex of a set without a projection where it does not say that x0 is inside.
+
+    The vertex is the one furthest in the direction of x0; for x0 = 0, that of least sum.
+    """
+    if psi.holds(x0):
+        return x0, ""
+    somewhere = bool(np.any(x0))
+    told = "lmo(-x0)" if somewhere else "lmo(1, ..., 1)"
+    return psi.lmo(-x0 if somewhere else np.ones_like(x0)), (
+        f"{psi!r} does not say that x0 is inside, and has no projection: started at {told}"
+    )
 
 
 def _method(
@@ -391,6 +412,9 @@ def _method(
         return state.method, "continued"
     method = resolved(method, problem)
     if method == "auto":
+        if problem.psi is not None and not problem.psi.has_prox:
+            why = f"{problem.psi!r} has linear minimisations and no proximal operator"
+            return make_method("cgs", inner, problem), f"cgs: {why}"
         return Planned(plan(problem, inner, known), known), ""
     if problem.expensive:
         return make_train(method, inner, problem, known)

@@ -32,6 +32,9 @@ class Look:
     def initial_grad_norm(self):
         return self._grad0
 
+    def initial_gap(self):
+        return math.nan
+
     def gap(self, threshold=math.inf):
         return self._gap
 

@@ -406,3 +406,27 @@ def test_no_false_alarm_at_other_points(size):
             x = size * np.random.default_rng(seed).standard_normal(one.n)
             report = gt.check_term(one, x, seed=seed)
             assert report, f"{one!r}, |x| ~ {size}, seed {seed}: {report}"
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        ({}, ""),
+        ({"diameter": 1.0}, "the stated diameter = 1 is too small: two points of the set are 1.41"),
+        ({"lmo": lambda d: np.eye(d.size)[np.argmax(d)]}, "lmo(d) does not minimise <d, v>: it"),
+        ({"lmo": lambda d: d[:2]}, "lmo(d) has shape (2,), expected (6,)"),
+        ({"lmo": lambda d: d * np.nan}, "lmo(d) contains NaN or infinity"),
+        ({"value": lambda x: np.inf}, "the value at lmo(d) is infinite: it is outside of the set"),
+        ({"prox": lambda u, alpha: -np.ones(6)}, "lmo(d) does not minimise <d, v>: it"),
+    ],
+)
+def test_linear_minimisations(parts, sentence):
+    """Of the simplex, and what is wrong with others."""
+    simplex = gt.Simplex()
+    term = gt.Term(**{"lmo": simplex.lmo, "value": simplex.value, "diameter": 1.42, "n": 6} | parts)
+    report = gt.check_term(term)
+    assert "lmo" in report.checked
+    if sentence:
+        assert any(problem.startswith(sentence) for problem in report.problems), report
+    else:
+        assert report.ok, report

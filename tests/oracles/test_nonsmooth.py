@@ -373,3 +373,18 @@ def test_a_start_inside_stays_where_it_is(x0):
 def bare_prox(psi):
     """A user's term with a proximal operator alone."""
     return gt.Term(prox=psi.prox)
+
+
+@pytest.mark.parametrize("psi", [gt.Simplex(3.0), gt.Ball(2.0, center=1.0), gt.Ball(0.5)])
+def test_linear_minimisation_over_the_simplex_and_the_ball(psi):
+    """In the set, of least inner product, and no further apart than the diameter."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(20):
+        d, v = rng.standard_normal(6), psi.prox(rng.standard_normal(6), 1.0)
+        s = psi.lmo(d)
+        assert psi.value(s) == 0.0 and d @ (v - s) == pytest.approx(psi.gap(v, d), abs=1e-12)
+        found += [s, psi.lmo(-d)]
+    far = max(np.linalg.norm(s - v) for s in found for v in found)
+    assert far == pytest.approx(psi.diameter, rel=1e-12)
+    assert psi.value(psi.lmo(np.zeros(6))) == 0.0
+    assert gt.check_term(psi, n=6).ok

@@ -183,7 +183,7 @@ def test_an_entry_that_makes_no_sense_is_refused():
 
 def test_the_order_of_the_columns_of_calls_is_kept(monkeypatch):
     monkeypatch.undo()
-    assert kinds() == ("grad", "value", "component", "coord", "prox", "product")
+    assert kinds() == ("grad", "value", "component", "coord", "prox", "product", "lmo")
 
 
 # What the entries of the library mean -------------------------------------------------------------

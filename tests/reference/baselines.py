@@ -66,3 +66,40 @@ def gradient_sliding(grad_h, sub_g, x0, L, M, N, R):
         x = u
         out.append(x_bar)
     return out
+
+
+def conditional_gradient_sliding(grad, lmo, x0, L, D, N):
+    """Algorithm 1 of Lan and Zhou (2016), smooth f; a list of (z, x, y, calls of lmo)."""
+    x = y = x0
+    out = []
+    for k in range(1, N + 1):
+        beta, gamma, eta = 3 * L / (k + 1), 3 / (k + 2), L * D**2 / (k * (k + 1))
+        z = (1 - gamma) * y + gamma * x
+        x, asked = _cndg(grad(z), x, beta, eta, lmo)
+        y = (1 - gamma) * y + gamma * x
+        out.append((z, x, y, asked))
+    return out
+
+
+def _cndg(g, u, beta, eta, lmo):
+    """Procedure CndG: the point, and the calls of lmo."""
+    u_t, t = u, 1
+    while True:
+        v_t = lmo(g + beta * (u_t - u))
+        if (g + beta * (u_t - u)) @ (u_t - v_t) <= eta:
+            return u_t, t
+        alpha = ((beta * (u - u_t) - g) @ (v_t - u_t)) / (beta * np.sum((v_t - u_t) ** 2))
+        u_t = (1 - min(1.0, alpha)) * u_t + min(1.0, alpha) * v_t
+        t += 1
+
+
+def frank_wolfe(grad, lmo, x0, L, N):
+    """Frank and Wolfe with the short step; the list of x."""
+    x, out = x0, []
+    for _ in range(N):
+        d = grad(x)
+        s = lmo(d)
+        alpha = min(1.0, (d @ (x - s)) / (L * np.sum((x - s) ** 2)))
+        x = (1 - alpha) * x + alpha * s
+        out.append(x)
+    return out

@@ -27,6 +27,10 @@ class State:
     grad_bound: float = math.nan  # upper bound on |grad f(point)| by the stated constants
     gap_weight: float = math.nan  # w with f(point) - f* <= |x0 - x*|^2/(2w), proven from x0 on
     gap_rests_on: tuple[str, ...] = ()  # constants of the problem that this proof uses
+    # Of a method that asks for linear minimisations over a set: the largest <grad f, v - s> over
+    # all s in it, v = `grad_point`; and a bound on f(point) - f* by its rate.
+    frank_wolfe_gap: float = math.nan
+    gap_bound: float = math.nan
     stalled: bool = False  # no further progress: the run ends after this iteration
     rounding: bool = False  # with `stalled`: it is shown that rounding is the cause
     noisy: bool = False  # with `stalled`: the answers contradict each other
@@ -54,7 +58,7 @@ class State:
 
     @property
     def grad_point(self) -> Vector:
-        """The point at which `grad` is known."""
+        """The point at which `grad` or `frank_wolfe_gap` is known."""
         return self.point
 
 
@@ -69,7 +73,8 @@ class Method(Protocol[S]):
 
     Optional parts: ``inner``, the inner method (then g is asked what that one needs);
     ``any_geometry = True`` if all norms and inner products are taken from ``problem.geometry``;
-    ``takes_psi = True`` if it is made for a non-smooth term ``problem.psi``, too;
+    ``takes_psi = True`` if it is made for a non-smooth term ``problem.psi``, too, and
+    ``asks_psi = "lmo"`` if that one is asked for linear minimisations, not for proximal steps;
     ``many_terms = True`` if h may be several terms at once, each counted apart;
     ``restart(state) -> state`` for `geartrain.methods.Restarted`;
     ``describe(problem, state) -> str`` for ``res.plan``.

@@ -202,7 +202,8 @@ class Run:
             record.best = self.view.looked_at
             return
         points, state = self.view.points(), record.now
-        new = points[-1] if math.isnan(points[0].f) else points[0]
+        first, last = points[0], points[-1]
+        new = last if math.isnan(first.f) and not first.gap < last.gap else first
         if state.grad is not None and new.x is state.grad_point:
             slope = self.problem.geometry.dot(state.grad, record.x0 - new.x)
             new = replace(new, below=bool(slope >= 0.0))

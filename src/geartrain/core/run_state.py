@@ -32,6 +32,7 @@ class RunState:
     seconds: float = 0.0  # of the method so far, records not included
     initial_grad_norm: float = math.nan
     gradient_scale: float = 0.0  # see RunView.gradient_scale
+    initial_gap: float = math.nan  # see RunView.initial_gap
     initial_value: float = math.nan  # f(x0)
     initial_values: dict[str, float] = field(default_factory=dict)  # of the terms at x0
     asked_bound: float = math.inf  # the bound at which the gradient was last asked for

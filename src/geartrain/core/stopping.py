@@ -36,6 +36,9 @@ class Look(Protocol):
     def initial_grad_norm(self) -> float:
         """The norm of the gradient of f at x0."""
 
+    def initial_gap(self) -> float:
+        """The Frank-Wolfe gap at x0 of a method that goes by it (cgs, frank-wolfe); else nan."""
+
     def gradient_scale(self) -> float:
         """The larger one of |grad f(x0)| and min(|grad h(x0)|, |grad g(x0)|)."""
 
@@ -95,6 +98,8 @@ class Gradient:
 
     The gradient is the one that the method knows anyway. For a method that does not know one (afb,
     ags) it is asked for, and counted, when the bound of the method suggests that the rule is met.
+    The methods that ask for linear minimisations (cgs, frank-wolfe) have no shortest subgradient
+    and refuse this rule.
 
     Parameters
     ----------
@@ -113,6 +118,11 @@ class Gradient:
 
     def check(self, look: Look) -> Status | None:
         """Converged if the gradient is small enough."""
+        if not math.isnan(look.initial_gap()):
+            raise TypeError(
+                "stop.Gradient needs the shortest subgradient at a point, which linear "
+                "minimisations do not show; use tol=, stop.Gap(eps) or stop.Value"
+            )
         threshold = self.abs
         if (rel := self._rel(look)) > 0.0:
             threshold = max(threshold, rel * self._scale(look))
@@ -137,6 +147,10 @@ class Tolerance(Gradient):
     subgradient of f there is at most ``10 eps (|grad h(x0)| + |grad g(x0)|)``. Where a term answers
     in single precision, `rel` is at least 3e-4, and ``res.message`` says so.
 
+    Methods that ask for linear minimisations (cgs, frank-wolfe) know no such subgradient. There the
+    bound on f - f* that `Gap` goes by takes the place of the norm, and its value at x0, which is
+    the Frank-Wolfe gap there, that of the scale.
+
     Parameters
     ----------
     rel, abs : float
@@ -145,7 +159,11 @@ class Tolerance(Gradient):
 
     def check(self, look: Look) -> Status | None:
         """Converged if the gradient is small enough, or x0 a solution up to rounding."""
-        status = super().check(look)
+        if math.isnan(first := look.initial_gap()):
+            status = super().check(look)
+        else:
+            threshold = max(self.rel * first, self.abs)
+            status = _converged(look.gap(threshold), threshold)
         if status is None and self.rel > 0.0 and look.starts_at_solution():
             return Status.CONVERGED
         return status
@@ -165,7 +183,8 @@ class Gap:
     box, a simplex, a ball), or a norm with a lower bound of h + g (an l1 norm, groups, a nuclear
     norm). With `mu`, strong convexity of f: ``|grad f(x)|^2 / (2 mu)``. With ``R >= |x0 - x*|``:
     ``|grad f(x)| (|x - x0| + R)``, or ``R^2 / (2 A_N)`` of the methods that have an A_N (eq. (24)
-    of the paper) while they have not been restarted, whichever is smaller.
+    of the paper) while they have not been restarted, whichever is smaller. Methods that ask for
+    linear minimisations (cgs, frank-wolfe) need neither: they know the Frank-Wolfe gap.
 
     Parameters
     ----------
@@ -191,7 +210,7 @@ class Gap:
 
     def check(self, look: Look) -> Status | None:
         """Converged if the bound is at most eps."""
-        if self.mu is not None:
+        if self.mu is not None and math.isnan(look.initial_gap()):
             threshold = math.sqrt(2.0 * self.mu * self.eps)
             return _converged(look.grad_norm(threshold), threshold)
         if self.R is None and not look.can_bound_gap():

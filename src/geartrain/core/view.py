@@ -64,6 +64,8 @@ class RunView:
         if (grad := state.grad) is not None:
             at_point = np.array_equal(state.grad_point, state.point)
             self._see_gradient(grad, state.grad_psi if at_point else None)
+        elif not math.isnan(state.frank_wolfe_gap):
+            self._seen = Seen(spread=float(state.frank_wolfe_gap))
         self.looked_at = None
         if self.record.iteration == 0:
             self._set_start()
@@ -72,6 +74,7 @@ class RunView:
         """Take what is known at x0; a method may start elsewhere."""
         self.record.initial_values = self._paid.known(self.x0)
         self.record.initial_value = self._paid.total(self.record.initial_values, self.x0)
+        self.record.initial_gap = float(self.record.now.frank_wolfe_gap)
         if self._is_at_start():
             self.record.initial_grad_norm = self.known_grad_norm
         if math.isnan(self.record.initial_value) and self.record.now.point is self.x0:
@@ -120,6 +123,10 @@ class RunView:
                 self.clock.stop()
         return self.record.initial_grad_norm
 
+    def initial_gap(self) -> float:
+        """The Frank-Wolfe gap at x0; nan for a method that does not go by it."""
+        return self.record.initial_gap
+
     def gradient_scale(self) -> float:
         """The larger one of |grad f(x0)| and the second largest gradient of a term at x0."""
         heard = 0.0 if self._heard is None else self._heard.second
@@ -132,7 +139,9 @@ class RunView:
         return " and ".join(oracle.name for oracle in self.problem.oracles if oracle.is_single)
 
     def starts_at_solution(self) -> bool:
-        """Whether the subgradient at x0, where there is a non-smooth term, is rounding error."""
+        """Whether the subgradient or gap at x0, where psi is there, is rounding error."""
+        if not math.isnan(self.record.initial_gap):
+            return self.record.iteration == 0 and self.record.now.rounding
         if self.problem.psi is None or self._heard is None:
             return False
         return self.initial_grad_norm() <= self._heard.rounding < math.inf
@@ -140,6 +149,8 @@ class RunView:
     def can_bound_gap(self) -> bool:
         """Whether a bound on f - f* may follow from the terms alone."""
         psi = self.problem.psi
+        if not math.isnan(self.record.initial_gap):
+            return True
         if self.problem.mu.value or psi is None:
             return bool(self.problem.mu.value)
         if self._bounded is None:
@@ -157,8 +168,9 @@ class RunView:
         """
         if self.record.now.refuted:
             return math.inf
-        unknown = math.isnan(self.known_grad_norm) and getattr(self.rule, "R", None) is None
-        if unknown and self._worth_asking(math.inf):
+        unknown = math.isnan(self.known_grad_norm) and math.isnan(self.record.initial_gap)
+        by_gradient = unknown and getattr(self.rule, "R", None) is None
+        if by_gradient and self._worth_asking(math.inf):
             self._ask_gradient()
         psi, u = self.problem.psi, self._seen.subgradient
         if psi is not None and u is not None:

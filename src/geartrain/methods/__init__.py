@@ -10,11 +10,13 @@ from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
 from geartrain.methods.baselines.catalyst import Catalyst
 from geartrain.methods.baselines.fgm import FGM
+from geartrain.methods.baselines.frank_wolfe import FrankWolfe
 from geartrain.methods.baselines.gradient_sliding import GradientSliding
 from geartrain.methods.baselines.katyusha_whole import KatyushaWhole
 from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
 from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
+from geartrain.methods.cgs import CGS
 from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner_rule import PaperRule
 from geartrain.methods.learned_train import LearnedTrain
@@ -32,6 +34,7 @@ __all__ = [
     "AEG",
     "AFB",
     "AGS",
+    "CGS",
     "FGM",
     "GMCO",
     "RSAE",
@@ -40,6 +43,7 @@ __all__ = [
     "ACDWhole",
     "Catalyst",
     "FixedPeriod",
+    "FrankWolfe",
     "GradientSliding",
     "GradientTest",
     "InnerMethod",

@@ -15,10 +15,12 @@ from geartrain.methods.baselines.acd_whole import ACDWhole
 from geartrain.methods.baselines.ags import AGS
 from geartrain.methods.baselines.catalyst import Catalyst
 from geartrain.methods.baselines.fgm import FGM
+from geartrain.methods.baselines.frank_wolfe import FrankWolfe
 from geartrain.methods.baselines.katyusha_whole import KatyushaWhole
 from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
 from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
 from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
+from geartrain.methods.cgs import CGS
 from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner.acd import ACD
 from geartrain.methods.inner.agm import AGM
@@ -43,6 +45,7 @@ from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.methods.working_set import WorkingSet, fits
 from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import MissingOracle, answers, can, require
+from geartrain.oracles.questions import QUESTIONS
 from geartrain.problem import Sum
 
 INNER: dict[str, Callable[[], InnerMethod]] = {
@@ -84,6 +87,8 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
 # Methods for sums with a non-smooth term only.
 NONSMOOTH: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "working-set": lambda problem, inner: WorkingSet(),
+    "cgs": lambda problem, inner: CGS(),
+    "frank-wolfe": lambda problem, inner: FrankWolfe(),
 }
 # They choose their inner method themselves unless one is given.
 _WITH_OWN_INNER = ("pqn", "ms", "catalyst")
@@ -228,22 +233,33 @@ def require_any_geometry(method: Any, problem: Sum) -> None:
 
 def require_psi(method: Any, problem: Sum, inner: bool = False) -> None:
     """Raise unless `method` is made for the non-smooth term of the problem."""
-    if getattr(method, "takes_psi", False):
+    if _can_take(method, problem):
         return
     name = type(getattr(method, "method", method)).__name__
     table, start = (INNER, "inner=") if inner else (METHODS | NONSMOOTH, "method=")
     able = [key for key, maker in table.items() if _takes_psi(maker, problem, inner)]
-    raise TypeError(
-        f"{name} is not made for a non-smooth term, here {problem.psi!r}; choose {start}"
-        f"{' or '.join(map(repr, able))}"
-    )
+    why = f"{name} is not made for a non-smooth term, here {problem.psi!r}"
+    if getattr(method, "takes_psi", False):
+        asked = QUESTIONS[_asked_of_psi(method)]
+        why = f"{name} asks {problem.psi!r} for {asked.words} ({asked.name!r}), which it has not"
+    raise TypeError(f"{why}; choose {start}{' or '.join(map(repr, able))}")
+
+
+def _asked_of_psi(method: Any) -> str:
+    """The question that the non-smooth term has to answer."""
+    return getattr(getattr(method, "method", method), "asks_psi", "prox")
+
+
+def _can_take(method: Any, problem: Sum) -> bool:
+    known = answers(problem.psi.term) if problem.psi is not None else ()
+    return getattr(method, "takes_psi", False) and _asked_of_psi(method) in known
 
 
 def _takes_psi(maker: Any, problem: Sum, inner: bool) -> bool:
     made = maker() if inner else maker(problem, AGM())
     if isinstance(made, WorkingSet):
         return fits(problem)
-    return bool(getattr(made, "takes_psi", False))
+    return _can_take(made, problem)
 
 
 def _key(name: str, known: Iterable[str], what: str) -> str:

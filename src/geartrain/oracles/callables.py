@@ -46,12 +46,15 @@ class Term(Algebra):
     lower_bound : float, optional
         A number that no value is below, such as 0 for a loss. With an l1 norm it gives a
         certificate.
+    diameter : float, optional
+        Of a set that is given by `lmo`: a bound on the distance of two of its points.
     **functions : callable
         Answers to the other questions, by name: ``value(x)``, ``grad(x)``, ``component(x, k)``
         (the gradient of the k-th of `n_components` summands, where the term is their mean),
         ``coord(x, i)`` (the i-th partial derivative), ``prox(u, alpha)`` (the minimiser of
-        ``term(v) + alpha/2 |v - u|^2``), ``products(x, D)`` (the Hessian times the columns of D)
-        and ``second_order(x, D)`` (value, gradient and products in one pass).
+        ``term(v) + alpha/2 |v - u|^2``), ``products(x, D)`` (the Hessian times the columns of D),
+        ``second_order(x, D)`` (value, gradient and products in one pass) and ``lmo(d)`` (of a set:
+        the minimiser of ``<d, v>`` over it).
 
     Examples
     --------
@@ -79,6 +82,7 @@ class Term(Algebra):
         M3: float | None = None,
         convex: bool = True,
         lower_bound: float | None = None,
+        diameter: float | None = None,
         **functions: Callable[..., Any] | None,
     ) -> None:
         if unknown := functions.keys() - QUESTIONS.keys():
@@ -124,6 +128,7 @@ class Term(Algebra):
         self.M3 = None if M3 is None else as_nonnegative(M3, "M3")
         self.convex = convex
         self.lower_bound = None if lower_bound is None else as_number(lower_bound, "lower_bound")
+        self.diameter = None if diameter is None else as_nonnegative(diameter, "diameter")
 
     @classmethod
     def from_scipy(

@@ -27,6 +27,7 @@ from geartrain.oracles.protocols import (
     answers,
     can,
     extended_valued,
+    is_nonsmooth,
 )
 from geartrain.oracles.question_checks import EPS
 from geartrain.oracles.questions import Question
@@ -86,7 +87,7 @@ class Checker:
         self.term: Any = term
         self.x, self.rng = x, rng
         self.n = x.size
-        self.known = answers(term)
+        self.known, self.is_nonsmooth = answers(term), is_nonsmooth(term)
         self.problems: list[str] = []
         self.checked: list[str] = []
         self.unchecked: list[str] = []

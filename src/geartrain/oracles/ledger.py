@@ -46,11 +46,12 @@ Observer = Callable[[Question, tuple[Any, ...], Any], None]
 def given_price(key: str, prices: Mapping[str, float]) -> float:
     """The price of one call by its key, where prices are given; nan for a call without one.
 
-    A gradient whose price is not given costs 1, and a proximal step as much as a gradient of its
-    term.
+    A gradient whose price is not given costs 1, and a proximal step or a linear minimisation as
+    much as a gradient of its term.
     """
     name, kind = key.rsplit(".", 1)
-    if kind == "prox" and key not in prices:
+    of_psi = any(kind in question.keys for question in QUESTIONS.values() if question.nonsmooth)
+    if of_psi and key not in prices:
         key = f"{name}.grad"
     return prices.get(key, 1.0 if key.endswith(".grad") else math.nan)
 

@@ -15,12 +15,15 @@ separable         whether psi(v) = sum_i psi_i(v_i), so that single coordinates 
 joined(other)     of sets: the term `other` on the set, where that has a prox; else None
 multipliers       of constraints: those of which w in dpsi(x) is made, for ``res.multipliers``
 (x, w)
+lmo(d)            argmin_v <d, v> over a set
+diameter          of that set: no two of its points are further apart
 ================  ============================================================================
 
 They are added to a smooth term, ``g + gt.L1(0.1)``, or stand for g alone. Any object with ``prox``
 takes their place; ``value``, ``residual``, ``gap``, ``polar``, ``derivative`` and ``separable`` are
 optional. With ``derivative`` the learned method takes a few proximal steps where it takes hundreds
-without.
+without. A set may have ``lmo`` and ``diameter`` instead of ``prox``; then
+`geartrain.methods.CGS` and `geartrain.methods.FrankWolfe` take it, and no other method does.
 
 References
 ----------
@@ -421,6 +424,17 @@ class Simplex(Algebra):
         m = means[below[0]] if below.size else means[-1]
         return np.where(free, d - m, np.minimum(d - m, 0.0))
 
+    def lmo(self, d: Vector) -> Vector:
+        """The vertex of the smallest entry of d."""
+        s = np.zeros(np.shape(d))
+        s[np.argmin(d)] = self.radius
+        return s
+
+    @property
+    def diameter(self) -> float:
+        """The distance of two vertices."""
+        return math.sqrt(2.0) * self.radius
+
     def gap(self, v: Vector, u: Vector) -> float:
         """The largest <u, v - s> over the simplex, at a vertex."""
         return float(u @ v - self.radius * np.min(u))
@@ -488,6 +502,16 @@ class Ball(Algebra):
         if length < self.radius * (1.0 - _OUTSIDE):
             return d
         return d + (max(0.0, -float(d @ away)) / length**2) * away
+
+    def lmo(self, d: Vector) -> Vector:
+        """The point of the boundary against d; the centre, which is as good as any, for d = 0."""
+        d = np.asarray(d, dtype=float)
+        return self.center - (self.radius / (norm(d) or 1.0)) * d
+
+    @property
+    def diameter(self) -> float:
+        """Twice the radius."""
+        return 2.0 * self.radius
 
     def gap(self, v: Vector, u: Vector) -> float:
         """The largest <u, v - s> over the ball."""

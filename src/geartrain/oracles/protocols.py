@@ -35,6 +35,7 @@ STATED: dict[str, Any] = {
     "subtracted": None,  # the term f_1 of a difference f - f_1
     "takes_vectors": False,  # whether a term that calls functions of the user has x as a vector
     "is_of_signals": False,  # whether the order of the variables matters, so that x is no image
+    "diameter": None,  # of a set that has a linear minimisation: no two points are further apart
 }
 
 
@@ -188,14 +189,15 @@ def explain(error: ValueError, asked: str) -> NoReturn:
 
 
 def is_nonsmooth(term: AnyTerm) -> bool:
-    """Whether `term` is known by its proximal operator and not by gradients, as a constraint is."""
-    return "prox" in answers(term) and not can(term, "grad")
+    """Whether `term` has proximal steps or linear minimisations and no gradients, as a set has."""
+    known = answers(term)
+    return any(QUESTIONS[name].nonsmooth for name in known) and not can(term, "grad")
 
 
 def extended_valued(term: AnyTerm) -> bool:
     """Whether the value of `term` may be plus infinity, as for the indicator of a set.
 
-    This is so for terms that have a proximal step and no gradient, unless they have an attribute of
+    This is so for terms without gradients (see `is_nonsmooth`), unless they have an attribute of
     this name that states otherwise.
     """
     own = getattr(term, "extended_valued", None)

@@ -24,6 +24,8 @@ MOST_COMPONENTS = 20_000
 _STEPS = ((1e-2, 1e-5, 1e-8), (1e-3, 1e-6))
 # A proximal step may be the result of an iteration, which ends at about this relative error.
 _PROX_ERROR = 1e-6
+# Sizes of the directions of linear minimisations.
+_LMO_SCALES = (1.0, 1.0, 1e-3, 1e3)
 
 
 def check_grad(c: Checker) -> None:
@@ -41,7 +43,7 @@ def check_value(c: Checker) -> None:
     """The value is a finite number, and the gradient is its derivative."""
     if c.has("grad"):
         _check_taylor(c)
-    elif "prox" not in c.known:
+    elif not c.is_nonsmooth:
         c.checked.append("noise")
         c.value(c.x)
         c.measure_noise()
@@ -165,6 +167,34 @@ def check_prox(c: Checker) -> None:
             "of |v - u|^2/2, the inverse of a step length"
         )
     c.problems.append(f"prox(u, alpha) does not minimise term(v) + alpha/2 |v - u|^2: {how}")
+
+
+def check_lmo(c: Checker) -> None:
+    """lmo(d) minimises <d, v> over the set, and no two of its answers are too far apart."""
+    c.checked.append("lmo")
+    directions = [scale * c.direction() for scale in _LMO_SCALES]
+    points = [c.array("lmo(d)", c.asked.lmo(d), (c.n,)) for d in directions]
+    if "prox" in c.known:  # a projection is in the set, too
+        points.append(c.array("prox(u, alpha)", c.asked.prox(c.somewhere(), 1.0), (c.n,)))
+    for d, s in zip(directions, points, strict=False):
+        if c.has("value") and not np.isfinite(c.asked.value(s)):
+            c.problems.append("the value at lmo(d) is infinite: it is outside of the set")
+            return
+        least = min(points, key=lambda v: float(d @ v))
+        lost = 1e-9 * norm(d) * (norm(s) + norm(least))
+        if float(d @ s) > float(d @ least) + lost:
+            c.problems.append(
+                f"lmo(d) does not minimise <d, v>: it answers with a point where that is "
+                f"{d @ s:.6g}, and with one where it is {d @ least:.6g} for another d"
+            )
+            return
+    diameter = getattr(c.term, "diameter", None)
+    far = max(norm(s - v) for s in points for v in points)
+    if diameter is not None and far > diameter * (1.0 + 1e-9):
+        c.problems.append(
+            f"the stated diameter = {diameter:.6g} is too small: two points of the set are "
+            f"{far:.6g} apart"
+        )
 
 
 def _is_no_prox(

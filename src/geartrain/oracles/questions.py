@@ -108,6 +108,10 @@ def beside_spheres(question: Question, parts: Sequence[Part]) -> Callable[..., A
     return step
 
 
+def of_no_sum(question: Question, parts: Sequence[Part]) -> None:
+    """The answer of a sum does not follow from those of its parts."""
+
+
 @dataclass(frozen=True)
 class Question:
     """A question that a term can answer.
@@ -143,6 +147,9 @@ class Question:
         parts do not allow it.
     lifts : bool
         Whether one solve turns the answer into a pair [M^{-1} w; w] of a geometry.
+    nonsmooth : bool
+        Whether a term that answers it and has no gradient is a non-smooth term psi. Where no price
+        is given, a call costs as much as a gradient.
     per_gradient : callable, optional
         ``per_gradient(n, m)`` is the number of calls that are equivalent to one gradient of a term
         with n variables and m summands. None if there is no such number.
@@ -164,6 +171,7 @@ class Question:
     ways: tuple[Way, ...] = ()
     combine: Callable[[Question, Sequence[Part]], Callable[..., Any] | None] = linear
     lifts: bool = False
+    nonsmooth: bool = False
     per_gradient: Callable[[int, int], int] | None = None
     check: Callable[[Any], None] | None = None
 
@@ -313,6 +321,7 @@ QUESTIONS: dict[str, Question] = {
             key="prox",
             counted="proximal steps",
             combine=beside_spheres,
+            nonsmooth=True,
         ),
         Question(
             "products",
@@ -342,6 +351,19 @@ QUESTIONS: dict[str, Question] = {
             ),
             lifts=True,
             per_gradient=_one,
+        ),
+        Question(
+            "lmo",
+            "d",
+            (VECTOR,),
+            words="a linear minimisation",
+            check=checks.check_lmo,
+            meaning="of a set: the minimiser of <d, v> over all v in it",
+            key="lmo",
+            counted="linear minimisations",
+            constants=("diameter",),
+            combine=of_no_sum,
+            nonsmooth=True,
         ),
     )
 }

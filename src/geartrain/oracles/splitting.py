@@ -4,7 +4,8 @@
 symbol     name            meaning
 =========  ==============  ==================================================================
 g          ``smooth``      what is left without psi; `Zero` where nothing is left
-psi        ``psi``         the one part with a proximal operator and without a gradient
+psi        ``psi``         the one part with a proximal operator and without a gradient; or a set
+                           with linear minimisations alone
 w          ``weight``      its factor: w psi has prox(u, alpha/w) and w residual(v, d/w)
 =========  ==============  ==================================================================
 """
@@ -20,7 +21,16 @@ import numpy as np
 
 from geartrain.oracles.algebra import Algebra, Combination
 from geartrain.oracles.ledger import Ledger, NonFiniteAnswer, Oracle
-from geartrain.oracles.protocols import AnyTerm, Asked, Vector, answers, is_nonsmooth, read_only
+from geartrain.oracles.protocols import (
+    AnyTerm,
+    Asked,
+    Vector,
+    answers,
+    as_term,
+    is_nonsmooth,
+    read_only,
+)
+from geartrain.oracles.validation import as_nonnegative
 from geartrain.oracles.vectors import norm
 
 # The first step of the proximal operator that stands for a residual, over the size of x; the factor
@@ -85,20 +95,24 @@ def split(term: AnyTerm) -> tuple[Any, tuple[float, Any] | None]:
 
 
 class Psi:
-    """psi as the methods see it: its proximal operator is counted, timed and checked.
+    """psi as the methods see it: what it is asked is counted, timed and checked.
 
-    Values and residuals are arithmetic on a vector beside it, and are not counted.
+    Values and residuals are arithmetic on a vector beside it, and are not counted. A set that has
+    linear minimisations and no proximal operator is never left by the methods that take it: its
+    value is 0 at their points.
 
     Parameters
     ----------
     term : object
         With ``prox`` and, optionally, ``value``, ``residual``, ``gap``, ``polar``, ``derivative``
-        and ``separable``. A term whose answers are cheaper after others has ``for_run``, which
-        gives an object that answers in its place in one run, and keeps what it needs as ``memory``.
+        and ``separable``; or a set with ``lmo`` and, optionally, ``diameter`` and ``value``. A term
+        whose answers are cheaper after others has ``for_run``, which gives an object that answers
+        in its place in one run, and keeps what it needs as ``memory``.
     weight : float
         The factor w > 0 of the term.
     name : str
-        The name of the term whose part it is; calls are counted as ``name.prox``.
+        The name of the term whose part it is; calls are counted as ``name.prox`` and
+        ``name.lmo``.
     ledger : Ledger
         Where they are counted.
     n : int
@@ -113,8 +127,9 @@ class Psi:
         self.weight, self.name, self.n = weight, name, n
         for_run = getattr(term, "for_run", None)
         self._answering: Any = term if for_run is None else for_run()
+        self._oracle = Oracle(self._answering, name, ledger, n)
         self._asked = Asked(term)
-        self._prox = Oracle(self._answering, name, ledger, n).prox
+        self.has_prox = "prox" in answers(term)  # or linear minimisations alone
 
     def weighted(self, weight: float) -> Psi:
         """The same term in the same run with another factor."""
@@ -138,8 +153,8 @@ class Psi:
 
     @property
     def has_value(self) -> bool:
-        """Whether the term gives values."""
-        return "value" in answers(self.term)
+        """Whether values are known."""
+        return not self.has_prox or "value" in answers(self.term)
 
     @property
     def has_residual(self) -> bool:
@@ -165,7 +180,21 @@ class Psi:
         scaled = alpha / self.weight
         if not (scaled > 0.0 if isinstance(scaled, float) else np.all(scaled > 0.0)):
             raise NonFiniteAnswer("a step of the method led too far for numbers")
-        return self._prox(u, scaled)
+        return self._oracle.prox(u, scaled)
+
+    def lmo(self, d: Vector) -> Vector:
+        """The minimiser of <d, v> over the set; one counted call."""
+        return self._oracle.lmo(d)
+
+    @property
+    def diameter(self) -> float | None:
+        """Of the set, where it is stated: no two points are further apart."""
+        stated = as_term(self.term).diameter
+        return None if stated is None else as_nonnegative(stated, f"the diameter of {self!r}")
+
+    def holds(self, x: Vector) -> bool:
+        """Whether the term says that its value at x is finite."""
+        return "value" in answers(self.term) and float(self._asked.value(x)) < math.inf
 
     def derivative(self, u: Vector, alpha: float | Vector) -> Any:
         """Of the proximal step at u: a function of the columns of a matrix. It is not counted."""
@@ -173,6 +202,8 @@ class Psi:
 
     def value(self, x: Vector) -> float:
         """psi(x), which may be infinite."""
+        if not self.has_prox:
+            return 0.0
         value = float(self._asked.value(x))
         if math.isnan(value) or value == -math.inf:
             raise NonFiniteAnswer(f"the value of {self.term!r} is {value}")

@@ -29,7 +29,12 @@ C_1         same         constant of equation (6)
 """
 
 from geartrain.theory.arguments import Constants
-from geartrain.theory.bounds import bound, gradient_sliding
+from geartrain.theory.bounds import (
+    bound,
+    conditional_gradient_sliding,
+    frank_wolfe,
+    gradient_sliding,
+)
 from geartrain.theory.gears import level_bill, level_calls, order
 from geartrain.theory.orders import (
     calls,
@@ -61,10 +66,12 @@ __all__ = [
     "bound",
     "calls",
     "compare",
+    "conditional_gradient_sliding",
     "corollary_1",
     "corollary_1_many",
     "corollary_2",
     "corollary_3",
+    "frank_wolfe",
     "gradient_sliding",
     "inner_accuracy",
     "inner_calls",

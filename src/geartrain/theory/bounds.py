@@ -102,6 +102,38 @@ def gradient_sliding(*, L_h: float, M: float, eps: float, R: float = 1.0) -> Cal
     return {"h": float(N), "g": N + M**2 * N * squares / (0.75 * R**2 * L_h**2)}
 
 
+# Paper: conditional gradient sliding
+def conditional_gradient_sliding(*, L: float, D: float, eps: float) -> Calls:
+    r"""Gradients and linear minimisations until f - f* <= eps (Lan and Zhou 2016; Section 1).
+
+    N iterations with 15 L D^2/(2 (N + 1)(N + 2)) <= eps, at most 12 k - 3 linear minimisations in
+    the k-th one, and one gradient and one linear minimisation at the point after the last.
+    L is the smoothness of h + g, D the diameter of the set.
+
+    The number 12 k - 3 is that of CndG with C = beta D^2 = 3 k eta. Its first step leaves at most
+    C/2 of the model's values above their minimum, and a step from a gap V >= delta, delta what is
+    left, takes off V^2/(2 C) or more: so 2 C/(t + 2) is left at the t-th linear minimisation,
+    t >= 2. Each one with a gap above eta takes off eta^2/(2 C), so that fewer than
+    4 (3 k)^2/(t + 2) follow; t = 6 k - 2 gives 12 k - 3 in all.
+    """
+    for name, value in (("L", L), ("D", D), ("eps", eps)):
+        as_positive(value, name)
+    N = max(1, math.ceil(math.sqrt(7.5 * L * D**2 / eps + 0.25) - 1.5))
+    return {"h": N + 1.0, "g": N + 1.0, "lmo": 6.0 * N * (N + 1) - 3.0 * N + 1.0}
+
+
+def frank_wolfe(*, L: float, D: float, eps: float) -> Calls:
+    r"""Calls of `geartrain.methods.FrankWolfe` until f - f* <= eps (Jaggi 2013, Theorem 1).
+
+    N iterations with 2 L D^2/(N + 2) <= eps, each with one of all, and those at x_0. L is the
+    smoothness of h + g, D the diameter of the set.
+    """
+    for name, value in (("L", L), ("D", D), ("eps", eps)):
+        as_positive(value, name)
+    N = max(1, math.ceil(2.0 * L * D**2 / eps) - 2)
+    return dict.fromkeys(("h", "g", "lmo"), N + 1.0)
+
+
 @dataclass(frozen=True)
 class _Stages:
     """A method with f(x_N) - f* <= c R^2/(N + shift)^2, restarted every `period` iterations."""

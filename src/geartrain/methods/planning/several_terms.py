@@ -31,8 +31,9 @@ from geartrain.problem import MissingConstant, Sum
 
 T = TypeVar("T", bound=Train | LearnedTrain)
 
-# Methods by name that take any number of terms. The last two treat all of them as one.
-_NAMES = ("auto", "afb", "pqn", "fgm", "lbfgs")
+# Methods by name that take any number of terms; those that treat all of them as one.
+_WHOLE = ("fgm", "lbfgs", "cgs", "frank-wolfe")
+_NAMES = ("auto", "afb", "pqn", *_WHOLE)
 # Methods whose proofs rest on a test of the exact gradient at the new point.
 _TESTED = ("sae", "rsae", "scsae", "gmco", "aeg")
 
@@ -44,10 +45,12 @@ def make_train(
     if isinstance(method, str):
         if method not in _NAMES:
             raise ValueError(_refused(repr(method), problem))
-        if method in ("fgm", "lbfgs"):
+        if method in _WHOLE:
             return make_method(method, inner, problem), f"{method!r} as asked for"
         make = afb_on_levels if method == "afb" else _pqn_on_levels
-        return make(problem, inner, prices), ""
+        train = make(problem, inner, prices)
+        _refuse_psi(train, problem)
+        return train, ""
     made = as_method(method)
     core = getattr(made, "method", made)
     if isinstance(made, LearnedTrain | Train):
@@ -104,8 +107,8 @@ def _checked(train: T, problem: Sum) -> T:
         )
     if len(train.levels) < 2 or not all(train.levels):
         raise ValueError(f"a train needs two levels or more, each with a term; got {train.levels}")
+    _refuse_psi(train, problem)
     if isinstance(train, LearnedTrain) or not isinstance(train.core, AFB):
-        _refuse_psi(train, problem)
         return train
     core, inside = train.core, train.core.inner
     if problem.psi is not None:
@@ -134,10 +137,13 @@ def _checked(train: T, problem: Sum) -> T:
     return train
 
 
-def _refuse_psi(train: T, problem: Sum) -> None:
+def _refuse_psi(train: AnyMethod, problem: Sum) -> None:
     """Raise where a non-smooth term is given to a train whose method is not made for it."""
-    method = train if isinstance(train, LearnedTrain) else train.core
-    if problem.psi is None or getattr(method, "takes_psi", False):
+    method = train.core if isinstance(train, Train) else train
+    if problem.psi is None:
+        return
+    if getattr(method, "takes_psi", False):
+        require_psi(method, problem)
         return
     raise ValueError(
         f"{type(method).__name__} is not made for a non-smooth term, here {problem.psi!r}; take "
