@@ -1,4 +1,4 @@
-"""Base densities with heavy tails on the line, and how observations are prepared for them.
+"""Base densities on the line, and how observations are prepared for them.
 
 A two-piece Student t has a mode and, on either side of it, a scale s and degrees of freedom nu:
 its density is proportional to (1 + t^2/nu)^(-(nu + 1)/2), t = (y - mode)/s.
@@ -7,63 +7,44 @@ its density is proportional to (1 + t^2/nu)^(-(nu + 1)/2), t = (y - mode)/s.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import optimize, special
 
 from geartrain.estimators.arrays import Array
 
-NU, NU_LEAST, NU_MOST = 8.0, 0.5, 30.0  # centre of the prior of nu, and its bounds
-SD_NU = 1.0  # prior: ln nu is normal around ln NU
+NU, NU_LEAST, NU_MOST = 8.0, 0.5, 30.0  # prior: ln nu is N(ln NU, 1), between these bounds
 SKEW = 0.3  # prior: ln(s_1/s_2) is Cauchy of this scale
 SCALES = 0.02, 1e3  # bounds of s
 COPIES = 64  # points over which equal values are spread, at most
 FAR = 1e150  # in robust standard deviations: squares do not overflow
-CONSTANT = 1e-3  # share of its size over which a single value is spread; 1/2 at least
+CONSTANT = 1e-3  # share of its size by which a single value is spread; 1/2 at least
 
 
 @dataclass(frozen=True)
 class Units:
-    """y = (2^-exponent z - centre)/scale: no difference or ratio overflows."""
+    """y = (2^-exponent z - centre)/scale, without overflow."""
 
-    exponent: int
-    centre: float
-    scale: float
+    exponent: int = 0
+    centre: float = 0.0
+    scale: float = 1.0
 
     def standard(self, z: Array) -> Array:
-        """Y of z."""
+        """Z in these units."""
         with np.errstate(over="ignore"):
             y = (np.ldexp(z, -self.exponent) - self.centre) / self.scale
         return np.clip(y, -1e300, 1e300)
 
     def original(self, y: Array) -> Array:
-        """Z of y; the largest number instead of an infinite one."""
+        """The inverse; the largest number in place of infinity."""
         with np.errstate(over="ignore"):
-            z = np.ldexp(self.centre + self.scale * y, self.exponent)
-        return np.nan_to_num(z)
+            return np.nan_to_num(np.ldexp(self.centre + self.scale * y, self.exponent))
 
     @property
     def log_scale(self) -> float:
         """Logarithm of dz/dy."""
         return float(np.log(self.scale) + self.exponent * np.log(2.0))
-
-
-class Base(Protocol):
-    """A density q0 in standard units, with its distribution function F0."""
-
-    @property
-    def parameters(self) -> int:
-        """How many were fitted."""
-
-    def log_density(self, y: Array) -> Array:
-        """The logarithm of q0."""
-
-    def cdf(self, y: Array) -> Array:
-        """F0."""
-
-    def ppf(self, u: Array) -> Array:
-        """The inverse of F0."""
 
 
 @dataclass(frozen=True)
@@ -86,45 +67,47 @@ class Indices:
 
 @dataclass(frozen=True)
 class TwoPieceT:
-    """Two-piece Student t."""
+    """Two-piece Student t; `parameters` says how many of its numbers were fitted."""
 
     mode: float
-    scales: tuple[float, float]
-    nus: tuple[float, float]
+    s: Array
+    nu: Array
     parameters: int
 
-    @property
-    def halves(self) -> tuple[float, float]:
-        """Integrals over both sides."""
-        left, right = (_half(s, nu) for s, nu in zip(self.scales, self.nus, strict=True))
-        return left, right
-
-    @property
-    def left(self) -> float:
-        """Probability of the left side."""
-        return self.halves[0] / sum(self.halves)
-
     def log_density(self, y: Array) -> Array:
-        t = y - self.mode
-        s, nu = (np.where(t < 0, *pair) for pair in (self.scales, self.nus))
-        tail = -(nu + 1.0) * np.log(np.hypot(1.0, t / (s * np.sqrt(nu))))
-        return tail - np.log(sum(self.halves))
+        t, side = y - self.mode, (y >= self.mode).astype(int)
+        ratio = np.hypot(1.0, t / (self.s * np.sqrt(self.nu))[side])
+        return -(self.nu[side] + 1.0) * np.log(ratio) - np.log(halves(self.s, self.nu).sum())
+
+    @property
+    def _twice(self) -> Array:
+        """Twice the probabilities of the sides."""
+        return 2.0 * halves(self.s, self.nu) / halves(self.s, self.nu).sum()
 
     def cdf(self, y: Array) -> Array:
-        t = y - self.mode
-        low = special.stdtr(self.nus[0], np.minimum(t, 0.0) / self.scales[0])
-        high = special.stdtr(self.nus[1], -np.maximum(t, 0.0) / self.scales[1])
-        return np.where(t < 0, 2 * self.left * low, 1.0 - 2 * (1.0 - self.left) * high)
+        left, right = self._twice
+        low = special.stdtr(self.nu[0], np.minimum(y - self.mode, 0.0) / self.s[0])
+        high = special.stdtr(self.nu[1], np.minimum(self.mode - y, 0.0) / self.s[1])
+        return np.where(y < self.mode, left * low, 1.0 - right * high)
 
     def ppf(self, u: Array) -> Array:
-        low = special.stdtrit(self.nus[0], np.clip(u / (2 * self.left), 0.0, 0.5))
-        high = special.stdtrit(self.nus[1], np.clip((1 - u) / (2 * (1 - self.left)), 0.0, 0.5))
-        t = np.where(u < self.left, self.scales[0] * low, -self.scales[1] * high)
-        return self.mode + t
+        left, right = self._twice
+        low = special.stdtrit(self.nu[0], np.clip(u / left, 0.0, 0.5))
+        high = special.stdtrit(self.nu[1], np.clip((1.0 - u) / right, 0.0, 0.5))
+        return self.mode + np.where(u < 0.5 * left, self.s[0] * low, -self.s[1] * high)
 
 
-def _half(s: float, nu: float) -> float:
-    return float(0.5 * s * np.sqrt(nu) * special.beta(0.5 * nu, 0.5))
+Base = TwoPieceT | Indices
+
+
+def halves(s: Array, nu: Array) -> Array:
+    """Integrals of (1 + t^2/nu)^(-(nu + 1)/2) over the sides."""
+    return 0.5 * s * np.sqrt(nu) * special.beta(0.5 * nu, 0.5)
+
+
+def quantiles(values: Array, weights: Array, shares: list[float]) -> Array:
+    """Of weighted values, none of which is interpolated."""
+    return np.quantile(values, shares, weights=weights, method="inverted_cdf")
 
 
 def prepared(z: Array, weights: Array) -> tuple[Units, Array, Array]:
@@ -137,76 +120,64 @@ def prepared(z: Array, weights: Array) -> tuple[Units, Array, Array]:
     v, place = np.unique(np.ldexp(z, -exponent), return_inverse=True)
     c = np.bincount(place, weights)
     if v.size == 1:
-        half = max(0.25 * 2.0**-exponent, 0.5 * CONSTANT * abs(v[0]))
+        half = max(np.ldexp(0.25, -exponent), 0.5 * CONSTANT * abs(v[0]))
         v, c = v + np.array([-half, half]), np.repeat(0.5 * c, 2)
-    low, centre, high = np.quantile(v, [0.25, 0.5, 0.75], weights=c, method="inverted_cdf")
+    low, centre, high = quantiles(v, c, [0.25, 0.5, 0.75])
     # Where ties leave no distance between the quartiles: the mean distance from the median.
-    scale = (high - low) / 1.349 or float(c @ np.abs(v - centre) / c.sum())
-    y, w = _spread(v, c)
-    units = Units(exponent, float(centre), float(scale))
-    return units, np.clip((y - centre) / scale, -FAR, FAR), w
-
-
-def _spread(v: Array, c: Array) -> tuple[Array, Array]:
-    """A value of weight c > 1 evenly over its cell: halfway to the nearer neighbour on both sides."""
+    scale = (high - low) / 1.349 or c @ np.abs(v - centre) / c.sum()
+    # A value of weight c > 1 evenly over its cell: halfway to the nearer neighbour on both sides.
     gaps = np.diff(v)
     reach = 0.5 * np.minimum(np.r_[gaps[0], gaps], np.r_[gaps, gaps[-1]])
     copies = np.clip(np.ceil(c), 1, COPIES).astype(np.int64)
     number = np.arange(copies.sum()) - np.repeat(np.cumsum(copies) - copies, copies)
     share = (2.0 * number + 1.0) / np.repeat(copies, copies) - 1.0
-    return np.repeat(v, copies) + np.repeat(reach, copies) * share, np.repeat(c / copies, copies)
+    y = (np.repeat(v - centre, copies) + np.repeat(reach, copies) * share) / scale
+    units = Units(exponent, float(centre), float(scale))
+    return units, np.clip(y, -FAR, FAR), np.repeat(c / copies, copies)
 
 
-def log_posterior(theta: Array, y: Array, w: Array) -> tuple[float, Array]:
-    """Negative, per observation, with its gradient; theta = (mode, ln s_1, ln s_2, ln nu_1, ln nu_2)."""
-    m = w.sum()
-    s, nu = np.exp(theta[1:3]), np.exp(theta[3:])
-    share = np.array([_half(*pair) for pair in zip(s, nu, strict=True)])
-    value = np.log(share.sum())
-    share /= share.sum()
-    gradient = np.zeros(5)
-    for j, side in enumerate((y < theta[0], y >= theta[0])):
-        t, weight = (y[side] - theta[0]) / s[j], w[side] / m
-        q = t * t / nu[j]
-        logs, pull = weight @ np.log1p(q), weight @ (q / (1.0 + q))
-        value += 0.5 * (nu[j] + 1.0) * logs
-        gradient[0] -= (nu[j] + 1.0) / (nu[j] * s[j]) * (weight @ (t / (1.0 + q)))
-        gradient[1 + j] = share[j] - (nu[j] + 1.0) * pull
-        rate = special.digamma(0.5 * nu[j]) - special.digamma(0.5 * (nu[j] + 1.0))
-        gradient[3 + j] = 0.5 * nu[j] * logs - 0.5 * (nu[j] + 1.0) * pull
-        gradient[3 + j] += share[j] * (0.5 + 0.5 * nu[j] * rate)
-    from_centre, skew = theta[3:] - np.log(NU), (theta[1] - theta[2]) / SKEW
-    value += (0.5 * from_centre @ from_centre / SD_NU**2 + np.log1p(skew * skew)) / m
-    gradient[3:] += from_centre / SD_NU**2 / m
-    gradient[1:3] += np.array([1.0, -1.0]) * 2.0 * skew / (1.0 + skew * skew) / SKEW / m
-    return float(value), gradient
-
-
-def fitted(y: Array, w: Array) -> TwoPieceT:
-    """The largest posterior from a start in the middle and one at either end."""
-    ends = np.quantile(y, [0.02, 0.98], weights=w, method="inverted_cdf")
-    middle = np.log(NU)
-    starts = (
-        [0.0, 0.0, 0.0, middle, middle],
-        [ends[0], -1.5, 0.5, middle, middle],
-        [ends[1], 0.5, -1.5, middle, middle],
+def negative_log_posterior(theta: Array, y: Array, w: Array) -> tuple[float, Array]:
+    """Per observation, with its gradient in theta = (mode, ln s_1, ln s_2, ln nu_1, ln nu_2)."""
+    m, mode, s, nu = w.sum(), theta[0], np.exp(theta[1:3]), np.exp(theta[3:])
+    side = (y >= mode).astype(int)
+    t = (y - mode) / s[side]
+    q = t * t / nu[side]
+    logs, pull, push = (
+        np.bincount(side, w / m * term, minlength=2)
+        for term in (np.log1p(q), q / (1.0 + q), t / (1.0 + q))
     )
+    area = halves(s, nu)
+    share = area / area.sum()
+    off, skew = theta[3:] - np.log(NU), (theta[1] - theta[2]) / SKEW
+    prior = 0.5 * off @ off + np.log1p(skew * skew)
+    value = np.log(area.sum()) + 0.5 * (nu + 1.0) @ logs + prior / m
+    tilt = 2.0 * skew / (1.0 + skew * skew) / SKEW
+    rate = 0.5 + 0.5 * nu * (special.digamma(0.5 * nu) - special.digamma(0.5 * nu + 0.5))
+    by_mode = -(nu + 1.0) / (nu * s) @ push
+    by_s = share - (nu + 1.0) * pull + np.array([tilt, -tilt]) / m
+    by_nu = share * rate + 0.5 * nu * logs - 0.5 * (nu + 1.0) * pull + off / m
+    return float(value), np.concatenate([[by_mode], by_s, by_nu])
+
+
+def candidates(y: Array, w: Array) -> list[Base]:
+    """The base of the largest posterior, and one that is wide where y has clusters.
+
+    The first is sought from the middle and from either end. The second has the mean and the
+    standard deviation of y, and the thinnest tails.
+    """
+    low, high = quantiles(y, w, [0.02, 0.98])
+    starts = np.array([[0.0, 0.0, 0.0], [low, -1.5, 0.5], [high, 0.5, -1.5]])
     bounds: Any = [(y.min(), y.max()), *2 * [np.log(SCALES)], *2 * [np.log((NU_LEAST, NU_MOST))]]
     options = {"maxiter": 500, "ftol": 1e-13, "gtol": 1e-9}
+    kind: Any = {"method": "L-BFGS-B", "jac": True, "bounds": bounds, "options": options}
     runs = [
-        optimize.minimize(
-            log_posterior, start, (y, w), "L-BFGS-B", jac=True, bounds=bounds, options=options
-        )
+        optimize.minimize(negative_log_posterior, [*start, *2 * [np.log(NU)]], (y, w), **kind)
         for start in starts
     ]
     theta = min(runs, key=lambda run: run.fun).x
-    (s1, s2), (nu1, nu2) = np.exp(theta[1:3]), np.exp(theta[3:])
-    return TwoPieceT(float(theta[0]), (s1, s2), (nu1, nu2), 5)
-
-
-def by_moments(y: Array, w: Array) -> TwoPieceT:
-    """Mean and standard deviation of y, with the thinnest tails: wide where y has clusters."""
-    p = w / w.sum()
-    mean = float(p @ y)
-    s = float(np.sqrt(p @ (y - mean) ** 2))
-    return TwoPieceT(mean, (s, s), (NU_MOST, NU_MOST), 2)
+    share = w / w.sum()
+    s = np.sqrt(share @ (y - share @ y) ** 2)
+    return [
+        TwoPieceT(float(theta[0]), np.exp(theta[1:3]), np.exp(theta[3:]), 5),
+        TwoPieceT(float(share @ y), np.array([s, s]), np.array([NU_MOST, NU_MOST]), 2),
+    ]

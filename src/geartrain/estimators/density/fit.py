@@ -9,8 +9,8 @@ m        ``m``           number of observations
 a        ``mean``        mean of the basis functions over the observations
 c(x)     ``c``           ln(1/p sum_k exp(<A_k, x>)), the normalisation
 pi       ``pi``          the probability of a point of the support, exp(A x - c(x))/p
-P        ``precision``   of the prior, lam i^POWER for the coefficient i
-H        `_hessian`      m (A' diag(pi) A - (A'pi)(A'pi)') + P
+P        ``precision``   of the prior, diagonal: strength times i^POWER
+H        ``factor``      m (A' diag(pi) A - (A'pi)(A'pi)') + P
 =======  ==============  ====================================================================
 """
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -31,18 +32,12 @@ from geartrain.oracles.quadratic import Quadratic
 POWER = 3  # of i in the precision of the prior
 AT_MODE = 1e-3  # posterior standard deviations from the mode at which a stalled fit is good
 ROUNDING = 1e-14  # of the largest diagonal entry of H: what a Cholesky factorisation loses
-METRICS = 5  # at most, in which a fit is tried, each that of the point where the last one ended
+METRICS = 5  # in which a fit is tried at most, each that of the point where the last one ended
 
 
 def cosines(u: Array, n: int) -> Array:
     """The basis at the points u, (u.size, n)."""
     return np.sqrt(2.0) * np.cos(np.pi * np.multiply.outer(u, np.arange(1, n + 1)))
-
-
-def mean_cosines(u: Array, weights: Array, n: int) -> Array:
-    """Weighted mean of the basis over the points u."""
-    share = weights / weights.sum()
-    return np.array([np.sqrt(2.0) * (share @ np.cos(np.pi * i * u)) for i in range(1, n + 1)])
 
 
 @dataclass(frozen=True)
@@ -52,11 +47,15 @@ class DensityFit:
     A: Array
     mean: Array
     m: float
-    precision: Array
+    strength: float
     x: Array
     calls: dict[str, int]
     success: bool = True
     message: str = ""
+
+    @property
+    def precision(self) -> Array:
+        return self.strength * np.arange(1.0, self.x.size + 1.0) ** POWER
 
     @cached_property
     def c(self) -> float:
@@ -75,7 +74,8 @@ class DensityFit:
     @cached_property
     def factor(self) -> Array:
         """R with R'R = H/m, upper triangular; the posterior is about N(x, H^{-1})."""
-        H = (self.A.T * self.pi) @ self.A - np.outer(self.expected, self.expected)
+        root = np.sqrt(self.pi)[:, None] * (self.A - self.expected)
+        H = root.T @ root
         H.flat[:: self.x.size + 1] += self.precision / self.m + ROUNDING * H.diagonal().max()
         return linalg.cholesky(H)
 
@@ -86,12 +86,10 @@ class DensityFit:
 
     def variance(self, u: Array) -> Array:
         """Of ln d(u): v'H^{-1}v for v = a(u) - A'pi."""
-        out = np.empty(u.size)
-        for start in range(0, u.size, 4096):
-            v = cosines(u[start : start + 4096], self.x.size) - self.expected
-            half = linalg.solve_triangular(self.factor, v.T, trans="T")
-            out[start : start + 4096] = np.einsum("ik,ik->k", half, half) / self.m
-        return out
+        parts = np.array_split(u, u.size // 4096 + 1)
+        rows = (cosines(part, self.x.size) - self.expected for part in parts)
+        half = (linalg.solve_triangular(self.factor, v.T, trans="T") for v in rows)
+        return np.concatenate([(part * part).sum(axis=0) for part in half]) / self.m
 
     def distance(self) -> float:
         """Distance to the mode in standard deviations of the posterior, by one Newton step.
@@ -102,6 +100,7 @@ class DensityFit:
         half = linalg.solve_triangular(self.factor, r, trans="T")
         return float(np.sqrt(self.m) * np.linalg.norm(half))
 
+    @cached_property
     def log_evidence(self) -> float:
         """Logarithm of the likelihood's mean over the prior, by Laplace's method."""
         likelihood = self.m * (self.mean @ self.x - self.c)
@@ -117,27 +116,16 @@ def fit_density(
     With R'R = H/m at the start, L-BFGS runs in R x, where the problem is well conditioned near the
     start; where it does not arrive, it goes on in the metric of the point that it has reached.
     """
-    precision = strength * np.arange(1.0, x.size + 1.0) ** POWER
-    calls: dict[str, int] = {}
+    fit = DensityFit(A, mean, m, strength, x, {}, success=False)
     for _ in range(METRICS):
-        R = DensityFit(A, mean, m, precision, x, {}).factor
-        T = linalg.solve_triangular(R, np.eye(x.size))
-        root = np.sqrt(precision / m)[:, None] * T
+        T = linalg.solve_triangular(fit.factor, np.eye(x.size))
+        root = np.sqrt(fit.precision / m)[:, None] * T
+        h, g = LogSumExp(A @ T, T.T @ mean), Quadratic(root.T @ root)
         # L-BFGS asks for no constants: those given only spare their computation.
-        result = minimize(
-            LogSumExp(A @ T, T.T @ mean),
-            Quadratic(root.T @ root),
-            R @ x,
-            method="lbfgs",
-            tol=tol,
-            max_iter=500,
-            L_h=1.0,
-            L_g=1.0,
-            mu=0.0,
-        )
-        x = T @ result.x
-        calls = {kind: calls.get(kind, 0) + int(k) for kind, k in result.calls.items()}
-        fit = DensityFit(A, mean, m, precision, x, calls, bool(result.success), result.message)
+        known: Any = {"L_h": 1.0, "L_g": 1.0, "mu": 0.0}
+        run = minimize(h, g, fit.factor @ fit.x, method="lbfgs", tol=tol, max_iter=500, **known)
+        calls = {kind: fit.calls.get(kind, 0) + int(k) for kind, k in run.calls.items()}
+        fit = DensityFit(A, mean, m, strength, T @ run.x, calls, bool(run.success), run.message)
         # The values of f have 16 digits, so that its gradient may stall at 8. That is no failure
         # where the mode is as near as anybody can ask.
         if fit.success or fit.distance() <= AT_MODE:

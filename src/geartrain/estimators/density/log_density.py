@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from numbers import Integral, Real
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,15 +17,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from geartrain.estimators.arrays import Array, sample_weights
-from geartrain.estimators.density.base import Base, Indices, Units, by_moments, fitted, prepared
-from geartrain.estimators.density.fit import DensityFit, cosines, fit_density, mean_cosines
+from geartrain.estimators.density.base import Base, Indices, Units, candidates, prepared, quantiles
+from geartrain.estimators.density.fit import DensityFit, cosines, fit_density
 from geartrain.oracles.validation import as_vector
 
 STRENGTHS = 10.0 ** np.arange(3, -5, -1)  # tried by prior="auto", from strong to weak
 FINER = 10.0**0.5, 10.0**-0.5  # times the best of these
 WORSE = 0.3  # nats per observation by which the second base may be worse than the first
-POINTS = 8  # of the support per basis function
+POINTS, LEAST = 16, 1024  # of the support: per basis function, and at least
 MOST = 1e200  # sum of counts or weights
+ENOUGH = 1e10  # observations: more tell no more in 16 digits, and are taken as so many
 BINS = 40  # of the histogram of `plot`
 
 
@@ -118,67 +119,65 @@ class LogDensity(DensityMixin, BaseEstimator):
         LogDensity
             The model itself.
         """
-        bases: list[Base]
         if not sparse.issparse(X) and np.asarray(X).ndim == 1:
             if sample_weight is not None:
                 raise ValueError("counts take no sample_weight: multiply them")
-            weights = _counts(X)
-            p = weights.size
-            z, bases, self._units = np.arange(float(p)), [Indices(p)], Units(0, 0.0, 1.0)
-            n, edges = min(self.n_basis, p - 1), np.arange(p + 1.0) - 0.5
+            w = _counts(X)
+            p, n = w.size, min(self.n_basis, w.size - 1)
+            units, values, edges = Units(), np.arange(float(p)), np.arange(p + 1) - 0.5
+            bases: list[Base] = [Indices(p)]
             self.n_features_in_ = 1
         else:
             X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
             if X.shape[1] > 1:
                 raise ValueError(
                     f"LogDensity is for one column, got {X.shape[1]}: fit one model per column, "
-                    "X[:, [j]], if the columns are independent; if not, use "
+                    "X[:, [j]], if the columns are independent; if they are not, use "
                     "sklearn.neighbors.KernelDensity"
                 )
-            weights = sample_weights(sample_weight, X)
-            if not weights.any():
+            w = _at_most(sample_weights(sample_weight, X))
+            if not w.any():
                 raise ValueError("all samples have weight zero")
-            _check_sum(weights)
-            self._units, z, weights = prepared(X[weights > 0, 0], weights[weights > 0])
-            bases = [fitted(z, weights), by_moments(z, weights)]
-            n, p = self.n_basis, POINTS * self.n_basis
-            ends = np.quantile(z, [0.005, 0.995], weights=weights, method="inverted_cdf")
-            edges = np.linspace(*ends, BINS + 1)
-        self._fit_to(z, weights, bases, cosines((np.arange(p) + 0.5) / p, n))
-        self.support_ = self._units.original(self._base.ppf((np.arange(p) + 0.5) / p))
-        mass = np.histogram(z, edges, weights=weights / weights.sum())[0]
-        self._histogram = self._units.original(edges), mass
+            units, values, w = prepared(X[w > 0, 0], w[w > 0])
+            p, n = max(POINTS * self.n_basis, LEAST), self.n_basis
+            low, high = quantiles(values, w, [0.005, 0.995])
+            edges = np.linspace(low, high, BINS + 1)
+            bases = candidates(values, w)
+        middles = (np.arange(p) + 0.5) / p
+        self._units, self._base = units, self._best(values, w, bases, cosines(middles, n))
+        self.support_ = units.original(self._base.ppf(middles))
+        shares = np.histogram(values, edges, weights=w / w.sum())[0]
+        self._histogram = shares, units.original(edges)
         if not self._fit.success:
             warnings.warn(f"LogDensity: {self._fit.message}", ConvergenceWarning, stacklevel=2)
         return self
 
-    def _fit_to(self, z: Array, weights: Array, bases: list[Base], A: Array) -> None:
-        """Fits of all bases and strengths, each from the one before; the largest evidence wins."""
-        m, n = float(weights.sum()), A.shape[1]
-        calls: Counter[str] = Counter()
-        found: list[tuple[float, float, Base, Array, DensityFit]] = []
-
-        def attempt(base: Base, mean: Array, own: float, strength: float, x: Array) -> Array:
-            fit = fit_density(A, mean, m, strength, x, self.tol)
-            calls.update(fit.calls)
-            found.append((fit.log_evidence() + own, strength, base, mean, fit))
-            return fit.x
-
-        auto = self.prior == "auto"
-        likelihoods = [float(weights @ base.log_density(z)) for base in bases]
+    def _best(self, values: Array, w: Array, bases: list[Base], A: Array) -> Base:
+        """The base of the largest evidence; every fit starts from the one before."""
+        share, m, n = w / w.sum(), min(float(w.sum()), ENOUGH), A.shape[1]
+        strengths = STRENGTHS if self.prior == "auto" else [float(self.prior)]
+        found: list[tuple[float, Base, DensityFit]] = []
+        likelihoods = [m * float(share @ base.log_density(values)) for base in bases]
         for base, likelihood in zip(bases, likelihoods, strict=True):
             if likelihood < likelihoods[0] - WORSE * m:
                 continue  # skew or outliers: d would have to be a spike
             own = likelihood - 0.5 * base.parameters * np.log(max(m, 1.0))
-            mean, x = mean_cosines(base.cdf(z), weights, n), np.zeros(n)
-            for strength in STRENGTHS if auto else [float(self.prior)]:
-                x = attempt(base, mean, own, float(strength), x)
-        if auto:
-            evidence, strength, base, mean, fit = max(found, key=lambda one: one[0])
-            for factor in FINER:
-                attempt(base, mean, evidence - fit.log_evidence(), strength * factor, fit.x)
-        self.evidence_, self.prior_, self._base, _, self._fit = max(found, key=lambda one: one[0])
-        self.coef_, self.n_calls_ = self._fit.x, dict(calls)
+            angles = np.pi * base.cdf(values)
+            mean = np.array([np.sqrt(2.0) * (share @ np.cos(i * angles)) for i in range(1, n + 1)])
+            x = np.zeros(n)
+            for strength in strengths:
+                fit = fit_density(A, mean, m, float(strength), x, self.tol)
+                found.append((own + fit.log_evidence, base, fit))
+                x = fit.x
+        best = max(found, key=itemgetter(0))
+        for factor in FINER if self.prior == "auto" else ():
+            start = best[2]
+            fit = fit_density(A, start.mean, m, start.strength * factor, start.x, self.tol)
+            found.append((best[0] - start.log_evidence + fit.log_evidence, best[1], fit))
+        self.evidence_, base, self._fit = max(found, key=itemgetter(0))
+        self.coef_, self.prior_ = self._fit.x, self._fit.strength
+        self.n_calls_ = {kind: sum(f.calls[kind] for _, _, f in found) for kind in self._fit.calls}
+        return base
 
     def log_density(self, X: Any = None) -> Array:
         """Logarithm of the density; after a fit to counts minus infinity where no count can be.
@@ -263,12 +262,14 @@ class LogDensity(DensityMixin, BaseEstimator):
         Returns
         -------
         array (n_samples, 1)
-            F0(z) is uniform between two neighbours of the p midpoints' cells.
+            F0(z) is uniform within each of p cells of [0, 1].
         """
         check_is_fitted(self)
         rng = check_random_state(random_state)
         pi = self._fit.pi
-        u = (rng.choice(pi.size, n_samples, p=pi / pi.sum()) + rng.uniform(size=n_samples)) / pi.size
+        u = (
+            rng.choice(pi.size, n_samples, p=pi / pi.sum()) + rng.uniform(size=n_samples)
+        ) / pi.size
         return self._units.original(self._base.ppf(u))[:, None]
 
     def plot(self, ax: Any = None) -> Any:
@@ -291,17 +292,14 @@ class LogDensity(DensityMixin, BaseEstimator):
             raise ImportError("plot needs matplotlib: pip install geartrain[plot]") from error
         if ax is None:
             ax = plt.subplots(layout="constrained")[1]
-        edges, mass = self._histogram
-        ax.stairs(mass / np.diff(edges), edges, fill=True, color="#DDDDDD", label="data")
-        if isinstance(self._base, Indices):
-            z = self.support_
-        else:
-            margin = 0.1 * (edges[-1] - edges[0])
-            z = np.linspace(edges[0] - margin, edges[-1] + margin, 400)
+        shares, edges = self._histogram
+        margin = 0.1 * (edges[-1] - edges[0])
+        line = np.linspace(edges[0] - margin, edges[-1] + margin, 400)
+        z = self.support_ if isinstance(self._base, Indices) else line
+        ax.stairs(shares / np.diff(edges), edges, fill=True, color="#DDDDDD", label="data")
         ax.plot(z, np.exp(self._log_base(z)), color="#888888", ls="--", label="base")
         ax.plot(z, np.exp(self._log_density(z)), color="#009E73", label="density")
-        names = getattr(self, "feature_names_in_", ["z"])
-        ax.set_xlabel(names[0])
+        ax.set_xlabel(getattr(self, "feature_names_in_", ["z"])[0])
         ax.set_ylabel("density")
         ax.legend(frameon=False)
         return ax
@@ -323,11 +321,11 @@ def _counts(X: Any) -> Array:
         )
     if counts.size < 2 or not counts.any():
         raise ValueError("counts need at least two points, and one count above 0")
-    _check_sum(counts)
-    return counts
+    return _at_most(counts)
 
 
-def _check_sum(weights: Array) -> None:
+def _at_most(weights: Array) -> Array:
     with np.errstate(over="ignore"):
         if not weights.sum() <= MOST:
             raise ValueError(f"the counts or weights are too large: their sum exceeds {MOST:g}")
+    return weights
