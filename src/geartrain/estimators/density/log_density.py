@@ -220,7 +220,8 @@ class LogDensity(DensityMixin, BaseEstimator):
         if np.asarray(X).ndim == 1:
             check_is_fitted(self)
             counts = _counts(X)
-            return float(counts @ self._log_density(np.arange(float(counts.size))))
+            seen = np.flatnonzero(counts)
+            return float(counts[seen] @ self._log_density(seen.astype(np.float64)))
         return float(self.log_density(X).sum())
 
     def credible_band(self, X: Any = None, level: float = 0.95) -> tuple[Array, Array]:
@@ -267,9 +268,8 @@ class LogDensity(DensityMixin, BaseEstimator):
         check_is_fitted(self)
         rng = check_random_state(random_state)
         pi = self._fit.pi
-        u = (
-            rng.choice(pi.size, n_samples, p=pi / pi.sum()) + rng.uniform(size=n_samples)
-        ) / pi.size
+        cells = rng.choice(pi.size, n_samples, p=pi / pi.sum())
+        u = (cells + rng.uniform(size=n_samples)) / pi.size
         return self._units.original(self._base.ppf(u))[:, None]
 
     def plot(self, ax: Any = None) -> Any:
