@@ -9,7 +9,7 @@ smallest log-density of a held-out point by LogDensity, "seconds" its processor 
 
 Files are read from the folder that GEARTRAIN_DATA names: galaxies.csv (velocities of 82 galaxies;
 Roeder, 1990), faithful.csv (Old Faithful; Azzalini and Bowman, 1990), magic04.data (every tenth row
-of UCI 159). No constant was chosen by these seeds.
+of UCI 159). No constant was changed after a look at these seeds.
 
     python benchmarks/density.py [--quick] [--seed 900]
 """
