@@ -182,7 +182,7 @@ def test_ties_are_spread_evenly_within_their_cells():
 
 @pytest.mark.parametrize("nu", [(0.5, 30.0), (3.0, 3.0), (8.0, 1.0)])
 def test_base_is_a_distribution(nu):
-    base = TwoPieceT(0.3, np.array([0.7, 2.0]), np.array(nu), 5)
+    base = TwoPieceT(np.array([0.3, *np.log([0.7, 2.0, *nu])]), 5, np.zeros((5, 0)))
     y = np.array([-50.0, -3.0, 0.0, 0.3, 0.5, 4.0, 8.0])
     step = 1e-5 * np.maximum(abs(y), 1.0)
     slope = (base.cdf(y + step) - base.cdf(y - step)) / (2 * step)
@@ -200,7 +200,7 @@ def test_the_gradient_of_the_base_is_that_of_differences():
         for j, e in enumerate(1e-6 * np.eye(5)):
             up, down = (negative_log_posterior(theta + s * e, y, w)[0] for s in (1, -1))
             assert gradient[j] == pytest.approx((up - down) / 2e-6, rel=1e-5, abs=1e-7)
-        base = TwoPieceT(theta[0], np.exp(theta[1:3]), np.exp(theta[3:]), 5)
+        base = TwoPieceT(theta, 5, np.zeros((5, 0)))
         skew = (theta[1] - theta[2]) / 0.3
         prior = 0.5 * ((theta[3:] - np.log(8.0)) ** 2).sum() + np.log(1 + skew**2)
         expected = (prior - w @ base.log_density(y)) / w.sum()
@@ -210,13 +210,40 @@ def test_the_gradient_of_the_base_is_that_of_differences():
 def test_no_base_near_the_fitted_one_has_a_larger_posterior():
     _, y, w = prepared(sample("lognormal")[:, 0], np.ones(300))
     best, wide = candidates(y, w)
-    theta = np.array([best.mode, *np.log(best.s), *np.log(best.nu)])
+    theta = best.theta
     value, _ = negative_log_posterior(theta, y, w)
     for move in 0.05 * np.random.default_rng(0).standard_normal((50, 5)):
         moved = theta + move
         if (moved[3:] >= np.log(0.5)).all() and (moved[3:] <= np.log(30.0)).all():
             assert negative_log_posterior(moved, y, w)[0] >= value
     assert wide.mode == pytest.approx(y.mean()) and wide.s == pytest.approx(np.full(2, y.std()))
+
+
+def test_the_base_adds_its_own_variance_to_the_band():
+    """With a strong prior it is all of it: J H^{-1} J' with H and J by differences of values."""
+    z = sample("lognormal")
+    model = LogDensity(prior=1e12).fit(z)
+    base, m = model._base, z.size
+    assert base.parameters == 5
+    _, y, w = prepared(z[:, 0], np.ones(m))
+    inside = base.theta[3:] < np.log(30.0) - 1e-6
+    steps = 1e-3 * np.eye(5)[np.concatenate([np.ones(3, dtype=bool), inside])]
+
+    def value(theta):
+        return m * negative_log_posterior(theta, y, w)[0]
+
+    def second(a, b):
+        t = base.theta
+        return (value(t + a + b) - value(t + a - b) - value(t - a + b) + value(t - a - b)) / 4e-6
+
+    H = np.array([[second(a, b) for b in steps] for a in steps])
+    at = np.linspace(*np.quantile(y, [0.05, 0.95]), 20)
+    sides = [[replace(base, theta=base.theta + s * e) for s in (1, -1)] for e in steps]
+    J = np.array([(up.log_density(at) - down.log_density(at)) / 2e-3 for up, down in sides])
+    variance = np.einsum("ik,ij,jk->k", J, np.linalg.inv(H), J)
+    low, high = model.credible_band(model._units.original(at)[:, None], level=0.5)
+    # differences with steps of 1e-3 where the base has a bend in its second derivative
+    np.testing.assert_allclose((high - low) / 2, 0.6744898 * np.sqrt(variance), rtol=0.03)
 
 
 def test_evidence_is_the_mean_of_the_likelihood_over_the_prior():

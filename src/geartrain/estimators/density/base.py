@@ -6,7 +6,7 @@ its density is proportional to (1 + t^2/nu)^(-(nu + 1)/2), t = (y - mode)/s.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ SKEW = 0.3  # prior: ln(s_1/s_2) is Cauchy of this scale
 SCALES = 0.02, 1e3  # bounds of s
 COPIES = 64  # points over which equal values are spread, at most
 FAR = 1e150  # in robust standard deviations: squares do not overflow
+STEP = 1e-4  # of differences, in the units of theta or in standard deviations of it
 CONSTANT = 1e-3  # share of its size by which a single value is spread; 1/2 at least
 
 
@@ -64,15 +65,24 @@ class Indices:
     def ppf(self, u: Array) -> Array:
         return np.minimum(np.floor(self.p * u), self.p - 1.0)
 
+    def variance(self, y: Array) -> Array:
+        return np.zeros(y.shape)
+
 
 @dataclass(frozen=True)
 class TwoPieceT:
-    """Two-piece Student t; `parameters` says how many of its numbers were fitted."""
+    """Two-piece Student t with theta = (mode, ln s_1, ln s_2, ln nu_1, ln nu_2).
 
-    mode: float
-    s: Array
-    nu: Array
+    `parameters` says how many were fitted; the covariance of theta is `root` times its transpose.
+    """
+
+    theta: Array
     parameters: int
+    root: Array
+
+    mode = property(lambda self: float(self.theta[0]))
+    s = property(lambda self: np.exp(self.theta[1:3]))
+    nu = property(lambda self: np.exp(self.theta[3:]))
 
     def log_density(self, y: Array) -> Array:
         t, side = y - self.mode, (y >= self.mode).astype(int)
@@ -95,6 +105,14 @@ class TwoPieceT:
         low = special.stdtrit(self.nu[0], np.clip(u / left, 0.0, 0.5))
         high = special.stdtrit(self.nu[1], np.clip((1.0 - u) / right, 0.0, 0.5))
         return self.mode + np.where(u < 0.5 * left, self.s[0] * low, -self.s[1] * high)
+
+    def variance(self, y: Array) -> Array:
+        """Of the log-density, by its differences along the columns of the root."""
+        ends = (
+            [replace(self, theta=self.theta + e * r) for e in (STEP, -STEP)] for r in self.root.T
+        )
+        slopes = [(up.log_density(y) - down.log_density(y)) / (2.0 * STEP) for up, down in ends]
+        return np.square(slopes).sum(axis=0)
 
 
 Base = TwoPieceT | Indices
@@ -137,7 +155,7 @@ def prepared(z: Array, weights: Array) -> tuple[Units, Array, Array]:
 
 
 def negative_log_posterior(theta: Array, y: Array, w: Array) -> tuple[float, Array]:
-    """Per observation, with its gradient in theta = (mode, ln s_1, ln s_2, ln nu_1, ln nu_2)."""
+    """Of the base theta, per observation, with its gradient."""
     m, mode, s, nu = w.sum(), theta[0], np.exp(theta[1:3]), np.exp(theta[3:])
     side = (y >= mode).astype(int)
     t = (y - mode) / s[side]
@@ -176,8 +194,22 @@ def candidates(y: Array, w: Array) -> list[Base]:
     ]
     theta = min(runs, key=lambda run: run.fun).x
     share = w / w.sum()
-    s = np.sqrt(share @ (y - share @ y) ** 2)
+    log_s = 0.5 * np.log(share @ (y - share @ y) ** 2)
+    wide = np.array([share @ y, log_s, log_s, np.log(NU_MOST), np.log(NU_MOST)])
+    free = [low < t < high for t, (low, high) in zip(theta, bounds, strict=True)]
+    moments = np.array([[1.0, 0, 0, 0, 0], [0, 1, 1, 0, 0]]).T
     return [
-        TwoPieceT(float(theta[0]), np.exp(theta[1:3]), np.exp(theta[3:]), 5),
-        TwoPieceT(float(share @ y), np.array([s, s]), np.array([NU_MOST, NU_MOST]), 2),
+        TwoPieceT(theta, 5, _root(theta, y, w, np.eye(5)[:, free])),
+        TwoPieceT(wide, 2, _root(wide, y, w, moments)),
     ]
+
+
+def _root(theta: Array, y: Array, w: Array, directions: Array) -> Array:
+    """Of the covariance along `directions` by Laplace's method; no deviation is above 1."""
+    ends = (
+        [negative_log_posterior(theta + e * d, y, w)[1] for e in (STEP, -STEP)]
+        for d in directions.T
+    )
+    H = np.array([directions.T @ (up - down) / (2.0 * STEP) for up, down in ends])
+    values, vectors = np.linalg.eigh(H.reshape(2 * directions.shape[1:]))
+    return directions @ vectors / np.sqrt(np.maximum(w.sum() * values, 1.0))

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
-from scipy import linalg
+from scipy import linalg, special
 
 from geartrain.estimators.arrays import Array
 from geartrain.minimize import minimize
@@ -59,8 +59,7 @@ class DensityFit:
 
     @cached_property
     def c(self) -> float:
-        scores = self.A @ self.x
-        return float(scores.max() + np.log(np.mean(np.exp(scores - scores.max()))))
+        return float(special.logsumexp(self.A @ self.x) - np.log(len(self.A)))
 
     @cached_property
     def pi(self) -> Array:
@@ -111,7 +110,7 @@ class DensityFit:
 def fit_density(
     A: Array, mean: Array, m: float, strength: float, x: Array, tol: float
 ) -> DensityFit:
-    r"""Minimise ln sum_k exp(<A_k, x>) - <a, x> + 1/(2m) x'Px, from x.
+    """Minimise ln sum_k exp(<A_k, x>) - <a, x> + 1/(2m) x'Px, from x.
 
     With R'R = H/m at the start, L-BFGS runs in R x, where the problem is well conditioned near the
     start; where it does not arrive, it goes on in the metric of the point that it has reached.

@@ -26,7 +26,9 @@ FINER = 10.0**0.5, 10.0**-0.5  # times the best of these
 WORSE = 0.3  # nats per observation by which the second base may be worse than the first
 POINTS, LEAST = 16, 1024  # of the support: per basis function, and at least
 MOST = 1e200  # sum of counts or weights
-ENOUGH = 1e10  # observations: more tell no more in 16 digits, and are taken as so many
+ENOUGH = (
+    1e8  # observations, as which more are taken: f has 16 digits, its mode 1e-8 sqrt(m) deviations
+)
 BINS = 40  # of the histogram of `plot`
 
 
@@ -94,9 +96,7 @@ class LogDensity(DensityMixin, BaseEstimator):
         "tol": [Interval(Real, 0.0, None, closed="neither")],
     }
 
-    def __init__(
-        self, n_basis: int = 64, *, prior: str | float = "auto", tol: float = 1e-7
-    ) -> None:
+    def __init__(self, n_basis: int = 64, *, prior: Any = "auto", tol: float = 1e-7) -> None:
         self.n_basis = n_basis
         self.prior = prior
         self.tol = tol
@@ -228,7 +228,8 @@ class LogDensity(DensityMixin, BaseEstimator):
         """Pointwise credible band of the log-density from the Laplace approximation.
 
         The posterior of x is about N(x, H^{-1}) (Bernstein-von Mises), so ln f(z) is about normal
-        with variance v'H^{-1}v, v = a(F0(z)) - grad c(x). The base is taken as known.
+        with variance v'H^{-1}v, v = a(F0(z)) - grad c(x), for a given base. That of ln q0(z) by the
+        posterior of the base is added.
 
         Parameters
         ----------
@@ -245,9 +246,9 @@ class LogDensity(DensityMixin, BaseEstimator):
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1, got {level}")
         z = self._column(X)
-        centre = self._log_density(z)
-        u = self._base.cdf(self._units.standard(z))
-        half = ndtri(0.5 + 0.5 * level) * np.sqrt(self._fit.variance(u))
+        centre, y = self._log_density(z), self._units.standard(z)
+        variance = self._fit.variance(self._base.cdf(y)) + self._base.variance(y)
+        half = ndtri(0.5 + 0.5 * level) * np.sqrt(variance)
         return centre - half, centre + half
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Array:
@@ -299,8 +300,7 @@ class LogDensity(DensityMixin, BaseEstimator):
         ax.stairs(shares / np.diff(edges), edges, fill=True, color="#DDDDDD", label="data")
         ax.plot(z, np.exp(self._log_base(z)), color="#888888", ls="--", label="base")
         ax.plot(z, np.exp(self._log_density(z)), color="#009E73", label="density")
-        ax.set_xlabel(getattr(self, "feature_names_in_", ["z"])[0])
-        ax.set_ylabel("density")
+        ax.set(xlabel=getattr(self, "feature_names_in_", ["z"])[0], ylabel="density")
         ax.legend(frameon=False)
         return ax
 
@@ -324,8 +324,8 @@ def _counts(X: Any) -> Array:
     return _at_most(counts)
 
 
+@np.errstate(over="ignore")
 def _at_most(weights: Array) -> Array:
-    with np.errstate(over="ignore"):
-        if not weights.sum() <= MOST:
-            raise ValueError(f"the counts or weights are too large: their sum exceeds {MOST:g}")
+    if not weights.sum() <= MOST:
+        raise ValueError(f"the counts or weights are too large: their sum exceeds {MOST:g}")
     return weights
