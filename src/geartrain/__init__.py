@@ -12,6 +12,7 @@ from geartrain.core import stopping as stop
 from geartrain.minimize import minimize, resume
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
 from geartrain.oracles.adapters import from_jax, from_pyproximal, from_torch
+from geartrain.oracles.linear import Linear
 from geartrain.oracles.nonsmooth import L1, Ball, Box, GroupL1, NonNegative, Simplex
 from geartrain.structured import NuclearNorm, TotalVariation
 
@@ -30,6 +31,7 @@ __all__ = [
     "Comparison",
     "GroupL1",
     "Katyusha",
+    "Linear",
     "LinearModel",
     "LogSumExp",
     "NonNegative",

@@ -109,7 +109,9 @@ class Psi:
             raise ValueError(f"{term!r} has dimension {own}, but x has {n}")
         self.term: Any = term
         self.weight, self.name, self.n = weight, name, n
-        self._prox = Oracle(term, name, ledger, n).prox
+        for_run = getattr(term, "for_run", None)
+        self._run: Any = term if for_run is None else for_run()
+        self._prox = Oracle(self._run, name, ledger, n).prox
         self._asked = Asked(term)
 
     @property
@@ -145,7 +147,7 @@ class Psi:
 
     def derivative(self, u: Vector, alpha: float | Vector) -> Any:
         """Of the proximal step at u: a function of the columns of a matrix. It is not counted."""
-        return self.term.derivative(read_only(u), alpha / self.weight)
+        return self._run.derivative(read_only(u), alpha / self.weight)
 
     def value(self, x: Vector) -> float:
         """psi(x), which may be infinite."""
@@ -163,7 +165,7 @@ class Psi:
         the answer is the first of the last ones that agree, before rounding is all that is left.
         """
         if self.has_residual:
-            least = self.term.residual(read_only(v), read_only(d / self.weight))
+            least = self._run.residual(read_only(v), read_only(d / self.weight))
             least = self.weight * np.asarray(least, dtype=np.float64)
             if least.shape != d.shape:
                 raise ValueError(

@@ -160,18 +160,18 @@ def as_weights(value: Any, name: str) -> Any:
     return checked
 
 
-def as_bounds(value: Any, name: str) -> Any:
+def as_bounds(value: Any, name: str, term: str = "Box") -> Any:
     """One number or a vector; infinities are allowed, NaN is not."""
     try:
         if np.iscomplexobj(value):
             raise TypeError("complex numbers")
         checked = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"Box: {name} must be numbers, got {value!r:.60}") from error
+        raise TypeError(f"{term}: {name} must be numbers, got {value!r:.60}") from error
     if checked.ndim > 1 or checked.size == 0:
-        raise ValueError(f"Box: {name} must be a number or a vector, got shape {checked.shape}")
+        raise ValueError(f"{term}: {name} must be a number or a vector, got shape {checked.shape}")
     if np.isnan(checked).any():
-        raise ValueError(f"Box: {name} contains NaN")
+        raise ValueError(f"{term}: {name} contains NaN")
     return checked if checked.ndim else float(checked)
 
 
