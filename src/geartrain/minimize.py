@@ -30,6 +30,7 @@ from geartrain.core.run_state import RunState
 from geartrain.core.stopping import Rule, Tolerance
 from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
 from geartrain.oracles.ledger import NonFiniteAnswer
+from geartrain.oracles.linear import constrained
 from geartrain.oracles.protocols import AnyTerm, Vector
 from geartrain.oracles.splitting import split
 from geartrain.oracles.validation import as_positive, as_vector, as_whole
@@ -68,6 +69,8 @@ def minimize(
     record: str | Sequence[str] | None = None,
     state: RunState | None = None,
     checkpoint: Any = None,
+    constraints: Any = None,
+    bounds: Any = None,
 ) -> Result:
     """Minimise f(x) = h(x) + g(x), asking each term only as often as it needs.
 
@@ -126,6 +129,12 @@ def minimize(
         ``res.state`` of an earlier run, to go on from there; its seed is kept.
     checkpoint : path or `geartrain.callbacks.Checkpoint`, optional
         Save the run there every 30 seconds (or ``every=``) and at its end, for `resume`.
+    constraints : `scipy.optimize.LinearConstraint` or a list of them, optional
+        lower <= A x <= upper; the same as adding `geartrain.Linear` to g. Multipliers (shadow
+        prices) are in ``res.multipliers``.
+    bounds : `scipy.optimize.Bounds`, pair or list of pairs, optional
+        Of the variables; the same as adding `geartrain.Box` to g. A pair is for all variables, and
+        None is no bound.
 
     Returns
     -------
@@ -145,7 +154,7 @@ def minimize(
     """
     with Interrupts() as interrupts:  # Ctrl-C gives a result, whenever it is pressed
         space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
-        terms = Terms.of(h, g)
+        terms = _terms(h, g, constraints, bounds, x0 if state is None else state.x0)
         x_start = space.enter(_starting_point(x0, terms, state, space))
         form = Form.of(x0, *terms.named.values()) if state is None else state.form
         problem = _formed(terms, form).problem(space, x_start.size, L_h, L_g, mu)
@@ -196,6 +205,8 @@ def resume(
     max_iter: int | None = None,
     callback: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
+    constraints: Any = None,
+    bounds: Any = None,
 ) -> Result:
     """Go on with a run that was saved by ``minimize(..., checkpoint=path)``.
 
@@ -222,6 +233,8 @@ def resume(
         Iterations from here on; by default up to the limit of the run.
     callback, progress
         As in `minimize`; callbacks are not saved.
+    constraints, bounds : optional
+        The same as before.
 
     Returns
     -------
@@ -247,7 +260,8 @@ def resume(
     import_module("geartrain.methods.planning.planned")  # the classes that a checkpoint may hold
     saved = read(path)
     space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
-    _check_same_problem(path, saved, Terms.of(h, g), space, check)
+    terms = _terms(h, g, constraints, bounds, saved.run.x0)
+    _check_same_problem(path, saved, terms, space, check)
     if saved.rule is None and stop is None and tol is None:
         raise CheckpointError(f"{path}: the stopping rule was your own; give it again as stop=")
     state = saved.run
@@ -269,7 +283,18 @@ def resume(
         L_h=saved.given.L_h,
         L_g=saved.given.L_g,
         mu=saved.given.mu,
+        constraints=constraints,
+        bounds=bounds,
     )
+
+
+def _terms(h: AnyTerm, g: AnyTerm, constraints: Any, bounds: Any, x0: Any) -> Terms:
+    """The terms, with constraints and bounds in g."""
+    terms = Terms.of(h, g)
+    if constraints is None and bounds is None:
+        return terms
+    n = terms.n if x0 is None or terms.n is not None else np.size(x0)
+    return Terms.of(h, constrained(g, constraints, bounds, n))
 
 
 def _formed(terms: Terms, form: Form | None) -> Terms:

@@ -228,6 +228,7 @@ def test_check_term_refutes_a_lower_bound():
 
 def test_a_certificate_is_not_negative():
     """At a vertex of the simplex the largest <u, v - s> is a difference of equal numbers."""
-    problem = SimpleNamespace(mu=Constant(None, "unknown"), psi=gt.Simplex(), lower_bound=None)
-    at = RunPoint(np.array([1.0, 0.0]), spread=-4e-31)
+    psi = SimpleNamespace(gap=lambda v, u: -4e-31, polar=lambda u: math.inf)
+    problem = SimpleNamespace(mu=Constant(None, "unknown"), psi=psi, lower_bound=None)
+    at = RunPoint(np.array([1.0, 0.0]), subgradient=np.array([-1.0, 0.0]))
     assert at.certificate(problem, at.x, None).bound == 0.0

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -90,6 +90,8 @@ class Run:
         self.calls.update(old.calls)
         self.problem.ledger.seconds.update(old.oracle_seconds)
         self.paid.remember(old.best.x, old.best_values)
+        if self.problem.psi is not None:
+            self.problem.psi.memory = old.psi_memory
         self.history.rows.extend(old.rows)
         self.history.notes.extend(old.notes)
 
@@ -263,6 +265,7 @@ class Run:
         copy = self.record.copied(
             seconds=self.clock.spent,
             best_values=self.paid.known(best.x) if math.isnan(best.f) else {},
+            psi_memory=None if self.problem.psi is None else self.problem.psi.memory,
             status=None if status is None else int(status),
         )
         self._complete = copy, len(self.history.rows), len(self.history.notes)
@@ -306,7 +309,17 @@ class Run:
             constants=p.constants,
             plan=self._plan(),
             state=going_on,
+            **self._of_constraints(),
         )
+
+    def _of_constraints(self) -> dict[str, Any]:
+        """What the non-smooth term tells about constraints at the best point."""
+        psi, best = self.problem.psi, self.record.best
+        if psi is None:
+            return {"multipliers": None, "violation": None}
+        w = best.grad_psi
+        multipliers = None if w is None else psi.multipliers(best.x, w)
+        return {"multipliers": multipliers, "violation": psi.violation(best.x)}
 
     def _close(self, status: Status) -> str:
         """f at the best point and the calls after the last row; what went wrong, in words."""

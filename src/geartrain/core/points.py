@@ -23,6 +23,8 @@ import numpy as np
 
 from geartrain.core.contracts import State
 from geartrain.oracles.protocols import Vector, calls_user_code
+from geartrain.oracles.splitting import Psi
+from geartrain.oracles.vectors import dot
 from geartrain.problem import EPS, Constant, Sum
 
 # Values that differ by no more than this part of them are equal up to rounding.
@@ -41,11 +43,10 @@ class Certificate:
 
 
 class Seen(NamedTuple):
-    """What a non-smooth term makes of a subgradient; the fields of `RunPoint`."""
+    """With a non-smooth term: a subgradient of f, and its part that belongs to psi."""
 
-    spread: float = math.nan
-    slope: float = math.nan
-    polar: float = math.inf
+    subgradient: Vector | None = None
+    grad_psi: Vector | None = None
 
 
 NOTHING_SEEN = Seen()
@@ -60,9 +61,8 @@ class RunPoint:
     grad_norm: float = math.nan  # |grad f(x)|
     weight: float = math.nan  # A of (c)
     rests_on: tuple[str, ...] = ()  # constants of the problem that the weight rests on
-    spread: float = math.nan  # of (d)
-    slope: float = math.nan  # <u, v> of (e)
-    polar: float = math.inf  # polar(u) of (e)
+    subgradient: Vector | None = None  # of (d) and (e), with a non-smooth term
+    grad_psi: Vector | None = None  # the part of it that belongs to psi
     below: bool = False  # f(x) <= f(x0) is shown, by <grad f(x), x0 - x> >= 0 for convex f
 
     @staticmethod
@@ -115,14 +115,21 @@ class RunPoint:
             if self.weight > 0.0:
                 sources = [f", {name} is {getattr(problem, name).origin}" for name in self.rests_on]
                 found.append((0.5 * R * (R / self.weight), told + "".join(sources)))
-        if math.isfinite(self.spread):
-            found.append((self.spread, f"f convex, x* in the domain of {problem.psi!r}"))
-        b = problem.lower_bound if math.isfinite(self.polar) else None
-        if b is not None and math.isfinite(self.f):
-            told = f"f convex, h + g >= {b:.6g} (stated by the terms)"
-            found.append((self.slope + (self.f - b) * self.polar, told))
+        if problem.psi is not None and self.subgradient is not None:
+            found += self._by_psi(problem, problem.psi, self.subgradient)
         # Differences may fall below 0 by rounding.
         return [Certificate(max(float(bound), 0.0), told) for bound, told in found]
+
+    def _by_psi(self, problem: Sum, psi: Psi, u: Vector) -> list[tuple[float, str]]:
+        """What (d) and (e) give. (d) may take a linear program: it is not asked for in vain."""
+        found = []
+        if math.isfinite(spread := psi.gap(self.x, u)):
+            found.append((spread, f"f convex, x* in the domain of {psi!r}"))
+        b = problem.lower_bound if math.isfinite(polar := psi.polar(u)) else None
+        if b is not None and math.isfinite(self.f):
+            told = f"f convex, h + g >= {b:.6g} (stated by the terms)"
+            found.append((dot(u, self.x) + (self.f - b) * polar, told))
+        return found
 
     def certificate(self, problem: Sum, x0: Vector, claims: object) -> Certificate | None:
         """The smallest of them, or None."""

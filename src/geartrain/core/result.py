@@ -31,6 +31,14 @@ class Result(OptimizeResult):
         L_h, L_g, mu as used, each with its source.
     plan
         The method that was chosen, the reason, and the bill.
+    multipliers
+        Where g has constraints (`geartrain.Linear`, `geartrain.Box`), ``{"rows": y, "bounds": z}``
+        with grad (h + g)(x) = A'y + z + r, r the shortest subgradient: how much the minimum rises
+        when a side rises by 1. y and z are at least 0 at a lower side, at most 0 at an upper one,
+        and 0 elsewhere, as the marginals of `scipy.optimize.linprog` are. None without constraints,
+        and where the run has no gradient at x.
+    violation
+        With `geartrain.Linear`, the largest violation of a row over its scale; else None.
     state
         The state of the method; ``minimize(h, g, state=res.state)`` continues the run.
     """

@@ -37,6 +37,7 @@ class RunState:
     asked_bound: float = math.inf  # the bound at which the gradient was last asked for
     # Of the terms at best.x, where gradients have brought them along and f is not known.
     best_values: dict[str, float] = field(default_factory=dict)
+    psi_memory: Any = None  # see Psi.memory
     rows: tuple[tuple[float, ...], ...] = ()  # of the history, in a copy
     notes: tuple[tuple[int, str], ...] = ()
     status: int | None = None  # with which the rule ended the run

@@ -44,6 +44,7 @@ class RunView:
         self._seen = NOTHING_SEEN  # by psi
         self.looked_at: RunPoint | None = None  # the point on which the rule has decided
         self._heard: StartGradients | None = None
+        self._bounded: bool | None = None  # see `can_bound_gap`, once that was asked
 
     def listen(self) -> None:
         """Hear the gradients of the terms at x0, for the scale of the stopping rule."""
@@ -61,7 +62,8 @@ class RunView:
         self.known_f = float(state.value)
         self.known_grad_norm, self._seen = math.nan, NOTHING_SEEN
         if (grad := state.grad) is not None:
-            self._see_gradient(state.grad_point, grad)
+            at_point = np.array_equal(state.grad_point, state.point)
+            self._see_gradient(grad, state.grad_psi if at_point else None)
         self.looked_at = None
         if self.record.iteration == 0:
             self._set_start()
@@ -136,10 +138,12 @@ class RunView:
         psi = self.problem.psi
         if self.problem.mu.value or psi is None:
             return bool(self.problem.mu.value)
-        ones = np.ones_like(self.x0)
-        if all(math.isfinite(psi.gap(self.x0, slope)) for slope in (ones, -ones)):
-            return True
-        return self.problem.lower_bound is not None and math.isfinite(psi.polar(ones))
+        if self._bounded is None:
+            ones = np.ones_like(self.x0)
+            self._bounded = all(math.isfinite(psi.gap(self.x0, s)) for s in (ones, -ones)) or (
+                self.problem.lower_bound is not None and math.isfinite(psi.polar(ones))
+            )
+        return self._bounded
 
     def gap(self, threshold: float = math.inf) -> float:
         """The smallest bound on f - f* that is proven with what the rule states; inf if none.
@@ -152,8 +156,10 @@ class RunView:
         unknown = math.isnan(self.known_grad_norm) and getattr(self.rule, "R", None) is None
         if unknown and self._worth_asking(math.inf):
             self._ask_gradient()
-        if math.isfinite(self._seen.polar) and self._seen.slope <= threshold:
-            self._ask_value()
+        psi, u = self.problem.psi, self._seen.subgradient
+        if psi is not None and u is not None and math.isfinite(psi.polar(u)):
+            if dot(u, self.points()[-1].x) <= threshold:
+                self._ask_value()
         bounds = [(p.certificate(self.problem, self.x0, self.rule), p) for p in self.points()]
         known = [(c.bound, p) for c, p in bounds if c is not None]
         if not known:
@@ -183,7 +189,9 @@ class RunView:
     def _ask_gradient(self) -> None:
         self.clock.start()
         x, p = self.record.now.point, self.problem
-        self._see_gradient(x, p.subgradient(x, p.grad(x), self.record.now.grad_psi))
+        grad = p.grad(x)
+        u = p.subgradient(x, grad, self.record.now.grad_psi)
+        self._see_gradient(u, u - grad)
         self.clock.stop()
 
     def _ask_value(self) -> None:
@@ -193,10 +201,10 @@ class RunView:
             self.known_f = self._paid.f(self.record.now.point)
             self.clock.stop()
 
-    def _see_gradient(self, x: Vector, grad: Vector) -> None:
+    def _see_gradient(self, grad: Vector, grad_psi: Vector | None) -> None:
         self.known_grad_norm = self.problem.geometry.norm(grad)
-        if (psi := self.problem.psi) is not None:
-            self._seen = Seen(psi.gap(x, grad), dot(grad, x), psi.polar(grad))
+        if self.problem.psi is not None:
+            self._seen = Seen(grad, grad_psi)
 
 
 def _tenths(k: int) -> float:

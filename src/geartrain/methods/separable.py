@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from geartrain.compiled.records import NOTHING, Separable
-from geartrain.oracles.nonsmooth import L1, Box
+from geartrain.oracles.nonsmooth import L1, Box, InBox
 from geartrain.oracles.protocols import MissingOracle, Vector
 from geartrain.oracles.splitting import Psi
 
@@ -23,12 +23,13 @@ def by_numbers(psi: Psi | None, n: int) -> Separable | None:
     """psi by its numbers, for the compiled loops; None for terms that have to be asked."""
     if psi is None:
         return NOTHING
-    term, free = psi.term, np.full(n, np.inf)
-    if type(term) is L1:
-        return Separable(np.zeros(n) + psi.weight * term.lam, -free, free)
+    term, box = (psi.term.term, psi.term.box) if type(psi.term) is InBox else (psi.term, Box(-np.inf))
     if isinstance(term, Box):
-        return Separable(np.zeros(n), np.zeros(n) + term.lower, np.zeros(n) + term.upper)
-    return None
+        term, box = L1(0.0), term
+    if type(term) is not L1:
+        return None
+    numbers = psi.weight * term.lam, box.lower, box.upper
+    return Separable(*(np.zeros(n) + number for number in numbers))
 
 
 def prox_by_coordinates(psi: Separable, u: Vector, step: Vector) -> Vector:

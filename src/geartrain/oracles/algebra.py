@@ -51,6 +51,39 @@ class Algebra(KnownTerm):
         return self * -1.0
 
 
+def _with_one_kink(parts: list[tuple[float, Any]]) -> list[tuple[float, Any]]:
+    """The parts with their non-smooth terms as one, where a set can take in the others.
+
+    A set has ``joined(other) -> term | None``: the term `other` on the set. The factor of the set
+    does not matter, and that of the other term is the factor of both.
+    """
+    kinked: dict[int, tuple[float, Any]] = {}
+    for w, t in parts:
+        if w != 0.0 and is_nonsmooth(t):
+            kinked[id(t)] = kinked.get(id(t), (0.0, t))[0] + w, t
+    if len(kinked) < 2:
+        return parts
+    first, *others = kinked.values()
+    for other in others:
+        first = _joined(first, other)
+    return [(w, t) for w, t in parts if not is_nonsmooth(t)] + [first]
+
+
+def _joined(first: tuple[float, Any], other: tuple[float, Any]) -> tuple[float, Any]:
+    """Two non-smooth terms with their factors as one."""
+    for (weight, taken), (w, t) in ((first, other), (other, first)):
+        joined = getattr(t, "joined", None)
+        both = None if joined is None or min(w, weight) < 0.0 else joined(taken)
+        if both is not None:
+            return weight, as_term(both)
+    raise ValueError(
+        f"a sum can have one non-smooth term, got {first[1]!r} and {other[1]!r}: the proximal "
+        "operator of their sum does not follow from those of the two, unless one is gt.Box, or "
+        "gt.Linear with bounds, and the other is separable, as gt.L1 is, or gt.Linear; write one "
+        "object with the prox of the sum, or replace one of them by a smooth term"
+    )
+
+
 def _is_zero(other: AnyTerm) -> bool:
     return isinstance(other, int) and other == 0
 
@@ -88,14 +121,7 @@ class Combination(Algebra):
     """
 
     def __init__(self, parts: list[tuple[float, Any]]) -> None:
-        self.parts = parts = [(weight, as_term(term)) for weight, term in parts]
-        kinked = list({id(t): t for w, t in parts if w != 0.0 and is_nonsmooth(t)}.values())
-        if len(kinked) > 1:
-            raise ValueError(
-                f"a sum can have one non-smooth term, got {kinked[0]!r} and {kinked[1]!r}: the "
-                "proximal operator of their sum does not follow from those of the two; write one "
-                "object with the prox of the sum, or replace one of them by a smooth term"
-            )
+        self.parts = parts = _with_one_kink([(weight, as_term(term)) for weight, term in parts])
         sizes = {t.n for _, t in parts if t.n is not None}
         if len(sizes) > 1:
             raise ValueError(f"terms of different dimensions cannot be added: {sorted(sizes)}")

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.nonsmooth import Box, Derivative
+from geartrain.oracles.linear_programs import contradiction, least
 from geartrain.oracles.polyhedron import (
     Active,
     Faces,
@@ -23,7 +24,7 @@ from geartrain.oracles.polyhedron import (
     Projection,
     Projector,
 )
-from geartrain.oracles.validation import as_bounds, as_matrix, size_of
+from geartrain.oracles.validation import are_bounds, as_bounds, as_matrix, size_of
 from geartrain.oracles.vectors import Vector, norm
 
 # Rows are met up to this part of their scale: for the value, and to be active.
@@ -154,6 +155,25 @@ class Linear(Algebra):
         """-d projected onto the cone of the directions that do not leave the set at v."""
         return self.for_run().residual(v, d)
 
+    def gap(self, v: Vector, u: Vector) -> float:
+        """The largest <u, v - s> over the set, by one linear program."""
+        return float(u @ v) - least(self._polyhedron, np.asarray(u, dtype=float))
+
+    def joined(self, other: Any) -> Linear | None:
+        """The constraints of both, where the other term is `Linear` or `Box`; else None."""
+        if isinstance(other, Box):
+            return Linear(self.A, self.lower, self.upper, self.bounds.joined(other))
+        if not isinstance(other, Linear):
+            return None
+        if other.n != self.n:
+            raise ValueError(f"constraints of {self.n} and {other.n} variables cannot be added")
+        stack = sparse.vstack if any(map(sparse.issparse, (self.A, other.A))) else np.concatenate
+        lower, upper = (
+            np.concatenate([np.zeros(len(t._lengths)) + getattr(t, side) for t in (other, self)])
+            for side in ("lower", "upper")
+        )
+        return Linear(stack([other.A, self.A]), lower, upper, self.bounds.joined(other.bounds))
+
     def __repr__(self) -> str:
         m, n = self.A.shape
         return f"Linear(A of shape ({m}, {n}), lower, upper, {self.bounds!r:.60})"
@@ -173,10 +193,27 @@ class LinearRun:
         self._projector = Projector(term._polyhedron, self._faces)
         self._last: tuple[Vector, Projection] | None = None
 
+    @property
+    def memory(self) -> tuple[Any, Any]:
+        """The active set of the last projection."""
+        self._last = None
+        return self._projector.active.rows, self._projector.active.variables
+
+    @memory.setter
+    def memory(self, kept: Any) -> None:
+        rows, variables = kept
+        if rows.size == self.term.A.shape[0] and variables.size == self.term.n:
+            self._projector.active = Active(rows, variables)
+
     def prox(self, u: Vector, alpha: float) -> Vector:
         """The projection."""
         u = np.array(u, dtype=float)
-        found = self._projector(u)
+        try:
+            found = self._projector(u)
+        except NotProjected:
+            if told := contradiction(self.term._polyhedron):
+                raise ValueError(f"Linear: no x meets all constraints: {told}") from None
+            raise
         self._last = u, found
         return found.v.copy()
 
@@ -192,6 +229,13 @@ class LinearRun:
         """-d projected onto the cone of the directions that do not leave the set at v."""
         return -self._in_cone(v, -np.asarray(d, dtype=float)).v
 
+    def multipliers(self, x: Vector, w: Vector) -> dict[str, Vector]:
+        """Of rows and bounds, by an element w of the normal cone; see ``res.multipliers``."""
+        found, lengths = self._in_cone(x, w), self.term._lengths
+        C = self.term._polyhedron
+        z = np.where((x > C.lo) & (x < C.hi), 0.0, -found.z)
+        return {"rows": -found.y / np.where(lengths > 0.0, lengths, 1.0), "bounds": z}
+
     def _in_cone(self, v: Vector, direction: Vector) -> Projection:
         cone = self.term._polyhedron.tangent(np.asarray(v, dtype=float), FEASIBLE)
         return Projector(cone, self._faces, self._projector.active)(direction)
@@ -203,36 +247,61 @@ def _first(where: Any) -> int | None:
     return int(found[0]) if found.size else None
 
 
-def as_box(bounds: Any, n: int) -> Box:
+def as_box(bounds: Any, n: int | None) -> Box:
     """Bounds of n variables, in one of the forms of SciPy or as a `Box`."""
     if bounds is None:
         return Box(-math.inf)
-    if isinstance(bounds, Box) or (hasattr(bounds, "lb") and hasattr(bounds, "ub")):
-        box = bounds if isinstance(bounds, Box) else Box(bounds)
+    if isinstance(bounds, Box):
+        box = bounds
     else:
-        box = Box(*_pair(bounds, n))
-    if box.n not in (None, n):
+        box = Box(bounds) if are_bounds(bounds) else Box(*_pair(bounds, n))
+    if n is not None and box.n not in (None, n):
         raise ValueError(f"bounds are those of {box.n} variables, but there are {n}")
     return box
 
 
-def _pair(bounds: Any, n: int) -> tuple[Any, Any]:
+def _pair(bounds: Any, n: int | None) -> tuple[Any, Any]:
     """Lower and upper bounds, from a pair or a list of pairs; None is no bound."""
     try:
-        listed = list(bounds)
-        shapes = {np.ndim(entry) for entry in listed}
-        if shapes == {0} and len(listed) == 2:  # one pair for all
-            pairs = [listed] * n
-        elif shapes == {1} and len(listed) == n and all(len(entry) == 2 for entry in listed):
-            pairs = [list(entry) for entry in listed]
-        elif len(listed) == 2 and shapes <= {0, 1}:  # all lower and all upper bounds
-            return tuple(listed)
-        else:
-            raise TypeError
+        entries = [[entry] if np.ndim(entry) == 0 else list(entry) for entry in bounds]
+        of_one = all(np.ndim(entry) == 0 for entry in bounds)
     except TypeError:
+        entries, of_one = [], False
+    if len(entries) == 2 and (of_one or (n != 2 and {len(e) for e in entries} != {2})):
+        lower, upper = entries  # a pair, of numbers or of arrays
+    elif entries and not of_one and all(len(entry) == 2 for entry in entries):
+        lower, upper = (list(side) for side in zip(*entries, strict=True))
+    else:
         raise TypeError(
             "bounds must be gt.Box, scipy.optimize.Bounds, a pair (lower, upper), or a list with "
-            f"one pair for each of the {n} variables; got {bounds!r:.60}"
-        ) from None
-    lower = [-math.inf if low is None else low for low, _ in pairs]
-    return lower, [math.inf if high is None else high for _, high in pairs]
+            f"one pair for each variable, None for no bound; got {bounds!r:.60}"
+        )
+    lower = [-math.inf if low is None else low for low in lower]
+    upper = [math.inf if high is None else high for high in upper]
+    return (lower[0], upper[0]) if of_one else (lower, upper)
+
+
+def constrained(g: Any, constraints: Any, bounds: Any, n: int | None) -> Any:
+    """g with the constraints and bounds of `geartrain.minimize` added to it."""
+    terms: list[Any] = [] if bounds is None else [as_box(bounds, n)]
+    listed = constraints if isinstance(constraints, (list, tuple)) else [constraints]
+    terms += [_as_linear(one) for one in listed if one is not None]
+    for term in terms:
+        g = term.__radd__(g)
+    return g
+
+
+def _as_linear(constraint: Any) -> Linear:
+    """One of SciPy's constraints as a term."""
+    if isinstance(constraint, Linear):
+        return constraint
+    if all(hasattr(constraint, name) for name in ("A", "lb", "ub")):
+        A, sides = constraint.A, (constraint.lb, constraint.ub)
+        lower, upper = (np.ravel(b)[0] if np.size(b) == 1 else np.ravel(b) for b in sides)
+        return Linear(A if sparse.issparse(A) else np.atleast_2d(A), lower, upper)
+    raise TypeError(
+        "constraints must be scipy.optimize.LinearConstraint or a list of them, got "
+        f"{type(constraint).__name__}: nonlinear constraints are not solved for; write the linear "
+        "ones as LinearConstraint(A, lower, upper), add a smooth penalty of the others to h or g, "
+        "or use scipy.optimize.minimize"
+    )

@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from geartrain.oracles.algebra import Algebra
+from geartrain.oracles.protocols import calls_user_code
 from geartrain.oracles.validation import (
     are_bounds,
     as_bounds,
@@ -172,6 +173,19 @@ class Box(Algebra):
         d = np.where(v <= self.lower, np.minimum(d, 0.0), d)
         return np.where(v >= self.upper, np.maximum(d, 0.0), d)
 
+    def joined(self, other: Any) -> Any:
+        """`other` within the bounds, where that is a term with a proximal step; else None."""
+        if isinstance(other, Box):
+            lower, upper = np.maximum(self.lower, other.lower), np.minimum(self.upper, other.upper)
+            return Box(lower, upper)
+        if isinstance(other, InBox):
+            return InBox(other.term, self.joined(other.box))
+        return InBox(other, self) if getattr(other, "separable", False) else None
+
+    def multipliers(self, x: Vector, w: Vector) -> dict[str, Vector]:
+        """Of the bounds, by an element w of the subdifferential; see ``res.multipliers``."""
+        return {"rows": np.zeros(0), "bounds": -w}
+
     def gap(self, v: Vector, u: Vector) -> float:
         """The sum of max u_i (v_i - s_i) over s_i between the bounds."""
         end = np.where(u > 0.0, self.lower, self.upper)
@@ -194,6 +208,68 @@ class NonNegative(Box):
 
     def __repr__(self) -> str:
         return "NonNegative()"
+
+
+@dataclass(frozen=True, eq=False)
+class InBox(Algebra):
+    """A separable term within bounds, as in ``gt.L1(0.1) + gt.NonNegative()``.
+
+    The proximal step of the term is clipped. This is exact: for each coordinate a convex function
+    of one variable is minimised between two bounds, and it rises from its minimiser on to both
+    sides, so that the nearest point between the bounds is lowest. For the same reason the least
+    subgradient is that of the term without what points out of the box.
+
+    Parameters
+    ----------
+    term : object
+        With ``prox`` and ``separable``.
+    box : Box
+        The bounds.
+    """
+
+    term: Any
+    box: Box
+
+    separable = True
+
+    def __post_init__(self) -> None:
+        # What the term does not tell is not told.
+        for name in ("value", "residual", "derivative"):
+            if callable(getattr(self.term, name, None)):
+                object.__setattr__(self, name, getattr(self, f"_{name}"))
+
+    @property
+    def n(self) -> int | None:
+        """Dimension, where one of the two knows it."""
+        own: int | None = getattr(self.term, "n", None)
+        return self.box.n if own is None else own
+
+    @property
+    def calls_user_code(self) -> bool:
+        """Whether the term does."""
+        return calls_user_code(self.term)
+
+    def prox(self, u: Vector, alpha: float) -> Vector:
+        """The clipped step of the term."""
+        return self.box.prox(self.term.prox(u, alpha), alpha)
+
+    def gap(self, v: Vector, u: Vector) -> float:
+        """That of the box."""
+        return self.box.gap(v, u)
+
+    def _value(self, x: Vector) -> float:
+        return float(self.term.value(x)) + self.box.value(x)
+
+    def _residual(self, v: Vector, d: Vector) -> Vector:
+        return self.box.residual(v, self.term.residual(v, d))
+
+    def _derivative(self, u: Vector, alpha: float) -> Derivative:
+        inner = self.term.derivative(u, alpha)
+        outer = self.box.derivative(self.term.prox(u, alpha), alpha)
+        return lambda X: outer(inner(X))
+
+    def __repr__(self) -> str:
+        return f"{self.term!r} + {self.box!r}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,6 +46,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.spectrum import lapack
 from geartrain.oracles.vectors import Vector, norm
 
@@ -62,7 +63,7 @@ _NEAR = 1e-6
 _FACES = 4  # factors that are kept
 
 
-class NotProjected(ArithmeticError):
+class NotProjected(NonFiniteAnswer):
     """No projection was found: C is empty, or its numbers are too far apart."""
 
 
@@ -91,8 +92,8 @@ class Polyhedron:
     def tangent(self, v: Vector, near: float) -> Polyhedron:
         """The cone of the directions that do not leave C at v; what is as `near` is active."""
         t, Av = near * norm(v), self.A @ v
-        at_l = Av <= self.l + np.maximum(t, near * np.abs(_finite(self.l)))
-        at_r = Av >= self.r - np.maximum(t, near * np.abs(_finite(self.r)))
+        at_l = Av <= self.l + np.maximum(t, near * np.abs(finite(self.l)))
+        at_r = Av >= self.r - np.maximum(t, near * np.abs(finite(self.r)))
         at_lo, at_hi = v <= self.lo + t, v >= self.hi - t
         return replace(
             self,
@@ -268,7 +269,7 @@ class Projector:
     def __call__(self, u: Vector) -> Projection:
         """The projection of u."""
         if not np.isfinite(u).all():
-            raise NotProjected("a point with NaN or infinity has no projection")
+            raise NonFiniteAnswer("a point with NaN or infinity has no projection")
         found = self._by_faces(u)
         if not found.error <= ACCURACY:
             found = self._by_lagrangian(u)
@@ -345,7 +346,7 @@ class Projector:
             if best.error <= ACCURACY:
                 return best
             rho = min(_GROWTH * rho, _LARGEST)
-        raise NotProjected(f"the projection is right to {best.error:.1e} only")
+        raise NotProjected(f"the projection onto the set is right to {best.error:.1e} only")
 
 
 def _independent(C: Polyhedron, u: Vector, found: Projection) -> Active:
@@ -420,7 +421,7 @@ def _newton(
     return v, a, b
 
 
-def _finite(b: Vector) -> Vector:
+def finite(b: Vector) -> Vector:
     """With 0 in place of infinities."""
     return np.where(np.isfinite(b), b, 0.0)
 

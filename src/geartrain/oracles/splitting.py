@@ -11,6 +11,7 @@ w          ``weight``      its factor: w psi has prox(u, alpha/w) and w residual
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -92,7 +93,8 @@ class Psi:
     ----------
     term : object
         With ``prox`` and, optionally, ``value``, ``residual``, ``gap``, ``polar``, ``derivative``
-        and ``separable``.
+        and ``separable``. A term whose answers are cheaper after others has ``for_run``, which
+        gives an object that answers in its place in one run, and keeps what it needs as ``memory``.
     weight : float
         The factor w > 0 of the term.
     name : str
@@ -110,9 +112,29 @@ class Psi:
         self.term: Any = term
         self.weight, self.name, self.n = weight, name, n
         for_run = getattr(term, "for_run", None)
-        self._run: Any = term if for_run is None else for_run()
-        self._prox = Oracle(self._run, name, ledger, n).prox
+        self._answering: Any = term if for_run is None else for_run()
         self._asked = Asked(term)
+        self._prox = Oracle(self._answering, name, ledger, n).prox
+
+    def weighted(self, weight: float) -> Psi:
+        """The same term in the same run with another factor."""
+        other = copy.copy(self)
+        other.weight = weight
+        return other
+
+    @property
+    def memory(self) -> Any:
+        """What the answers to come depend on besides their questions; None for most terms.
+
+        A run that goes on from here has to be given it. Asking for it makes the term forget all
+        else that it has kept.
+        """
+        return getattr(self._answering, "memory", None)
+
+    @memory.setter
+    def memory(self, kept: Any) -> None:
+        if kept is not None:
+            self._answering.memory = kept
 
     @property
     def has_value(self) -> bool:
@@ -147,7 +169,7 @@ class Psi:
 
     def derivative(self, u: Vector, alpha: float | Vector) -> Any:
         """Of the proximal step at u: a function of the columns of a matrix. It is not counted."""
-        return self._run.derivative(read_only(u), alpha / self.weight)
+        return self._answering.derivative(read_only(u), alpha / self.weight)
 
     def value(self, x: Vector) -> float:
         """psi(x), which may be infinite."""
@@ -165,7 +187,7 @@ class Psi:
         the answer is the first of the last ones that agree, before rounding is all that is left.
         """
         if self.has_residual:
-            least = self._run.residual(read_only(v), read_only(d / self.weight))
+            least = self._answering.residual(read_only(v), read_only(d / self.weight))
             least = self.weight * np.asarray(least, dtype=np.float64)
             if least.shape != d.shape:
                 raise ValueError(
@@ -197,6 +219,16 @@ class Psi:
         """The largest <u, v - s> over all s with finite psi(s); infinite where it is not known."""
         gap = getattr(self.term, "gap", None)
         return math.inf if gap is None else float(gap(v, u))
+
+    def multipliers(self, x: Vector, w: Vector) -> dict[str, Vector] | None:
+        """Of the constraints, where the element w of dpsi(x) is made of them; else None."""
+        multipliers = getattr(self._answering, "multipliers", None)
+        return None if multipliers is None else multipliers(x, w)
+
+    def violation(self, x: Vector) -> float | None:
+        """How far a constraint is from being met, over its scale; None where none is told."""
+        violation = getattr(self.term, "violation", None)
+        return None if violation is None else float(violation(x))
 
     def polar(self, u: Vector) -> float:
         """The largest <u, s> over all s with psi(s) <= 1; infinite where it is not known."""

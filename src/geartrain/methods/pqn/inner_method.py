@@ -88,7 +88,7 @@ def solve(inner: InnerMethod, phi: Phi, enough: float, leave: Leave) -> InnerOut
         g = ShiftedOracle(g, QuadraticModel(np.zeros_like(p.v), rest, p.v, geometry))
     psi = problem.psi
     if psi is not None and a != 1.0:
-        psi = Psi(psi.term, psi.weight / a, psi.name, problem.ledger, problem.n)
+        psi = psi.weighted(psi.weight / a)
     L_g = problem.L_g.value
     top = 0.0 if rest is None else rest.top
     phi_a = Model(
