@@ -143,7 +143,7 @@ tenants = np.vstack([np.kron(np.ones((1, weeks)), (tenant == t) * 1.0) for t in 
 A = np.vstack([season, wells, tenants])
 right = 0.3 * n
 yields = np.concatenate(
-    [np.linspace(first, last, weeks) for first, last in ((0.5, 0.25), (0.5, 0.4), (0.5, 0.15))]
+    [np.linspace(first, last, weeks) for first, last in ((0.4, 0.1), (0.5, 0.3), (0.5, 0.15))]
 ) * np.repeat([(well == w).sum() for w in range(3)], weeks)
 least = 0.22 * tenants.sum(axis=1)
 lower = np.concatenate([np.full(1 + 3 * weeks, -np.inf), least])
@@ -222,6 +222,7 @@ for name, value in (("geartrain", res.fun), ("SLSQP", rival.fun)):
 # multiplier of the season's water predicts for one percent more is compared with another run,
 # which starts at the solution.
 y = res.multipliers["rows"]
+by_well, by_tenant = np.abs(y[1:-4]).reshape(3, weeks), np.abs(y[-4:])
 more = upper.copy()
 more[0] *= 1.01
 wetter = gt.minimize(
@@ -236,10 +237,9 @@ wetter = gt.minimize(
 predicted, gained = -y[0] * (more[0] - upper[0]), res.fun - wetter.fun
 print(f"\none percent more water: {predicted:.4f} by its shadow price, {gained:.4f} by another run")
 print(f"season's water   {-y[0]:6.3f} per unit")
-by_well, by_tenant = -y[1:-4].reshape(3, weeks), y[-4:]
-for w, worths in enumerate(by_well):
-    print(f"well {w + 1}, by week  ", "  ".join(f"{worth_:5.3f}" for worth_ in worths))
-print("minimum of the tenants", "  ".join(f"{cost:5.3f}" for cost in by_tenant))
+for w, prices_of_weeks in enumerate(by_well):
+    print(f"well {w + 1}, by week ", " ".join(f"{one:6.3f}" for one in prices_of_weeks))
+print("tenants' minima ", " ".join(f"{one:6.3f}" for one in by_tenant))
 
 # %%
 # The farm
@@ -262,7 +262,7 @@ for t, cost in enumerate(by_tenant):
     corner = (0.02 + 0.96 * (t // 2), 0.02 + 0.96 * (t % 2))
     farm.text(
         *corner,
-        f"minimum costs {cost:.2f}",
+        f"the minimum costs {cost:.2f}",
         ha="right" if t // 2 else "left",
         va="top" if t % 2 else "bottom",
         fontsize=8,
