@@ -247,7 +247,9 @@ print("tenants' minima ", " ".join(f"{one:6.3f}" for one in by_tenant))
 # On the left is the moisture at the end over what the crops need; the discs are the sprinklers with
 # the water of the whole season, and the minima of the tenants cost what is written in the corners.
 # In the middle are the shadow prices of the wells.
-figure, panels = plt.subplots(1, 3, figsize=(11.6, 3.7), layout="constrained", width_ratios=(5, 4, 4))
+figure, panels = plt.subplots(
+    1, 3, figsize=(11.6, 3.7), layout="constrained", width_ratios=(5, 4, 4)
+)
 farm, worth_of_wells, gaps = panels
 shown = farm.imshow(
     (moisture(res.x)[-1] / need).reshape(side, side).T,

@@ -19,6 +19,7 @@ import numpy as np
 from scipy import optimize
 
 import geartrain as gt
+from geartrain.oracles.losses import Huber, Logistic
 from geartrain.oracles.protocols import Vector
 from geartrain_lab.problems.constrained import Constrained
 
@@ -137,7 +138,12 @@ def trust_constr(problem: Constrained, x0: Vector) -> Trace:
             constraints=optimize.LinearConstraint(
                 problem.set.A, problem.set.lower, problem.set.upper
             ),
-            options={"maxiter": 10 * MOST_CALLS, "gtol": 1e-10, "xtol": 1e-14, "barrier_tol": 1e-12},
+            options={
+                "maxiter": 10 * MOST_CALLS,
+                "gtol": 1e-10,
+                "xtol": 1e-14,
+                "barrier_tol": 1e-12,
+            },
         )
         asked.trace.end = str(found.message)
     return asked.trace
@@ -195,10 +201,10 @@ def _expression(cp: Any, term: Any, x: Any) -> Any:
         return cp.log_sum_exp(term.A @ x) - term.c @ x
     assert isinstance(term, gt.LinearModel)
     assert term.l2 == 0.0
-    if term.loss.name == "logistic":
-        return cp.sum(cp.logistic(cp.multiply(-term.y, term.A @ x))) / len(term.y)
-    assert term.loss.name == "huber"
-    return 0.5 * cp.sum(cp.huber(term.A @ x - term.y, term.loss.delta)) / len(term.y)
+    if isinstance(term.loss, Huber):
+        return 0.5 * cp.sum(cp.huber(term.A @ x - term.y, term.loss.delta)) / len(term.y)
+    assert isinstance(term.loss, Logistic)
+    return cp.sum(cp.logistic(cp.multiply(-term.y, term.A @ x))) / len(term.y)
 
 
 RIVALS: dict[str, Callable[[Constrained, Vector], Trace]] = {

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -142,21 +142,22 @@ SOLVERS = (
 def measured(cells: Sequence[tuple[str, int]]) -> Any:
     """The table of `geartrain_lab.harness` for families and seeds."""
     clock = ShiftedClock()
-    names = [f"{family} {seed}" for family, seed in cells]
     rivals = [*RIVALS, *([CLARABEL] if has_clarabel() else [])]
-    solvers = [*SOLVERS, *(Solver(r, solve=partial(_of_trace, r)) for r in rivals)]
+    solvers = [*SOLVERS, *(Solver(name, solve=partial(_of_trace, name)) for name in rivals)]
 
-    def made(family: str, seed: int) -> Cell:
+    @lru_cache(maxsize=1)  # its two forms follow each other
+    def cell(family: str, seed: int) -> Cell:
         return Cell(f"{family} {seed}", FAMILIES[family](seed))
 
-    tables = []
-    makers: list[Callable[[], Any]] = [partial(made, *cell) for cell in cells]
-    for (family, _), cell in zip(cells, told(makers, names), strict=True):
-        forms = [False] if family == ADVERSE else [False, True]
-        with clock.running():
-            tasks = [cell.task(family, clock, black_box) for black_box in forms]
-            tables.append(harness.run(tasks, solvers, TARGETS, watch=FeasibleGaps))
-    table = harness.pandas().concat(tables, ignore_index=True)
+    def task(family: str, seed: int, black_box: bool) -> Task:
+        return cell(family, seed).task(family, clock, black_box)
+
+    forms = [(*c, black_box) for c in cells for black_box in (False, True)]
+    forms = [form for form in forms if form[0] != ADVERSE or not form[2]]
+    names = [f"{family} {seed}{', black box' * black_box}" for family, seed, black_box in forms]
+    with clock.running():
+        tasks = told([partial(task, *form) for form in forms], names)
+        table = harness.run(tasks, solvers, TARGETS, watch=FeasibleGaps)
     table["calls"] = table["h.grad"] + table["h.value"]
     return table[table.target > 0.0].drop(columns="cell")
 
@@ -187,9 +188,8 @@ def groups(table: Any) -> dict[str, Any]:
     return {name: part for name, part in parts.items() if len(part)}
 
 
-SUMMARY = (
-    "problems solver accuracy mean median worst unsolved number".split()  # noqa: SIM905
-)
+SUMMARY = ["problems", "solver", "accuracy", "mean", "median", "worst", "unsolved", "number"]
+FAMILY = ["family", "g known", "worst", "pays from", "black box", "worst", "pays from"]
 
 
 def summary(table: Any) -> list[list[str]]:
@@ -216,6 +216,22 @@ def summary(table: Any) -> list[list[str]]:
                     ]
                 )
     return out
+
+
+def by_family(table: Any) -> list[list[str]]:
+    """Ratios of auto to SLSQP and the milliseconds from which it pays, the worst mean first."""
+    out = []
+    for family, whole in table.groupby("family", sort=False):
+        row = [str(family)]
+        for black_box in (False, True):
+            part = whole[whole.black_box == black_box]
+            if not len(part):
+                row += ["."] * 3
+                continue
+            found, pays = ratios(part, MAIN), 1e3 * break_even(part)
+            row += [f"{geometric_mean(found):.3f}", f"{found.max():.2f}", f"{pays.median():.1f}"]
+        out.append(row)
+    return sorted(out, key=lambda row: -float(row[1]))
 
 
 def cells_of(table: Any) -> list[list[str]]:
@@ -249,6 +265,12 @@ def report(table: Any) -> None:
     print("of the problems that the solver has solved")
     for row in (SUMMARY, *summary(table)):
         print(f"{row[0]:12}{row[1]:14}" + "".join(f"{cell:>10}" for cell in row[2:]))
+    print(
+        f"\nauto over SLSQP to {MAIN:g}: mean and worst ratio, and the milliseconds per call of h"
+    )
+    print("from which it pays (median)")
+    for name, *texts in (FAMILY, *by_family(table)):
+        print(f"{name:22}" + "".join(f"{text:>11}" for text in texts))
     print(f"\nmilliseconds per call of h from which auto pays against SLSQP, to {MAIN:g}")
     for name, part in groups(table).items():
         pays = 1e3 * break_even(part)
@@ -267,6 +289,7 @@ def page_tables(table: Any) -> dict[str, PageTable]:
     head, *rows = cells_of(table)
     return {
         "constraints_summary": page_table(SUMMARY, summary(table)),
+        "constraints_families": page_table(FAMILY, by_family(table)),
         "constraints": page_table(head, rows),
     }
 

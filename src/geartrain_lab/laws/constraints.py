@@ -91,7 +91,12 @@ def sweep(
 ) -> list[Row]:
     """Rows: constraints, method, kappa, calls of h, gradients of g."""
     return [
-        (kind, method, kappa, *geometric_means([planted(kind, kappa, n, s).calls(method) for s in seeds]))
+        (
+            kind,
+            method,
+            kappa,
+            *geometric_means([planted(kind, kappa, n, s).calls(method) for s in seeds]),
+        )
         for kind in KINDS
         for method in methods
         for kappa in levels
@@ -130,7 +135,9 @@ def draw(rows: list[Row], path: Path) -> None:
             for kind in KINDS:
                 mine = [row for row in rows if row[:2] == (kind, method)]
                 kappa, calls = ([row[j] for row in mine] for j in (2, column))
-                curves.append(Curve(f"{name}, {kind}", kappa, calls, mark="marked", dash=kind == KINDS[1]))
+                curves.append(
+                    Curve(f"{name}, {kind}", kappa, calls, mark="marked", dash=kind == KINDS[1])
+                )
         y = "calls until $f - f^* \\leq 10^{-8}\\,\\|x^*\\|^2$"
         charts.append(Chart(term, "condition number of A", y, curves))
     (picture,) = sheet(path.parent, path.stem, "The law of linear constraints", charts, 2, ["png"])

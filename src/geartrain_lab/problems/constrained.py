@@ -125,7 +125,6 @@ def fair_logistic(seed: int, n: int = 60) -> Constrained:
 def dispatch(seed: int, units: int = 5, hours: int = 24) -> Constrained:
     """Congestion of lines and fuel; demand of every hour, limits on ramps, capacities."""
     rng = np.random.default_rng([31, 5, seed])
-    n = units * hours  # hour by hour
     capacity = rng.uniform(0.5, 2.0, units)
     level = 0.55 + 0.3 * np.sin(2.0 * np.pi * (np.arange(hours) - 7) / hours)
     plan = np.outer(level, capacity)  # all units run at the same share of their capacity
@@ -139,7 +138,9 @@ def dispatch(seed: int, units: int = 5, hours: int = 24) -> Constrained:
     h = gt.LogSumExp(4.0 * np.kron(np.eye(hours), np.vstack([lines, -lines])))
     fuel = np.tile(np.geomspace(0.02, 2.0, units), hours)
     g = gt.Quadratic(np.diag(fuel), np.tile(-rng.random(units), hours))
-    return Constrained(h, g, Polyhedron(A, lower, upper, 0.0, np.tile(capacity, hours)), plan.ravel())
+    return Constrained(
+        h, g, Polyhedron(A, lower, upper, 0.0, np.tile(capacity, hours)), plan.ravel()
+    )
 
 
 # Columns of a9a: the lowest ages, the first race, one sex, and the first country.
