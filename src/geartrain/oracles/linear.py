@@ -17,7 +17,6 @@ from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.nonsmooth import Box, Derivative
 from geartrain.oracles.linear_programs import contradiction, least
 from geartrain.oracles.polyhedron import (
-    Active,
     Faces,
     NotProjected,
     Polyhedron,
@@ -121,9 +120,9 @@ class Linear(Algebra):
         else:
             A = sparse.csr_array(sparse.diags_array(unit) @ self.A)
             A = A.toarray() if m * n <= _DENSE else A
-        l, r = np.where(zero, -math.inf, lower * unit), np.where(zero, math.inf, upper * unit)
-        lo, hi = (np.zeros(n) + side for side in (self.bounds.lower, self.bounds.upper))
-        return Polyhedron.of(A, l, r, lo, hi)
+        low, up = np.where(zero, -math.inf, lower * unit), np.where(zero, math.inf, upper * unit)
+        low = np.append(low, np.zeros(n) + self.bounds.lower)
+        return Polyhedron.of(A, low, np.append(up, np.zeros(n) + self.bounds.upper))
 
     def for_run(self) -> LinearRun:
         """The term as one run asks it."""
@@ -132,12 +131,14 @@ class Linear(Algebra):
     def violation(self, x: Vector) -> float:
         """The largest violation of a row over its scale; infinite where a bound is violated."""
         C = self._polyhedron
-        if not (np.all(x >= C.lo) and np.all(x <= C.hi)):
-            return math.inf
         off = C.beyond(x)
-        worst = np.flatnonzero(off)
-        sides = np.where(C.A[worst] @ x > C.r[worst], C.r[worst], C.l[worst])
-        return float(np.max(off[worst] / np.maximum(norm(x), np.abs(sides)), initial=0.0))
+        if np.any(off[C.m :]):
+            return math.inf
+        rows = np.flatnonzero(off)
+        if not rows.size:
+            return 0.0
+        sides = np.abs(np.where(off > 0.0, C.up, C.low)[rows])
+        return float(np.max(np.abs(off[rows]) / np.maximum(norm(x), sides)))
 
     def value(self, x: Vector) -> float:
         """0 inside, up to rounding of the rows, and infinity outside."""
@@ -194,16 +195,15 @@ class LinearRun:
         self._last: tuple[Vector, Projection] | None = None
 
     @property
-    def memory(self) -> tuple[Any, Any]:
+    def memory(self) -> Any:
         """The active set of the last projection."""
         self._last = None
-        return self._projector.active.rows, self._projector.active.variables
+        return self._projector.active
 
     @memory.setter
     def memory(self, kept: Any) -> None:
-        rows, variables = kept
-        if rows.size == self.term.A.shape[0] and variables.size == self.term.n:
-            self._projector.active = Active(rows, variables)
+        if kept.size == self._projector.active.size:
+            self._projector.active = kept
 
     def prox(self, u: Vector, alpha: float) -> Vector:
         """The projection."""
@@ -231,10 +231,10 @@ class LinearRun:
 
     def multipliers(self, x: Vector, w: Vector) -> dict[str, Vector]:
         """Of rows and bounds, by an element w of the normal cone; see ``res.multipliers``."""
-        found, lengths = self._in_cone(x, w), self.term._lengths
-        C = self.term._polyhedron
-        z = np.where((x > C.lo) & (x < C.hi), 0.0, -found.z)
-        return {"rows": -found.y / np.where(lengths > 0.0, lengths, 1.0), "bounds": z}
+        C, lengths, box = self.term._polyhedron, self.term._lengths, self.term.bounds
+        y, z = np.split(-self._in_cone(x, w).y, [C.m])
+        z = np.where((x > box.lower) & (x < box.upper), 0.0, z)
+        return {"rows": y / np.where(lengths > 0.0, lengths, 1.0), "bounds": z}
 
     def _in_cone(self, v: Vector, direction: Vector) -> Projection:
         cone = self.term._polyhedron.tangent(np.asarray(v, dtype=float), FEASIBLE)

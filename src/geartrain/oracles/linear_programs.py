@@ -34,18 +34,16 @@ def least(C: Polyhedron, c: Vector) -> float:
     found = _solved(C, c / scale)
     if found.status == _UNBOUNDED or found.x is None:
         return -math.inf
-    y = _multipliers(C, found)
-    d = c / scale - C.A.T @ y
-    side = np.where(y > 0.0, C.l, C.r)
-    end = np.where(d > 0.0, C.lo, C.hi)
-    d = np.where(np.isinf(end) & (np.abs(d) <= _ZERO), 0.0, d)
-    total = _products(y, side) + _products(d, end)
-    return scale * total
+    rows = _multipliers(C, found)
+    y = np.append(rows, c / scale - rows @ C.A)
+    side = np.where(y > 0.0, C.low, C.up)
+    y = np.where(np.isinf(side) & (np.abs(y) <= _ZERO), 0.0, y)
+    return scale * float(np.sum(np.where(y == 0.0, 0.0, y * side)))
 
 
 def contradiction(C: Polyhedron) -> str:
     """A small subset of the rows that no x within the bounds meets, in words; empty if C is not."""
-    rows = np.arange(C.l.size)
+    rows = np.arange(C.m)
     for _ in range(2):  # what holds the least sum of violations; then of these alone
         found = _violated(C, rows)
         if found is None:
@@ -55,27 +53,27 @@ def contradiction(C: Polyhedron) -> str:
         others = rows[rows != i]
         if _violated(C, others) is not None:
             rows = others
-    free = Polyhedron.of(C.A, C.l, C.r, np.full(C.lo.size, -math.inf), np.full(C.lo.size, math.inf))
-    alone = _violated(free, rows) is not None
+    alone = _violated(C, rows, bounded=False) is not None
     named = ", ".join(map(str, rows[:_NAMED])) + (", ..." if rows.size > _NAMED else "")
     told = f"row {named} of A" if rows.size == 1 else f"rows {named} of A together"
     return f"{told} cannot be met" + ("" if alone else " within the bounds")
 
 
-def _violated(C: Polyhedron, rows: Any) -> Any:
+def _violated(C: Polyhedron, rows: Any, bounded: bool = True) -> Any:
     """Which of the rows hold the least sum of violations above 0; None where that is 0."""
     from scipy.optimize import linprog
 
-    A, l, r = C.A[rows], C.l[rows], C.r[rows]
+    A, l, r = C.A[rows], C.low[rows], C.up[rows]
     m, n = A.shape
+    lo, hi = (C.low[C.m :], C.up[C.m :]) if bounded else (np.full(n, -math.inf), np.full(n, math.inf))
     up, low = np.flatnonzero(r < math.inf), np.flatnonzero(l > -math.inf)
     slack = -sparse.eye_array(m, format="csr")
     K = sparse.csr_array(A)
     M = sparse.vstack([sparse.hstack([K[up], slack[up]]), sparse.hstack([-K[low], slack[low]])])
     c = np.append(np.zeros(n), np.ones(m))
-    bounds = np.column_stack([np.append(C.lo, np.zeros(m)), np.append(C.hi, np.full(m, math.inf))])
+    bounds = np.column_stack([np.append(lo, np.zeros(m)), np.append(hi, np.full(m, math.inf))])
     found = linprog(c, sparse.csr_array(M), np.append(r[up], -l[low]), bounds=bounds)
-    size = max(1.0, *(np.abs(finite(b)).max(initial=0.0) for b in (l, r, C.lo, C.hi)))
+    size = max(1.0, *(np.abs(finite(b)).max(initial=0.0) for b in (l, r, lo, hi)))
     if found.x is None or found.fun <= _EMPTY * size:
         return None
     used = np.zeros(m, dtype=bool)
@@ -88,22 +86,22 @@ def _solved(C: Polyhedron, c: Vector) -> Any:
     """The linear program over C; equalities are rows with two sides here, too."""
     from scipy.optimize import linprog
 
-    up, low = C.r < math.inf, C.l > -math.inf
+    up, low = _sides(C)
     stacked = sparse.vstack if sparse.issparse(C.A) else np.concatenate
     M = stacked([C.A[up], -C.A[low]])
-    bounds = np.column_stack([C.lo, C.hi])
-    return linprog(c, M, np.append(C.r[up], -C.l[low]), bounds=bounds)
+    bounds = np.column_stack([C.low[C.m :], C.up[C.m :]])
+    return linprog(c, M, np.append(C.up[up], -C.low[low]), bounds=bounds)
+
+
+def _sides(C: Polyhedron) -> tuple[Any, Any]:
+    """The rows with an upper, and those with a lower side."""
+    return np.flatnonzero(C.up[: C.m] < math.inf), np.flatnonzero(C.low[: C.m] > -math.inf)
 
 
 def _multipliers(C: Polyhedron, found: Any) -> Vector:
     """y >= 0 of lower sides and y <= 0 of upper ones."""
-    up, low = C.r < math.inf, C.l > -math.inf
-    y = np.zeros(C.l.size)
-    y[up] += np.minimum(found.ineqlin.marginals[: np.count_nonzero(up)], 0.0)
-    y[low] -= np.minimum(found.ineqlin.marginals[np.count_nonzero(up) :], 0.0)
+    up, low = _sides(C)
+    y = np.zeros(C.m)
+    y[up] += np.minimum(found.ineqlin.marginals[: up.size], 0.0)
+    y[low] -= np.minimum(found.ineqlin.marginals[up.size :], 0.0)
     return y
-
-
-def _products(weights: Vector, sides: Vector) -> float:
-    """Their inner product, where 0 times infinity is 0."""
-    return float(np.sum(np.where(weights == 0.0, 0.0, weights * sides)))
