@@ -1,4 +1,4 @@
-"""SciPy's solvers for linear constraints, and Clarabel by cvxpy, on a problem with linear constraints.
+"""Rivals under linear constraints: SciPy's solvers, and Clarabel by cvxpy.
 
 SciPy's solvers ask for f and its gradient, and a call is a point at which one of them or both are
 asked. Their runs end with their own tests, set as tight as they go, or by the limits.

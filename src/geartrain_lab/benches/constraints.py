@@ -203,18 +203,10 @@ def summary(table: Any) -> list[list[str]]:
                 if rows.end.str.startswith("not for").all():
                     continue
                 solved = found[(rows.end == "").to_numpy()]
-                out.append(
-                    [
-                        name,
-                        solver,
-                        f"{target:g}",
-                        f"{geometric_mean(solved):.3f}",
-                        f"{solved.median():.3f}",
-                        f"{solved.max():.2f}",
-                        str(len(found) - len(solved)),
-                        str(len(found)),
-                    ]
-                )
+                figures = [f"{geometric_mean(solved):.3f}", f"{solved.median():.3f}"]
+                figures = [*figures, f"{solved.max():.2f}"] if len(solved) else ["."] * 3
+                numbers = [str(len(found) - len(solved)), str(len(found))]
+                out.append([name, solver, f"{target:g}", *figures, *numbers])
     return out
 
 
