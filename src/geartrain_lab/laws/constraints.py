@@ -118,7 +118,7 @@ def run(out: Path, quick: bool = False) -> None:
     for kind in KINDS:
         for method in METHODS:
             found = [f"{row[3]:.0f} / {row[4]:.0f}" for row in rows if row[:2] == (kind, method)]
-            of_h, of_g = exponents(rows, kind, method)
+            of_h, of_g = (round(e, 2) + 0.0 for e in exponents(rows, kind, method))  # no -0.00
             line = "".join(f"{cell:>12}" for cell in found)
             print(f"{kind:10}{method:6}{line}{of_h:>9.2f}{of_g:>7.2f}")
     head = ("constraints", "method", "kappa", "h", "g.grad")
@@ -127,18 +127,18 @@ def run(out: Path, quick: bool = False) -> None:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """Calls of h and of g against kappa, a panel each."""
+    """Calls of h and of g against kappa, a panel for each kind of constraints."""
     charts = []
-    for column, term in ((3, "calls of h"), (4, "gradients of g")):
+    for kind in KINDS:
         curves = []
         for method, name in NAMES.items():
-            for kind in KINDS:
-                mine = [row for row in rows if row[:2] == (kind, method)]
-                kappa, calls = ([row[j] for row in mine] for j in (2, column))
-                curves.append(
-                    Curve(f"{name}, {kind}", kappa, calls, mark="marked", dash=kind == KINDS[1])
-                )
+            mine = [row for row in rows if row[:2] == (kind, method)]
+            kappa, of_h, of_g = ([row[j] for row in mine] for j in (2, 3, 4))
+            both = " and g" * (of_h == of_g)  # they are asked together
+            curves.append(Curve(f"{name}, h{both}", kappa, of_h, mark="marked"))
+            if not both:
+                curves.append(Curve(f"{name}, g", kappa, of_g, mark="marked", dash=True))
         y = "calls until $f - f^* \\leq 10^{-8}\\,\\|x^*\\|^2$"
-        charts.append(Chart(term, "condition number of A", y, curves))
+        charts.append(Chart(kind, "condition number of A", y, curves))
     (picture,) = sheet(path.parent, path.stem, "The law of linear constraints", charts, 2, ["png"])
     print(f"picture: {picture}")
