@@ -23,11 +23,14 @@ from geartrain.oracles.polyhedron import (
     Projection,
     Projector,
 )
+from geartrain.oracles.protocols import KnownTerm
 from geartrain.oracles.validation import are_bounds, as_bounds, as_matrix, size_of
 from geartrain.oracles.vectors import Vector, norm
 
 # Rows are met up to this part of their scale: for the value, and to be active.
 FEASIBLE = 1e-9
+# Of a point that is so many times as long as its projection, rounding moves that off the rows.
+_FAR = 1e3
 # A sparse A with more entries than this, zeros included, is factorised as a sparse matrix.
 _DENSE = 100_000
 
@@ -180,7 +183,7 @@ class Linear(Algebra):
         return f"Linear(A of shape ({m}, {n}), lower, upper, {self.bounds!r:.60})"
 
 
-class LinearRun:
+class LinearRun(KnownTerm):
     """The term as one run asks it: each projection begins with the active set of the last one.
 
     Parameters
@@ -208,14 +211,17 @@ class LinearRun:
     def prox(self, u: Vector, alpha: float) -> Vector:
         """The projection."""
         u = np.array(u, dtype=float)
+        C = self.term._polyhedron
         try:
             found = self._projector(u)
         except NotProjected:
-            if told := contradiction(self.term._polyhedron):
+            if told := contradiction(C):
                 raise ValueError(f"Linear: no x meets all constraints: {told}") from None
             raise
-        self._last = u, found
-        return found.v.copy()
+        self._last, v = (u, found), found.v
+        if norm(u) > _FAR * norm(v):
+            v = Projector(C, self._faces, found.active)(v).v
+        return v.copy()
 
     def derivative(self, u: Vector, alpha: float) -> Derivative:
         """The projection onto the directions of the face that the step leads to."""

@@ -38,7 +38,8 @@ def least(C: Polyhedron, c: Vector) -> float:
     y = np.append(rows, c / scale - rows @ C.A)
     side = np.where(y > 0.0, C.low, C.up)
     y = np.where(np.isinf(side) & (np.abs(y) <= _ZERO), 0.0, y)
-    return scale * float(np.sum(np.where(y == 0.0, 0.0, y * side)))
+    used = y != 0.0
+    return scale * float(y[used] @ side[used])
 
 
 def contradiction(C: Polyhedron) -> str:

@@ -24,7 +24,8 @@ method [1]_, which takes one or two rounds, but may run in a circle. Then the au
 
 is minimised over v by semismooth Newton steps, and y becomes rho times the part beyond the ends
 [2]_. At a vertex where more rows meet than there are variables y is not unique: there an independent
-set of rows with multipliers of the right signs is looked for [3]_. What is accepted is told by t.
+set of rows with multipliers of the right signs is looked for, as a problem of non-negative least
+squares [3]_. What is accepted is told by t.
 
 Answers depend on u and on the W of the call before and on nothing else, to the last bit: factors
 are computed anew for another face, never updated.
@@ -51,16 +52,18 @@ from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.spectrum import lapack
 from geartrain.oracles.vectors import Vector, norm
 
-# The error t that is accepted, over the size of u and v; and what is taken for 0 beside them.
-ACCURACY, _ROUNDING = 1e-12, 1e-14
+# The error t that is accepted, over the size of u and v; that in the end; what is taken for 0.
+ACCURACY, _ENOUGH, _ROUNDING = 1e-12, 1e-9, 1e-14
 # Rounds of the active set; of the augmented Lagrangian; Newton steps in one of these.
-_ROUNDS, _OUTER, _NEWTON = 8, 24, 60
-# The penalty at the start, its growth and its end; Armijo's constant, and the shortest step.
-_RHO, _GROWTH, _LARGEST, _ARMIJO, _SHORTEST = 10.0, 4.0, 1e7, 1e-4, 1e-6
+_ROUNDS, _OUTER, _NEWTON = 8, 16, 60
+# The penalty at the start, its growth and its end; Armijo's constant.
+_RHO, _GROWTH, _LARGEST, _ARMIJO = 10.0, 4.0, 1e7, 1e-4
 # Below this error, independent rows are looked for; variables and active rows at most.
 _NEAR, _FEW = 1e-6, 3000
 # Rows depend on each other where less than this part of one is new; what is added to A_WF A_WF'.
 _DEPENDENT, _SHIFT = 1e-10, 1e-13
+# Rounding of the changes of the augmented Lagrangian, and of points.
+_LEVEL = 1e-15
 _FACES = 4  # factors that are kept
 
 
@@ -297,11 +300,22 @@ class Projector:
     def _checked(self, u: Vector, v: Vector, y: Vector, active: Any) -> Projection:
         """v, exactly within the bounds, with its error; y is that of the rows."""
         C, m = self.C, self.C.m
-        v = np.minimum(np.maximum(v, C.low[m:]), C.up[m:])
+        inside = np.minimum(np.maximum(v, C.low[m:]), C.up[m:])
+        cut = np.sign(v - inside)
+        if cut.any():  # these are at their bounds now
+            active = active.copy()
+            active[m:] = np.where(cut == 0.0, active[m:], cut)
+        v = inside
         y, Kv = np.concatenate([y, u - y @ C.A - v]), C.product(v)
         size = norm(u) + norm(v)
         error = norm(Kv - C.clipped(Kv + y))
-        return Projection(v, y, active, error / size if size > 0.0 else 0.0, size)
+        relative = error / size if size > 0.0 else math.inf
+        return Projection(v, y, active, relative if error > 0.0 else 0.0, size)
+
+    def _better(self, u: Vector, best: Projection, active: Any) -> Projection:
+        """The one on that face if it is better."""
+        found = self._on_face(u, active)
+        return found if found.error < best.error else best
 
     def _by_lagrangian(self, u: Vector) -> Projection:
         """By the augmented Lagrangian, from multipliers 0."""
@@ -315,37 +329,52 @@ class Projector:
             tried = [self._on_face(u, active), self._checked(u, v, y[:m], active), best]
             best = min(tried, key=lambda found: found.error)
             if ACCURACY < best.error < _NEAR and u.size <= _FEW:
-                best = min(
-                    self._on_face(u, _independent(C, u, best)), best, key=lambda found: found.error
-                )
+                near = 10.0 * best.error * best.size
+                best = self._better(u, best, _least_distance(C, u, near, best.v))
             if best.error <= ACCURACY:
                 return best
             rho = min(_GROWTH * rho, _LARGEST)
+        if u.size <= _FEW:
+            best = self._better(u, best, _least_distance(C, u))
+        if best.error <= _ENOUGH:
+            return best
         raise NotProjected(f"the projection onto the set is right to {best.error:.1e} only")
 
 
-def _independent(C: Polyhedron, u: Vector, found: Projection) -> Any:
-    """Rows and bounds that do not depend on each other and hold v, where many meet at v.
+def _least_distance(C: Polyhedron, u: Vector, near: float = 1e300, v: Any = None) -> Any:
+    """W as an independent set, by multipliers of the right signs; `near` are sides to look at.
 
-    They are those of the multipliers of the right signs of all that is active at v for which K'y is
-    nearest to u - v, by a method that keeps an independent set [3]_. Equalities, whose multipliers
-    may have any sign, are eliminated first.
+    The shortest s with G s >= h is made of the rows of G that have a positive weight in the
+    non-negative least squares solution of [G'; h'] t = (0, 1) [3]_, here for s = v - u, after the
+    equalities are eliminated, whose multipliers may have any sign.
     """
     from scipy.optimize import nnls  # here, because importing it takes a while
 
-    t, Kv = 10.0 * found.error * found.size, C.product(found.v)
-    always = C.least > 0
-    above, below = np.flatnonzero((Kv >= C.up - t) & ~always), np.flatnonzero((Kv <= C.low + t) & ~always)
-    if above.size + below.size > _FEW:
-        return found.active
-    at, side = np.append(above, below), np.repeat([1, -1], [above.size, below.size])
-    Q = _orthonormal(_rows(C, np.flatnonzero(always)).T)[0]
-    M = np.column_stack([_rows(C, at).T * side, u - found.v])
-    M -= Q @ (Q.T @ M)
-    new = np.linalg.norm(M[:, :-1], axis=0) > _DEPENDENT ** 0.5  # the others are equalities, too
-    held = nnls(M[:, :-1][:, new], M[:, -1])[0] > 0.0
     active = np.zeros(C.low.size, np.int8)
-    active[at[new][held]] = side[new][held]
+    always, Kv = C.least > 0, C.product(u if v is None else v)
+    above = np.flatnonzero((Kv >= C.up - near) & (C.up < math.inf) & ~always)
+    below = np.flatnonzero((Kv <= C.low + near) & (C.low > -math.inf) & ~always)
+    if above.size + below.size > _FEW:
+        return active
+    at, side = np.append(above, below), np.repeat([1.0, -1.0], [above.size, below.size])
+    equal = np.flatnonzero(always)
+    Q, R, used = _orthonormal(_rows(C, equal).T)
+    Ku = C.product(u)
+    if used.size:
+        first = equal[used]
+        Ku += C.product(Q @ lapack().dtrtrs(R, C.up[first] - Ku[first], trans=1)[0])
+    G = -side[:, None] * _rows(C, at)
+    G -= (G @ Q) @ Q.T
+    h = side * (Ku[at] - np.where(side > 0.0, C.up[at], C.low[at]))
+    new = np.linalg.norm(G, axis=1) > _DEPENDENT**0.5  # the others are equalities, too
+    at, side, G, h = at[new], side[new], G[new], h[new]
+    if not at.size or not h.max() > 0.0:
+        return active
+    try:
+        t = nnls(np.vstack([G.T, h / np.abs(h).max()]), np.append(np.zeros(u.size), 1.0))[0]
+    except RuntimeError:  # too many steps
+        return active
+    active[at[t > 0.0]] = side[t > 0.0]
     return active
 
 
@@ -362,14 +391,14 @@ def _newton(
     C: Polyhedron, u: Vector, v: Vector, y: Vector, rho: float
 ) -> tuple[Vector, Vector]:
     """The minimiser of the augmented Lagrangian with y over rho; the part beyond the sides."""
-    m, enough = C.m, _ROUNDING * (norm(u) + norm(v)) * math.sqrt(rho)
+    m = C.m
 
-    def at(v: Vector) -> tuple[Vector, float]:
+    def beyond(v: Vector) -> Vector:
         s = C.product(v) + y
-        part = s - C.clipped(s)
-        return part, 0.5 * norm(v - u) ** 2 + 0.5 * rho * norm(part) ** 2
+        return s - C.clipped(s)
 
-    part, value = at(v)
+    part = beyond(v)
+    enough = _ROUNDING * (norm(u) + norm(v) + norm(part)) * math.sqrt(rho)
     for _ in range(_NEWTON):
         grad = v - u + rho * (part[:m] @ C.A + part[m:])
         if norm(grad) <= enough:
@@ -380,14 +409,15 @@ def _newton(
             AW = C.A[W]
             S = (AW.multiply(1.0 / D).tocsr() if sparse.issparse(AW) else AW / D) @ AW.T
             step -= (AW.T @ _solver(S, 1.0 / rho)(AW @ step)) / D
-        length, slope = 1.0, float(grad @ step)
-        while length > _SHORTEST:
-            after, lower = at(v + length * step)
-            if lower <= value + _ARMIJO * length * slope + 1e-15 * value:
+        slope, noise = float(grad @ step), _LEVEL * norm(v - u) * norm(step)
+        while True:  # the change of the value, without the numbers that cancel
+            after = beyond(v + step)
+            change = float((v - u + 0.5 * step) @ step)
+            change += 0.5 * rho * float((after - part) @ (after + part))
+            if change <= _ARMIJO * slope + noise:
                 break
-            length *= 0.5
-        else:
-            break
-        v = v + length * step
-        part, value = after, lower
+            step, slope, noise = 0.5 * step, 0.5 * slope, 0.5 * noise
+            if norm(step) <= _LEVEL * (norm(v) + norm(u)):
+                return v, part
+        v, part = v + step, after
     return v, part
