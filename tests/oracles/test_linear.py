@@ -197,13 +197,18 @@ def test_multipliers_of_a_linear_program():
 @pytest.mark.parametrize(
     ("psi", "sentence"),
     [
-        (gt.Linear([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]], [1, 0, -INF], [2, 1, 0.5]), "rows 0, 2 of"),
+        (
+            gt.Linear([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]], [1, 0, -INF], [2, 1, 0.5]),
+            "rows 0, 2 of",
+        ),
         (
             gt.Linear([[1.0, 0.0], [1.0, 1.0]], 0.9, 2.0, bounds=(0.0, 0.4)),
             "row [01] of A cannot be met within the bounds",
         ),
         (
-            gt.Linear(sparse.csr_array(np.eye(4)[[0, 1, 2, 3, 0]]), [0, 0, 0, 0, 2], [1, 1, 1, 1, 3]),
+            gt.Linear(
+                sparse.csr_array(np.eye(4)[[0, 1, 2, 3, 0]]), [0, 0, 0, 0, 2], [1, 1, 1, 1, 3]
+            ),
             "rows 0, 4 of A together cannot be met$",
         ),
     ],
@@ -223,7 +228,7 @@ def test_a_contradiction_among_many():
     upper = M @ x + 1.0
     M[250] = -M[3] - M[77]
     upper[250] = -upper[3] - upper[77] - 1.0
-    with pytest.raises(ValueError, match="rows 3, 77, 250 of A together cannot be met$"):
+    with pytest.raises(ValueError, match=r"rows 3, 77, 250 of A together cannot be met$"):
         gt.Linear(M, -INF, upper).prox(x, 1.0)
 
 
@@ -258,7 +263,9 @@ def test_boxes_are_intersected():
 )
 def test_other_sums_are_refused(other):
     for psi in (gt.Box(0.0, 1.0), term()):
-        with pytest.raises(ValueError, match="a sum can have one non-smooth term.*write one object"):
+        with pytest.raises(
+            ValueError, match=r"a sum can have one non-smooth term.*write one object"
+        ):
             other + psi
     with pytest.raises(ValueError, match="a sum can have one non-smooth term"):
         gt.L1(0.1) + term()

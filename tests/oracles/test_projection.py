@@ -20,7 +20,7 @@ SEEDS = range(40)
 
 def asked(case):
     """The term of a case for one run."""
-    A, lower, upper, lo, hi, x = case
+    A, lower, upper, lo, hi, _ = case
     return gt.Linear(A, lower, upper, bounds=gt.Box(lo, hi)).for_run()
 
 
@@ -46,7 +46,7 @@ def test_projections_are_optimal(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_residuals_are_the_least(kind):
-    """r is d + w, w an element of the normal cone, and <r, w' - w> >= 0 for others: r is -P_T(-d)."""
+    """r is d + w with w in the normal cone, and -r a direction of the set, orthogonal to w."""
     for seed in SEEDS:
         case = polytope(kind, seed)
         x, run = case[-1], asked(case)

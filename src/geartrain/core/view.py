@@ -157,8 +157,9 @@ class RunView:
         if unknown and self._worth_asking(math.inf):
             self._ask_gradient()
         psi, u = self.problem.psi, self._seen.subgradient
-        if psi is not None and u is not None and math.isfinite(psi.polar(u)):
-            if dot(u, self.points()[-1].x) <= threshold:
+        if psi is not None and u is not None:
+            slope = dot(u, self.points()[-1].x)
+            if slope <= threshold and math.isfinite(psi.polar(u)):
                 self._ask_value()
         bounds = [(p.certificate(self.problem, self.x0, self.rule), p) for p in self.points()]
         known = [(c.bound, p) for c, p in bounds if c is not None]

@@ -23,13 +23,16 @@ def by_numbers(psi: Psi | None, n: int) -> Separable | None:
     """psi by its numbers, for the compiled loops; None for terms that have to be asked."""
     if psi is None:
         return NOTHING
-    term, box = (psi.term.term, psi.term.box) if type(psi.term) is InBox else (psi.term, Box(-np.inf))
+    term, box = psi.term, Box(-np.inf)
+    if type(term) is InBox:
+        term, box = term.term, term.box
     if isinstance(term, Box):
-        term, box = L1(0.0), term
-    if type(term) is not L1:
+        lam, box = 0.0, term
+    elif type(term) is L1:
+        lam = psi.weight * term.lam
+    else:
         return None
-    numbers = psi.weight * term.lam, box.lower, box.upper
-    return Separable(*(np.zeros(n) + number for number in numbers))
+    return Separable(*(np.zeros(n) + number for number in (lam, box.lower, box.upper)))
 
 
 def prox_by_coordinates(psi: Separable, u: Vector, step: Vector) -> Vector:

@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from geartrain.oracles.algebra import Algebra
-from geartrain.oracles.nonsmooth import Box, Derivative
 from geartrain.oracles.linear_programs import contradiction, least
+from geartrain.oracles.nonsmooth import Box, Derivative
 from geartrain.oracles.polyhedron import (
     Faces,
     NotProjected,
@@ -79,9 +79,7 @@ class Linear(Algebra):
         for name, sign in (("lower", 1.0), ("upper", -1.0)):
             given = as_bounds(getattr(self, name), name, "Linear")
             if size_of(given) not in (None, m):
-                raise ValueError(
-                    f"Linear: A has {m} rows, but {name} has {size_of(given)} entries"
-                )
+                raise ValueError(f"Linear: A has {m} rows, but {name} has {size_of(given)} entries")
             if np.any(np.equal(given, sign * math.inf)):
                 raise ValueError("Linear: lower must not be inf and upper must not be -inf")
             object.__setattr__(self, name, given)

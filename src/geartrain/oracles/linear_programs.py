@@ -66,7 +66,9 @@ def _violated(C: Polyhedron, rows: Any, bounded: bool = True) -> Any:
 
     A, l, r = C.A[rows], C.low[rows], C.up[rows]
     m, n = A.shape
-    lo, hi = (C.low[C.m :], C.up[C.m :]) if bounded else (np.full(n, -math.inf), np.full(n, math.inf))
+    lo, hi = (
+        (C.low[C.m :], C.up[C.m :]) if bounded else (np.full(n, -math.inf), np.full(n, math.inf))
+    )
     up, low = np.flatnonzero(r < math.inf), np.flatnonzero(l > -math.inf)
     slack = -sparse.eye_array(m, format="csr")
     K = sparse.csr_array(A)

@@ -12,6 +12,9 @@ derivative        of u -> prox(u, alpha): the function that applies it, or one o
 (u, alpha)        derivatives at kinks, to the columns of a matrix; it is symmetric. Where it has an
                   attribute ``form``, form(V) is V J V' of a matrix V with few rows, at less cost
 separable         whether psi(v) = sum_i psi_i(v_i), so that single coordinates have a prox
+joined(other)     of sets: the term `other` on the set, where that has a prox; else None
+multipliers       of constraints: those of which w in dpsi(x) is made, for ``res.multipliers``
+(x, w)
 ================  ============================================================================
 
 They are added to a smooth term, ``g + gt.L1(0.1)``, or stand for g alone. Any object with ``prox``

@@ -23,9 +23,9 @@ method [1]_, which takes one or two rounds, but may run in a circle. Then the au
     1/2 \|v - u\|^2 + rho/2 dist^2(K v + y/rho, [low, up])
 
 is minimised over v by semismooth Newton steps, and y becomes rho times the part beyond the ends
-[2]_. At a vertex where more rows meet than there are variables y is not unique: there an independent
-set of rows with multipliers of the right signs is looked for, as a problem of non-negative least
-squares [3]_. What is accepted is told by t.
+[2]_. At a vertex where more rows meet than there are variables y is not unique: there a set of
+independent rows with multipliers of the right signs is looked for, as a problem of non-negative
+least squares [3]_. What is accepted is told by t.
 
 Answers depend on u and on the W of the call before and on nothing else, to the last bit: factors
 are computed anew for another face, never updated.
@@ -34,8 +34,8 @@ References
 ----------
 .. [1] M. Hintermueller, K. Ito, K. Kunisch, The primal-dual active set strategy as a semismooth
    Newton method, SIAM J. Optim. 13 (2002).
-.. [2] X. Li, D. Sun, K.-C. Toh, A highly efficient semismooth Newton augmented Lagrangian method for
-   solving lasso problems, SIAM J. Optim. 28 (2018).
+.. [2] X. Li, D. Sun, K.-C. Toh, A highly efficient semismooth Newton augmented Lagrangian method
+   for solving lasso problems, SIAM J. Optim. 28 (2018).
 .. [3] C. Lawson, R. Hanson, Solving least squares problems, Prentice-Hall (1974), chapter 23.
 """
 
@@ -387,9 +387,7 @@ def _rows(C: Polyhedron, which: Any) -> Vector:
     return rows
 
 
-def _newton(
-    C: Polyhedron, u: Vector, v: Vector, y: Vector, rho: float
-) -> tuple[Vector, Vector]:
+def _newton(C: Polyhedron, u: Vector, v: Vector, y: Vector, rho: float) -> tuple[Vector, Vector]:
     """The minimiser of the augmented Lagrangian with y over rho; the part beyond the sides."""
     m = C.m
 

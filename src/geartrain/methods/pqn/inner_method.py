@@ -13,7 +13,6 @@ from geartrain.methods.base import InnerMethod, solve_model
 from geartrain.methods.pqn.inner import InnerOutcome, Leave, Phi
 from geartrain.methods.pqn.low_rank import LowRank
 from geartrain.oracles.protocols import Vector, answers, as_term
-from geartrain.oracles.splitting import Psi
 from geartrain.oracles.sum_oracle import leaves
 from geartrain.problem import Model
 
