@@ -81,7 +81,8 @@ def minimize(
         sums of these, or any object that answers in their way. h is the one to be asked rarely.
         h may be a list of terms, which are then called h1, h2, ..., or a dict that gives them
         names, such as ``{"simulator": h1, "cluster": h2}``; f is the sum of all of them. g may have
-        one non-smooth term such as `geartrain.L1` or `geartrain.Box`, added to it or alone: its
+        one non-smooth term such as `geartrain.L1`, `geartrain.Box` (or both of them) or
+        `geartrain.Linear`, added to it or alone: its
         proximal steps are counted as ``g.prox``, and gradients of f are subgradients of least norm.
     x0 : array, optional
         Starting point; zero if not given. It may have any shape, e.g. that of an image: functions

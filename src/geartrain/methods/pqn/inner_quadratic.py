@@ -92,10 +92,11 @@ def spherical(terms: TermEvaluator) -> float | None:
 
 
 def hessian(terms: TermEvaluator) -> Vector | None:
-    """Of a quadratic g that is known by its matrix, for a psi that tells a derivative; else None.
+    """Of a quadratic g with few variables, as the term states it; else None.
 
-    A separable psi has cheap proximal steps, which a full matrix would not serve. Like the numbers
-    of a spherical g, and those from which the term knows its L, this is a statement of the term.
+    It serves a psi that tells the derivative of its step and is not separable; with a separable
+    one, inner runs learn from pairs. Like the numbers of a spherical g, and the matrix from which
+    the term knows its L, it is no answer and is not counted.
     """
     g, psi = terms.problem.g, terms.psi
     product = getattr(g.term, "hessian_product", None)
