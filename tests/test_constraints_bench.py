@@ -15,7 +15,7 @@ from geartrain_lab import constrained_rivals as rivals
 from geartrain_lab.benches import constraints as bench
 from geartrain_lab.laws import constraints as law
 from geartrain_lab.problems import constrained
-from geartrain_lab.problems.constrained import FAMILIES, Constrained, Polyhedron
+from geartrain_lab.problems.constrained import FAMILIES, Constrained, Constraints
 
 pytestmark = [
     pytest.mark.outside,  # a bench in a small form
@@ -31,7 +31,7 @@ SMALL = {
 def by_hand():
     """Half the squared distance to (3, 1, 0), on x_1 + x_2 + x_3 = 1, x >= 0: x* = (1, 0, 0)."""
     h = gt.Quadratic(0.5 * np.eye(3), [3.0, 1.0, 0.0])
-    C = Polyhedron(np.ones((1, 3)), 1.0, 1.0, 0.0)
+    C = Constraints(np.ones((1, 3)), 1.0, 1.0, 0.0)
     return Constrained(h, gt.Quadratic(0.5 * np.eye(3)), C, np.full(3, 1 / 3))
 
 
@@ -143,7 +143,10 @@ def test_own_seconds_do_not_contain_those_of_h():
 @pytest.mark.parametrize("kind", law.KINDS)
 def test_calls_do_not_feel_the_condition_of_the_constraints(kind):
     levels = (1.0, 30.0, 1000.0)
-    rows = [(kind, "afb", kappa, *law.planted(kind, kappa, n=32).calls("afb")) for kappa in levels]
+    rows = [
+        (kind, "afb", kappa, *law.calls_to_target(law.planted(kind, kappa, n=32), "afb"))
+        for kappa in levels
+    ]
     of_h, of_g = law.exponents(rows, kind, "afb")
     assert abs(of_h) <= 0.05 and abs(of_g) <= 0.05
 

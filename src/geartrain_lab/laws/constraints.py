@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +18,7 @@ import geartrain as gt
 from geartrain.oracles.protocols import Vector
 from geartrain_lab.chart import Chart, Curve
 from geartrain_lab.laws.common import Row, calls_to, exponent, geometric_means, write_csv
+from geartrain_lab.laws.composite import Planted
 from geartrain_lab.static import sheet
 
 NAMES = {"pqn": "pqn", "afb": "AFB", "fgm": "FGM"}
@@ -29,31 +29,13 @@ SEEDS = (0, 1, 2)
 EPS = 1e-8
 
 
-class Planted(NamedTuple):
-    """h and g with constraints, and the minimiser of their sum."""
-
-    h: Any
-    smooth: Any  # g without the constraints
-    psi: Any
-    x_star: Vector
-
-    @property
-    def g(self) -> Any:
-        """The second term."""
-        return self.smooth + self.psi
-
-    @property
-    def f_star(self) -> float:
-        """The minimum."""
-        return float(self.h.value(self.x_star) + self.smooth.value(self.x_star))
-
-    def calls(self, method: str) -> tuple[int, int]:
-        """Calls of h and gradients of g until f is at most the target."""
-        eps = EPS * float(self.x_star @ self.x_star)
-        inner = {"inner": "agm"} if method == "afb" else {}
-        L = {"L_h": 1.0, "L_g": self.smooth.L}
-        calls = calls_to(self, eps, method, max_iter=10**5, **inner, **L)
-        return calls["h.grad"] + calls["h.value"], calls["g.grad"]
+def calls_to_target(problem: Planted, method: str) -> tuple[int, int]:
+    """Calls of h and gradients of g until f is at most the target."""
+    eps = EPS * float(problem.x_star @ problem.x_star)
+    inner = {"inner": "agm"} if method == "afb" else {}
+    L = {"L_h": 1.0, "L_g": problem.smooth.L}
+    calls = calls_to(problem, eps, method, max_iter=10**5, **inner, **L)
+    return calls["h.grad"] + calls["h.value"], calls["g.grad"]
 
 
 def planted(kind: str, kappa: float, n: int = 60, seed: int = 0) -> Planted:
@@ -95,7 +77,7 @@ def sweep(
             kind,
             method,
             kappa,
-            *geometric_means([planted(kind, kappa, n, s).calls(method) for s in seeds]),
+            *geometric_means([calls_to_target(planted(kind, kappa, n, s), method) for s in seeds]),
         )
         for kind in KINDS
         for method in methods

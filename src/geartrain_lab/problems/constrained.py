@@ -17,7 +17,7 @@ from geartrain_lab.problems.shards import libsvm_rows
 
 
 @dataclass(frozen=True, eq=False)
-class Polyhedron:
+class Constraints:
     """The set {x : lower <= A x <= upper, lo <= x <= hi}; numbers stand for vectors of them."""
 
     A: Any
@@ -49,7 +49,7 @@ class Constrained:
 
     h: Any
     g: Any
-    set: Polyhedron
+    set: Constraints
     start: Vector
     whole: Sequence[Any] = ()
 
@@ -70,7 +70,9 @@ def portfolio(seed: int, n: int = 80) -> Constrained:
     lower = np.concatenate([[1.0], np.full(8, 0.05), np.full(5, -0.1)])
     upper = np.concatenate([[1.0], np.full(8, 0.2), np.full(5, 0.1)])
     g = gt.Quadratic(np.diag(impact), impact * held)
-    return Constrained(gt.LogSumExp(-20.0 * returns), g, Polyhedron(A, lower, upper, 0, 0.06), held)
+    return Constrained(
+        gt.LogSumExp(-20.0 * returns), g, Constraints(A, lower, upper, 0, 0.06), held
+    )
 
 
 def monotone_density(seed: int, n: int = 100) -> Constrained:
@@ -88,7 +90,7 @@ def monotone_density(seed: int, n: int = 100) -> Constrained:
     lower[0] = upper[0] = 1.0
     h = gt.LinearModel(n * blur, seen, loss="huber", delta=0.05)
     g = gt.Quadratic(100.0 * D.T @ D + 0.01 * np.eye(n))
-    return Constrained(h, g, Polyhedron(A, lower, upper, 0.0), np.full(n, 1.0 / n))
+    return Constrained(h, g, Constraints(A, lower, upper, 0.0), np.full(n, 1.0 / n))
 
 
 def network_flow(seed: int, nodes: int = 30, arcs: int = 110) -> Constrained:
@@ -105,7 +107,7 @@ def network_flow(seed: int, nodes: int = 30, arcs: int = 110) -> Constrained:
     A, b = A[:-1], (A @ flow)[:-1]  # the last row follows from the others
     g = gt.Quadratic(np.diag(rng.permutation(np.geomspace(1e-2, 1e2, arcs))))
     h = gt.LogSumExp(rng.standard_normal((300, arcs)) / 2.0)
-    return Constrained(h, g, Polyhedron(A, b, b, 0.0, 1.3), flow)
+    return Constrained(h, g, Constraints(A, b, b, 0.0, 1.3), flow)
 
 
 def fair_logistic(seed: int, n: int = 60) -> Constrained:
@@ -119,7 +121,7 @@ def fair_logistic(seed: int, n: int = 60) -> Constrained:
     D = np.diff(np.eye(n), n=2, axis=0)
     g = gt.Quadratic(0.3 * D.T @ D + 1e-4 * np.eye(n))
     h = gt.LinearModel(X, np.where(score > 0, 1.0, -1.0))
-    return Constrained(h, g, Polyhedron(rows, -0.01, 0.01), np.zeros(n))
+    return Constrained(h, g, Constraints(rows, -0.01, 0.01), np.zeros(n))
 
 
 def dispatch(seed: int, units: int = 5, hours: int = 24) -> Constrained:
@@ -139,7 +141,7 @@ def dispatch(seed: int, units: int = 5, hours: int = 24) -> Constrained:
     fuel = np.tile(np.geomspace(0.02, 2.0, units), hours)
     g = gt.Quadratic(np.diag(fuel), np.tile(-rng.random(units), hours))
     return Constrained(
-        h, g, Polyhedron(A, lower, upper, 0.0, np.tile(capacity, hours)), plan.ravel()
+        h, g, Constraints(A, lower, upper, 0.0, np.tile(capacity, hours)), plan.ravel()
     )
 
 
@@ -158,7 +160,7 @@ def fair_a9a(seed: int, rows: int = 16_000, shards: int = 16) -> Constrained:
     f_1 = gt.LinearModel(A[:own], y[:own])
     g = gt.LinearModel(A[:own], y[:own], l2=1e-4)
     whole = (f, gt.Quadratic(1e-4 * np.eye(f.n)))
-    return Constrained(f - f_1, g, Polyhedron(limits, -0.01, 0.01, -2, 2), np.zeros(f.n), whole)
+    return Constrained(f - f_1, g, Constraints(limits, -0.01, 0.01, -2, 2), np.zeros(f.n), whole)
 
 
 def adverse(seed: int) -> Constrained:
@@ -187,7 +189,7 @@ def adverse(seed: int) -> Constrained:
     lo = np.where(bounded, inside - rng.exponential(1.0, n), -np.inf)
     hi = np.where(bounded, inside + rng.exponential(1.0, n), np.inf)
     g = gt.Quadratic(10.0 ** rng.uniform(-5.0, -3.0) * np.eye(n))
-    return Constrained(h, g, Polyhedron(A, middle - slack[0], middle + slack[1], lo, hi), inside)
+    return Constrained(h, g, Constraints(A, middle - slack[0], middle + slack[1], lo, hi), inside)
 
 
 FAMILIES: dict[str, Callable[[int], Constrained]] = {
