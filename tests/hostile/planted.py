@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls
 
 import geartrain as gt
 from hostile import reference as ref
@@ -141,6 +142,72 @@ class Probabilities(NonSmooth):
             if found is None or size(out) < size(found):
                 found = out
         return found
+
+
+@dataclass
+class Rows(NonSmooth):
+    """lower <= A x <= upper, with the bounds of the variables as the last rows of A.
+
+    Rows are met up to 1e-9 of their scale, and bounds exactly, as the library states. Multipliers
+    are found by non-negative least squares in double precision.
+    """
+
+    A: Any
+    lower: Any
+    upper: Any
+    n_rows: int  # that are no bounds
+
+    rough = LD(1e-9)
+
+    def _room(self, x: Any, b: Any) -> Any:
+        """1e-9 of the scale of the rows, 0 for bounds."""
+        lengths = np.sqrt(np.sum(self.A * self.A, axis=1))
+        room = LD(1e-9) * np.maximum(lengths * size(x), np.abs(np.where(np.isfinite(b), b, 0)))
+        return np.where(np.arange(len(b)) < self.n_rows, room, 0)
+
+    def inside(self, x: Any) -> bool:
+        Ax = self.A @ x
+        low, up = (self._room(x, b) for b in (self.lower, self.upper))
+        return bool((Ax >= self.lower - low).all() and (Ax <= self.upper + up).all())
+
+    def shift(self, x: Any) -> Any:
+        return LD(1e-9) * size(x)
+
+    def project(self, x: Any) -> Any:
+        """The shortest s with G s >= h, by Lawson and Hanson's least distance programming."""
+        unit = np.sqrt(np.sum(self.A * self.A, axis=1))
+        A, lower, upper = self.A / unit[:, None], self.lower / unit, self.upper / unit
+        G, h = np.vstack([A, -A]), np.append(lower - A @ x, A @ x - upper)
+        G, h = G[np.isfinite(h)], h[np.isfinite(h)]
+        top = np.max(h, initial=LD(0))
+        if top <= 0:
+            return x
+        E = np.vstack([G.T, h[None, :] / top]).astype(np.float64)
+        t = nnls(E, np.append(np.zeros(len(x)), 1.0))[0]
+        G, h, s = G[t > 0], h[t > 0], np.zeros(len(x), dtype=LD)
+        nearest = ld(np.linalg.pinv(G.astype(np.float64)))
+        for _ in range(4):  # the shortest s with G s = h, refined
+            s = s + nearest @ (h - G @ s)
+        bounds = slice(self.n_rows, None)
+        first = np.flatnonzero(self.A[bounds].any(axis=0))
+        out = x + s
+        out[first] = np.clip(out[first], self.lower[bounds], self.upper[bounds])
+        return out
+
+    def least(self, x: Any, d: Any) -> Any:
+        """The shorter one of those with the rows that are met to 1e-12 and to 1e-9."""
+        return min((self._at(x, d, LD(1e-3)), self._at(x, d, LD(1.0))), key=size)
+
+    def _at(self, x: Any, d: Any, part: Any) -> Any:
+        Ax = self.A @ x
+        up = Ax >= self.upper - part * self._room(x, self.upper)
+        low = Ax <= self.lower + part * self._room(x, self.lower)
+        G = np.vstack([self.A[up], -self.A[low]])
+        if not len(G) or not size(d):
+            return d
+        G = G / np.sqrt(np.sum(G * G, axis=1))[:, None]
+        t = nnls(np.asarray(G.T, dtype=np.float64), np.asarray(-d / size(d), dtype=np.float64))[0]
+        return d + size(d) * (t @ G)
 
 
 @dataclass
@@ -338,6 +405,28 @@ def _simplex(d: Any, unit: float, slope: float) -> Chosen:
     return Chosen(lambda: gt.Simplex(radius), Probabilities(LD(radius)), x, w)
 
 
+def _rows(d: Any, unit: float, slope: float) -> Chosen:
+    """Rows with lengths from 1e-3 to 1e3, some of them equal to others, and bounds of some x_i."""
+    x, m = ld(unit * d.normal()), int(d.rng.integers(1, 2 * d.n + 1))
+    A = d.rng.standard_normal((m, d.n)) * 10 ** d.rng.uniform(-3, 3, (m, 1))
+    A[m // 2 :] = np.where(d.rng.random((m - m // 2, 1)) < 0.2, A[: m - m // 2], A[m // 2 :])
+    bounded = np.flatnonzero(d.rng.random(d.n) < 0.5)
+    rows = np.vstack([A, np.eye(d.n)[bounded]])
+    at, lengths = np.asarray(ld(rows) @ x, dtype=np.float64), np.linalg.norm(rows, axis=1)
+    where = d.pick(np.arange(4), np.arange(1, 4))[d.rng.integers(3, size=len(rows))]
+    where[m:] = np.minimum(where[m:], 2)  # 0 inside, 1 at the lower side, 2 at the upper, 3 at both
+    beside = unit * lengths * np.abs(d.rng.standard_normal(len(rows)))
+    far = np.where(d.rng.random(len(rows)) < 0.3, np.inf, beside)
+    lower = np.where(np.isin(where, (1, 3)), at, at - far)
+    upper = np.where(np.isin(where, (2, 3)), at, at + far)
+    y = np.abs(d.rng.standard_normal(len(rows))) * (d.rng.random(len(rows)) < 0.8)
+    y = y * slope / lengths * np.choose(where, [0.0, -1.0, 1.0, -1.0])
+    lo, hi = np.full(d.n, -np.inf), np.full(d.n, np.inf)
+    lo[bounded], hi[bounded] = lower[m:], upper[m:]
+    make = lambda: gt.Linear(A, lower[:m], upper[:m], bounds=gt.Box(lo, hi))  # noqa: E731
+    return Chosen(make, Rows(ld(rows), ld(lower), ld(upper), m), x, ld(y) @ ld(rows))
+
+
 def _ball(d: Any, unit: float, slope: float) -> Chosen:
     radius, center = unit * d.power(-1, 1), unit * d.pick(np.zeros(d.n), d.normal())
     e = ld(d.normal())
@@ -395,6 +484,7 @@ PSIS = {
     "box": _box,
     "non-negative": _nonnegative,
     "simplex": _simplex,
+    "linear": _rows,
     "ball": _ball,
     "groups": _groups,
     "nuclear": _nuclear,

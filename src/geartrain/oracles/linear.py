@@ -27,8 +27,9 @@ from geartrain.oracles.protocols import KnownTerm
 from geartrain.oracles.validation import are_bounds, as_bounds, as_matrix, size_of
 from geartrain.oracles.vectors import Vector, norm
 
-# Rows are met up to this part of their scale: for the value, and to be active.
-FEASIBLE = 1e-9
+# Rows are met up to this part of their scale, and active up to the rounding of projections: a
+# multiplier of a row that is not met with equality makes a certificate false.
+FEASIBLE, ACTIVE = 1e-9, 1e-12
 # Of a point that is so many times as long as its projection, rounding moves that off the rows.
 _FAR = 1e3
 # A sparse A with more entries than this, zeros included, is factorised as a sparse matrix.
@@ -241,7 +242,7 @@ class LinearRun(KnownTerm):
         return {"rows": y / np.where(lengths > 0.0, lengths, 1.0), "bounds": z}
 
     def _in_cone(self, v: Vector, direction: Vector) -> Projection:
-        cone = self.term._polyhedron.tangent(np.asarray(v, dtype=float), FEASIBLE)
+        cone = self.term._polyhedron.tangent(np.asarray(v, dtype=float), ACTIVE)
         return Projector(cone, self._faces, self._projector.active)(direction)
 
 

@@ -41,6 +41,7 @@ References
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -103,10 +104,16 @@ class Polyhedron:
         return np.concatenate([self.A @ v, v])
 
     def tangent(self, v: Vector, near: float) -> Polyhedron:
-        """The cone of the directions that do not leave C at v; what is as `near` is active."""
-        size, Kv = norm(v), self.product(v)
-        at_low = Kv <= self.low + near * np.maximum(size, np.abs(finite(self.low)))
-        at_up = Kv >= self.up - near * np.maximum(size, np.abs(finite(self.up)))
+        """The cone of the directions that do not leave C at v.
+
+        Rows are active where their side is as `near`, over their scale, bounds where v is there, and
+        equalities everywhere.
+        """
+        size, Kv, near_it = norm(v), self.product(v), np.zeros(self.low.size)
+        near_it[: self.m] = near
+        near_it[self.least > 0] = math.inf
+        at_low = Kv <= self.low + near_it * np.maximum(size, np.abs(finite(self.low)))
+        at_up = Kv >= self.up - near_it * np.maximum(size, np.abs(finite(self.up)))
         low, up = np.where(at_low, 0.0, -math.inf), np.where(at_up, 0.0, math.inf)
         least = np.where(self.least > 0, self.least, -at_low.view(np.int8))
         return Polyhedron(self.A, low, up, least, at_up.view(np.int8))
@@ -300,14 +307,15 @@ class Projector:
     def _checked(self, u: Vector, v: Vector, y: Vector, active: Any) -> Projection:
         """v, exactly within the bounds, with its error; y is that of the rows."""
         C, m = self.C, self.C.m
-        inside = np.minimum(np.maximum(v, C.low[m:]), C.up[m:])
-        cut = np.sign(v - inside)
-        if cut.any():  # these are at their bounds now
-            active = active.copy()
-            active[m:] = np.where(cut == 0.0, active[m:], cut)
-        v = inside
-        y, Kv = np.concatenate([y, u - y @ C.A - v]), C.product(v)
         size = norm(u) + norm(v)
+        near = _ROUNDING * size
+        v = np.minimum(np.maximum(v, C.low[m:]), C.up[m:])
+        cut = (v > C.up[m:] - near).view(np.int8) - (v < C.low[m:] + near).view(np.int8)
+        if cut.any():  # these are at their bounds now
+            v = np.where(cut < 0, C.low[m:], np.where(cut > 0, C.up[m:], v))
+            active = active.copy()
+            active[m:] = np.where(cut == 0, active[m:], cut)
+        y, Kv = np.concatenate([y, u - y @ C.A - v]), C.product(v)
         error = norm(Kv - C.clipped(Kv + y))
         relative = error / size if size > 0.0 else math.inf
         return Projection(v, y, active, relative if error > 0.0 else 0.0, size)
@@ -335,7 +343,10 @@ class Projector:
                 return best
             rho = min(_GROWTH * rho, _LARGEST)
         if u.size <= _FEW:
-            best = self._better(u, best, _least_distance(C, u))
+            found = self._on_face(u, _least_distance(C, u))
+            y = _multipliers(C, u - found.v, found.v)
+            tried = [best, found, self._checked(u, found.v, y, found.active)]
+            best = min(tried, key=lambda found: found.error)
         if best.error <= _ENOUGH:
             return best
         raise NotProjected(f"the projection onto the set is right to {best.error:.1e} only")
@@ -376,6 +387,20 @@ def _least_distance(C: Polyhedron, u: Vector, near: float = 1e300, v: Any = None
         return active
     active[at[t > 0.0]] = side[t > 0.0]
     return active
+
+
+def _multipliers(C: Polyhedron, w: Vector, v: Vector) -> Vector:
+    """Those of rows, with the right signs, for which w is nearest to the normal cone at v."""
+    from scipy.optimize import nnls
+
+    cone = C.tangent(v, ACCURACY)
+    above, below = np.flatnonzero(cone.up == 0.0), np.flatnonzero(cone.low == 0.0)
+    at, side = np.append(above, below), np.repeat([1.0, -1.0], [above.size, below.size])
+    y = np.zeros(C.low.size)
+    if at.size:
+        with contextlib.suppress(RuntimeError):  # too many steps
+            np.add.at(y, at, side * nnls((side[:, None] * _rows(C, at)).T, w)[0])
+    return y[: C.m]
 
 
 def _rows(C: Polyhedron, which: Any) -> Vector:

@@ -125,8 +125,9 @@ class Psi:
             raise ValueError(f"{term!r} has dimension {own}, but x has {n}")
         self.term: Any = term
         self.weight, self.name, self.n = weight, name, n
-        for_run = getattr(term, "for_run", None)
-        self._answering: Any = term if for_run is None else for_run()
+        # By its class: an object round a term, which counts or changes answers, is asked itself.
+        remembers = hasattr(type(term), "for_run")
+        self._answering: Any = self.term.for_run() if remembers else term
         self._oracle = Oracle(self._answering, name, ledger, n)
         self._asked = Asked(term)
         self.has_prox = "prox" in answers(term)  # or linear minimisations alone
