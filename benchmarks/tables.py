@@ -49,6 +49,7 @@ COMMANDS = {
     "finite_sum_methods": "python benchmarks/finite_sum_methods.py",
     "gradient_sliding_law": "python benchmarks/gradient_sliding_law.py",
     "overhead": "python benchmarks/overhead.py",
+    "density": "python benchmarks/density.py",
 }
 # Commands whose tables the page of the benchmarks shows, from their JSON files.
 PAGES = ("ablation", "composite", "distributed", "estimators", "frontier", "kernels")

@@ -2,16 +2,18 @@ r"""
 Densities with a prior: eruptions and words
 ===========================================
 
-`geartrain.estimators.LogDensity` fits :math:`\ln f(z) = \sum_i x_i a_i(z) - c(x)` with a Gaussian
-prior on x, the second problem of the paper (Section 5.2). The normaliser c is the expensive term: a
-sum over the whole support. Two supports:
+A density :math:`\ln f(z) = \sum_i x_i a_i(z) - c(x)` with a Gaussian prior on x is the second
+problem of the paper (Section 5.2). The normaliser c is the expensive term: a sum over the whole
+support. Two supports:
 
 *A line.*
-    How long the eruptions of Old Faithful last and how long one waits for the next, with credible
-    bands, against scikit-learn's ``KernelDensity`` with its bandwidth chosen by cross-validation.
+    How long the eruptions of Old Faithful last and how long one waits for the next:
+    `geartrain.estimators.LogDensity`, which is relative to a base density with heavy tails, with
+    credible bands, against scikit-learn's ``KernelDensity`` with its bandwidth chosen by
+    cross-validation.
 *A vocabulary.*
     The words of text8, where the functions a_i tell the length of a word, its first letter and its
-    last two letters: a sparse matrix with a row for every word.
+    last two letters: a sparse matrix with a row for every word, and `geartrain.minimize`.
 
 Both are read from the folder that GEARTRAIN_DATA names (``faithful.csv``,
 ``text8_word_counts.tsv``). Where a file is missing, data of the same kind is made up.
@@ -35,6 +37,7 @@ from scipy import sparse
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.neighbors import KernelDensity
 
+import geartrain as gt
 from geartrain import datasets
 from geartrain.estimators import LogDensity
 
@@ -126,23 +129,25 @@ A = sparse.csr_array((np.ones(len(entries)), (rows, columns)), (len(vocabulary),
 
 seen = np.random.default_rng(1).binomial(counts, 0.5)
 unseen = counts - seen
-model = LogDensity(A, prior=1.0).fit(seen)
-per_word = model.score(unseen) / unseen.sum()
+h = gt.LogSumExp(A, A.T @ seen / seen.sum())
+g = gt.Quadratic(sparse.eye_array(A.shape[1], format="csr") / seen.sum())
+res = gt.minimize(h, g, method="pqn", tol=1e-5)
+log_probability = A @ res.x - gt.LogSumExp(A).value(res.x)
+per_word = float(unseen @ log_probability) / unseen.sum()
 uniform = -float(np.log(len(vocabulary)))
 print(
     f"{corpus}: {len(vocabulary):,} words, {len(features)} functions, "
-    f"{model.n_calls_['h.grad']} gradients of c"
+    f"{res.calls['h.grad']} gradients of c"
 )
 print(f"log-likelihood of an unseen occurrence: {per_word:.4f}, all words alike: {uniform:.4f}")
 
 # %%
 # The picture
 # -----------
-# Left: the band is that of ln f at every point; beyond the data it opens, for there the prior
-# knows little, and the picture cuts it off. Right: words in groups of equal total probability, from
-# improbable to probable: the share of the unseen half that falls to a word of the group, against
-# what the model expects. Points below the line are words that share their letters with a very
-# frequent one ("the") and are believed to be frequent, too.
+# Left: the band is that of ln f at every point. Right: words in groups of equal total probability,
+# from improbable to probable: the share of the unseen half that falls to a word of the group,
+# against what the model expects. Points below the line are words that share their letters with a
+# very frequent one ("the") and are believed to be frequent, too.
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.8), layout="constrained")
 
 z = minutes[:, :1]
@@ -155,13 +160,12 @@ left.fill_between(grid[:, 0], low, high, color="#009E73", alpha=0.25, lw=0, labe
 left.plot(grid, density, color="#009E73", label="LogDensity")
 kernel = np.exp(kernel_density(z).score_samples(grid))
 left.plot(grid, kernel, color="#D55E00", ls="--", label="KernelDensity")
-left.set_ylim(0.0, 1.6 * density.max())
 left.set_xlabel("minutes")
 left.set_ylabel("density")
 left.set_title(f"{source}: eruptions", fontsize=11)
 left.legend(frameon=False)
 
-probability = np.exp(model.log_density())
+probability = np.exp(log_probability)
 order = np.argsort(probability)
 group = np.minimum((20.0 * np.cumsum(probability[order])).astype(int), 19)
 size = np.bincount(group)

@@ -97,7 +97,8 @@ def minimize(
         sums of these, or any object that answers in their way. h is the one to be asked rarely.
         h may be a list of terms, which are then called h1, h2, ..., or a dict that gives them
         names, such as ``{"simulator": h1, "cluster": h2}``; f is the sum of all of them. g may have
-        one non-smooth term such as `geartrain.L1` or `geartrain.Box`, added to it or alone: its
+        one non-smooth term such as `geartrain.L1`, `geartrain.Box` (or both of them) or
+        `geartrain.Linear`, added to it or alone: its
         proximal steps are counted as ``g.prox``, and gradients of f are subgradients of least norm.
         It may also be a set with ``lmo(d)`` and ``diameter``, counted as ``g.lmo``, which the
         methods "cgs" and "frank-wolfe" take.
@@ -178,7 +179,7 @@ def minimize(
         _refuse(next(iter(unknown)))
     with Interrupts() as interrupts:  # Ctrl-C gives a result, whenever it is pressed
         space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
-        terms = _terms(h, g, constraints, bounds, x0 if state is None else getattr(state, "x0", None))
+        terms = _terms(h, g, constraints, bounds, getattr(state, "x0", x0))
         x_start = space.enter(_starting_point(x0, terms, state, space))
         form = Form.of(x0, *terms.named.values()) if state is None else state.form
         problem = _formed(terms, form).problem(space, x_start.size, L_h, L_g, mu)

@@ -82,6 +82,19 @@ def test_penalty_as_in_older_scikit_learn(client, penalty, same):
         assert np.linalg.norm(gt.LinearModel(rows, signs).grad(x)) < 1e-8
 
 
+def test_similarity_with_linear_constraints(client):
+    A, y = data()
+    signs = np.where(y > 0, 1.0, -1.0)
+    arrays = da.from_array(A, chunks=(40, N)), da.from_array(signs, chunks=40)
+    h, g = gt.distributed.similarity(client, arrays, "logistic", l2=1e-2)
+    psi = gt.Linear(A[:3], -0.2, 0.2, bounds=(-1.0, 1.0))
+    res = gt.minimize(h, g + psi, method="pqn", tol=1e-8)
+    whole = gt.minimize(gt.LinearModel(A, signs, l2=1e-2), psi, method="pqn", tol=1e-9)
+    assert res.success and res.calls["h.grad"] <= 20 and res.violation <= 1e-9
+    np.testing.assert_allclose(res.x, whole.x, atol=1e-6)
+    assert np.count_nonzero(res.multipliers["rows"]) + np.count_nonzero(res.multipliers["bounds"])
+
+
 def test_bad_penalties():
     A, y = data()
     arrays = da.from_array(A, chunks=(40, N)), da.from_array(y, chunks=40)

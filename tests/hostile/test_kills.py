@@ -25,6 +25,7 @@ JOB = """
 import os, sys
 import numpy as np
 import geartrain as gt
+from scipy.optimize import LinearConstraint
 rng = np.random.default_rng(1)
 A = rng.standard_normal((40, 10))
 g = gt.LinearModel(A, np.sign(A[:, 0]), loss="logistic", l2=0.01)
@@ -34,12 +35,16 @@ def grad(x):
     sys.stdin.readline()
     return slow.grad(x)
 h = gt.Term(grad=grad, value=slow.value, n=10, L=1.0)
-path, answer, method, inner = sys.argv[1:]
+path, answer, method, inner, rows = sys.argv[1:]
+words = {}
+if rows:  # whose projections begin with the active set of the last one
+    B, x = rng.standard_normal((int(rows), 10)), rng.random(10)
+    words = {"constraints": LinearConstraint(B, -np.inf, B @ x), "bounds": (-0.5, 1.0)}
 place = gt.callbacks.Checkpoint(path, every=0)
 if os.path.exists(path):
-    res = gt.resume(path, h, g)
+    res = gt.resume(path, h, g, **words)
 else:
-    options = {"inner": inner} if inner else {}
+    options = {**words, "inner": inner} if inner else words
     res = gt.minimize(h, g, method=method, tol=1e-6, seed=2, checkpoint=place, **options)
 calls = str(sorted(res.calls.items()))
 text = " ".join([res.x.tobytes().hex(), str(res.nit), calls, res.status.name])
@@ -76,12 +81,12 @@ def left(folder, iterations):
     return 1.0 - read(path).run.iteration / iterations if path.exists() else 1.0
 
 
-# A plain method, the learned one, and one whose inner method is randomised.
-METHODS = [("sae", "agm"), ("pqn", ""), ("afb", "katyusha")]
+# A plain method, the learned one, one whose inner method is randomised, and linear constraints.
+METHODS = [("sae", "agm", ""), ("pqn", "", ""), ("afb", "katyusha", ""), ("afb", "agm", "30")]
 LONG = [pytest.param(method, 200, marks=pytest.mark.long) for method in METHODS]
 
 
-@pytest.mark.parametrize(("method", "kills"), [(METHODS[0], 3), *LONG])
+@pytest.mark.parametrize(("method", "kills"), [(METHODS[0], 3), (METHODS[3], 3), *LONG])
 def test_killed_at_random_moments(tmp_path, method, kills):
     """Every kill counts that ended a job before its answer; jobs are resumed between them."""
     (tmp_path / "whole").mkdir()

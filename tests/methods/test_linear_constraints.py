@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, linprog
 
 import geartrain as gt
+from geartrain.methods.pqn.low_rank import LowRank, RowBasis
 from geartrain.oracles import linear
 from runs import NEVER, same
 
@@ -166,6 +167,28 @@ def test_non_negative_lasso():
     assert np.abs(grad[x > 0.0] + 0.3).max() <= 1e-6 and np.all(grad[x == 0.0] >= -0.3 - 1e-6)
     for other in found[1:]:
         np.testing.assert_allclose(other.x, x, atol=1e-6)
+
+
+def test_a_quadratic_g_is_asked_once_per_point():
+    """pqn takes its matrix from the term, so that one inner step is the whole inner run."""
+    res = gt.minimize(CASE.h, CASE.g + CASE.psi, method="pqn", tol=1e-9)
+    trials = res.calls["h.grad"]
+    assert res.calls["g.grad"] <= trials + 2
+    blind = gt.Term(value_and_grad=CASE.g.value_and_grad, n=N, L=CASE.g.L)
+    other = gt.minimize(CASE.h, blind + CASE.psi, method="pqn", tol=1e-9)
+    assert other.calls["g.grad"] > 2 * trials
+    np.testing.assert_allclose(res.x, other.x, atol=1e-6)
+
+
+def test_a_low_rank_matrix_in_full():
+    rng = np.random.default_rng(0)
+    rows, T = rng.standard_normal((4, N)), rng.standard_normal((4, 4))
+    order = np.array([2, 0, 3, 1])
+    B = LowRank(0.7, RowBasis.of(rows, rows @ rows.T, order), T + T.T)
+    full = B.dense(0.2, N)
+    for v in rng.standard_normal((5, N)):
+        np.testing.assert_allclose(full @ v, B(v, 0.2), atol=1e-9)
+    np.testing.assert_array_equal(LowRank(0.5).dense(0.25, 3), 0.75 * np.eye(3))
 
 
 @pytest.mark.parametrize(

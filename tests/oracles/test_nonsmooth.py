@@ -193,7 +193,7 @@ def test_a_sum_is_split_into_its_parts():
 
 def test_two_nonsmooth_terms_are_an_error_that_says_why():
     with pytest.raises(ValueError, match="does not follow from those of the two"):
-        gt.Quadratic(np.eye(N)) + gt.L1(0.1) + gt.NonNegative()
+        gt.Quadratic(np.eye(N)) + gt.L1(0.1) + gt.Simplex()
     with pytest.raises(ValueError, match="it is subtracted, so the sum is not convex"):
         split(gt.Quadratic(np.eye(N)) - gt.L1(0.1))
 

@@ -1,16 +1,17 @@
-r"""One log-density with a Gaussian prior: the problem labelled bayes in the paper.
+r"""A log-density on [0, 1] with a Gaussian prior: the problem labelled bayes in the paper.
 
-=======  =============  ====================================================================
-symbol   name           meaning
-=======  =============  ====================================================================
-A        ``A``          basis functions at the p points of the support, (p, n)
-m        ``m``          number of observations
-c(x)     LogSumExp      ln sum_k exp(<A_k, x>), the normalisation
-pi       ``pi``         the density at x, exp(A x - c(x))
-G^2      ``G2``         precision of the prior
-H        `hessian`      m (A' diag(pi) A - (A'pi)(A'pi)') + G^2
-u_k      ``u``          A_k - A'pi, gradient of ln pi_k
-=======  =============  ====================================================================
+=======  ==============  ====================================================================
+symbol   name            meaning
+=======  ==============  ====================================================================
+a_i(u)   `cosines`       sqrt(2) cos(pi i u), i = 1, ..., n
+A        ``A``           their values at the p midpoints of [0, 1], the support
+m        ``m``           number of observations
+a        ``mean``        mean of the basis functions over the observations
+c(x)     ``c``           ln(1/p sum_k exp(<A_k, x>)), the normalisation
+pi       ``pi``          the probability of a point of the support, exp(A x - c(x))/p
+P        ``precision``   of the prior, diagonal: strength times i^POWER
+H        ``factor``      m (A' diag(pi) A - (A'pi)(A'pi)') + P
+=======  ==============  ====================================================================
 """
 
 from __future__ import annotations
@@ -20,125 +21,112 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from numpy.polynomial import chebyshev
+from scipy import linalg, special
 
 from geartrain.estimators.arrays import Array
-from geartrain.estimators.svm.kernel_matrix import blocks
 from geartrain.minimize import minimize
 from geartrain.oracles.log_sum_exp import LogSumExp
 from geartrain.oracles.quadratic import Quadratic
 
-DENSE_MAX = 3000  # dimension up to which n x n matrices are factorised
-ENTRIES = 1 << 24  # of A up to which it is changed into a dense matrix: 128 MB
+POWER = 3  # of i in the precision of the prior
 AT_MODE = 1e-3  # posterior standard deviations from the mode at which a stalled fit is good
 ROUNDING = 1e-14  # of the largest diagonal entry of H: what a Cholesky factorisation loses
+METRICS = 5  # in which a fit is tried at most, each that of the point where the last one ended
+
+
+def cosines(u: Array, n: int) -> Array:
+    """The basis at the points u, (u.size, n)."""
+    return np.sqrt(2.0) * np.cos(np.pi * np.multiply.outer(u, np.arange(1, n + 1)))
 
 
 @dataclass(frozen=True)
 class DensityFit:
     """The maximiser x of the posterior, with what follows from it."""
 
-    A: Any
-    counts: Array
-    G2: Any
+    A: Array
+    mean: Array
+    m: float
+    strength: float
     x: Array
     calls: dict[str, int]
-    success: bool
-    message: str
+    success: bool = True
+    message: str = ""
+
+    @property
+    def precision(self) -> Array:
+        return self.strength * np.arange(1.0, self.x.size + 1.0) ** POWER
 
     @cached_property
-    def log_pi(self) -> Array:
-        """Logarithm of the density at every point of the support."""
-        scores = self.A @ self.x
-        return scores - scores.max() - np.log(np.exp(scores - scores.max()).sum())
+    def c(self) -> float:
+        return float(special.logsumexp(self.A @ self.x) - np.log(len(self.A)))
 
     @cached_property
-    def mean(self) -> Array:
+    def pi(self) -> Array:
+        return np.exp(self.A @ self.x - self.c) / len(self.A)
+
+    @cached_property
+    def expected(self) -> Array:
         """A'pi, the gradient of c."""
-        return self.A.T @ np.exp(self.log_pi)
+        return self.A.T @ self.pi
 
     @cached_property
-    def factor(self) -> Any:
-        """Cholesky factor of H; the posterior is about N(x, H^{-1})."""
-        return linalg.cho_factor(hessian(self.A, np.exp(self.log_pi), self.counts.sum(), self.G2))
+    def factor(self) -> Array:
+        """R with R'R = H/m, upper triangular; the posterior is about N(x, H^{-1})."""
+        root = np.sqrt(self.pi)[:, None] * (self.A - self.expected)
+        H = root.T @ root
+        H.flat[:: self.x.size + 1] += self.precision / self.m + ROUNDING * H.diagonal().max()
+        return linalg.cholesky(H)
+
+    def log_density(self, u: Array) -> Array:
+        """ln d(u): cosines are Chebyshev polynomials of cos(pi u)."""
+        series = np.concatenate([[0.0], self.x])
+        return np.sqrt(2.0) * chebyshev.chebval(np.cos(np.pi * u), series) - self.c
+
+    def variance(self, u: Array) -> Array:
+        """Of ln d(u): v'H^{-1}v for v = a(u) - A'pi."""
+        parts = np.array_split(u, u.size // 4096 + 1)
+        rows = (cosines(part, self.x.size) - self.expected for part in parts)
+        half = (linalg.solve_triangular(self.factor, v.T, trans="T") for v in rows)
+        return np.concatenate([(part * part).sum(axis=0) for part in half]) / self.m
 
     def distance(self) -> float:
         """Distance to the mode in standard deviations of the posterior, by one Newton step.
 
         It is sqrt(r'H^{-1}r) for the gradient r of the negative log-posterior at x.
         """
-        r = self.counts.sum() * self.mean - self.A.T @ self.counts + self.G2 @ self.x
-        return float(np.sqrt(r @ linalg.cho_solve(self.factor, r)))
+        r = self.expected - self.mean + self.precision / self.m * self.x
+        half = linalg.solve_triangular(self.factor, r, trans="T")
+        return float(np.sqrt(self.m) * np.linalg.norm(half))
 
-    def variance(self, rows: Any) -> Array:
-        """u'H^{-1}u for basis values `rows`: the variance of ln pi there."""
-        out = np.empty(rows.shape[0])
-        for part in blocks(out.size, 4096):
-            u = _dense(rows[part]) - self.mean
-            out[part] = np.einsum("ki,ik->k", u, linalg.cho_solve(self.factor, u.T))
-        return out
-
-    def leave_one_out(self) -> float:
-        """Log-likelihood of every observation under the fit without it, after one Newton step.
-
-        Without an observation at k the gradient at x is u_k, so the fit moves by -H^{-1} u_k and
-        ln pi_k by -u_k' H^{-1} u_k.
-        """
-        seen = np.flatnonzero(self.counts)
-        loss = self.log_pi[seen] - self.variance(self.A[seen])
-        return float(self.counts[seen] @ loss)
+    @cached_property
+    def log_evidence(self) -> float:
+        """Logarithm of the likelihood's mean over the prior, by Laplace's method."""
+        likelihood = self.m * (self.mean @ self.x - self.c)
+        prior = 0.5 * (np.log(self.precision / self.m).sum() - self.precision @ self.x**2)
+        return float(likelihood + prior - np.log(self.factor.diagonal()).sum())
 
 
-def hessian(A: Any, pi: Array, m: float, G2: Any) -> Array:
-    n = A.shape[1]
-    if n > DENSE_MAX:
-        raise ValueError(
-            f"{n} basis functions need a dense {n} x {n} matrix for this; it is offered up to "
-            f"{DENSE_MAX} (give prior a number, and do without credible bands)"
-        )
-    mean = A.T @ pi
-    weighted = A.T @ (sparse.diags_array(pi) @ A if sparse.issparse(A) else pi[:, None] * A)
-    H = m * (_dense(weighted) - np.outer(mean, mean))
-    H += _dense(G2)
-    H.flat[:: n + 1] += ROUNDING * H.diagonal().max()
-    return H
+def fit_density(
+    A: Array, mean: Array, m: float, strength: float, x: Array, tol: float
+) -> DensityFit:
+    """Minimise ln sum_k exp(<A_k, x>) - <a, x> + 1/(2m) x'Px, from x.
 
-
-def fit_density(A: Any, counts: Array, G2: Any, tol: float, guess: Array | None) -> DensityFit:
-    r"""Minimise m c(x) - sum_k counts_k <A_k, x> + 1/2 \|G x\|^2.
-
-    `guess` is a density near the answer. Where H at it can be factorised, H = R'R, L-BFGS runs
-    in R x / sqrt(m), where the problem is well conditioned; else in units of the diagonal of H.
+    With R'R = H/m at the start, L-BFGS runs in R x, where the problem is well conditioned near the
+    start; where it does not arrive, it goes on in the metric of the point that it has reached.
     """
-    m = float(counts.sum())
-    A_mean = (A.T @ counts) / m
-    p, n = A.shape
-    pi = (counts + 1.0) / (m + p) if guess is None else guess
-    if n <= DENSE_MAX and p * n <= ENTRIES:
-        R = linalg.cholesky(hessian(A, pi, m, G2))
-        T = np.sqrt(m) * linalg.solve_triangular(R, np.eye(n))  # x = T u
-        Q = T.T @ (G2 @ T)
-        Q = 0.5 * (Q + Q.T)
-        A_scaled = A @ T
-    else:
-        squares = A.multiply(A) if sparse.issparse(A) else A * A
-        diagonal = m * (squares.T @ pi - (A.T @ pi) ** 2) + G2.diagonal()
-        T = sparse.diags_array(np.sqrt(m / diagonal))
-        Q, A_scaled = T @ G2 @ T, A @ T
-    # The sum divided by m, so that h is c; its Hessian in u is about the identity.
-    h = LogSumExp(A_scaled, T.T @ A_mean)
-    # L-BFGS asks for no constants: those given only spare their computation.
-    result = minimize(
-        h, Quadratic(Q / m), method="lbfgs", tol=tol, max_iter=2000, L_h=1.0, L_g=1.0, mu=0.0
-    )
-    calls = {kind: int(number) for kind, number in result.calls.items()}
-    fit = DensityFit(A, counts, G2, T @ result.x, calls, result.success, result.message)
-    if not result.success and n <= DENSE_MAX:
-        # The values of f have 16 digits, so that its gradient may stall at 8, or wander there until
-        # the iterations end. That is no failure where the mode is as near as anybody can ask.
-        return replace(fit, success=fit.distance() <= AT_MODE)
+    fit = DensityFit(A, mean, m, strength, x, {}, success=False)
+    for _ in range(METRICS):
+        T = linalg.solve_triangular(fit.factor, np.eye(x.size))
+        root = np.sqrt(fit.precision / m)[:, None] * T
+        h, g = LogSumExp(A @ T, T.T @ mean), Quadratic(root.T @ root)
+        # L-BFGS asks for no constants: those given only spare their computation.
+        known: Any = {"L_h": 1.0, "L_g": 1.0, "mu": 0.0}
+        run = minimize(h, g, fit.factor @ fit.x, method="lbfgs", tol=tol, max_iter=500, **known)
+        calls = {kind: fit.calls.get(kind, 0) + int(k) for kind, k in run.calls.items()}
+        fit = DensityFit(A, mean, m, strength, T @ run.x, calls, bool(run.success), run.message)
+        # The values of f have 16 digits, so that its gradient may stall at 8. That is no failure
+        # where the mode is as near as anybody can ask.
+        if fit.success or fit.distance() <= AT_MODE:
+            return replace(fit, success=True)
     return fit
-
-
-def _dense(matrix: Any) -> Array:
-    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)

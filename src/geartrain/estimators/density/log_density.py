@@ -1,11 +1,10 @@
-"""Bayesian log-density estimation on a finite support."""
+"""Bayesian log-density estimation relative to a base density with heavy tails."""
 
 from __future__ import annotations
 
 import warnings
-from collections import Counter
-from dataclasses import dataclass
 from numbers import Integral, Real
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,67 +17,65 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from geartrain.estimators.arrays import Array, sample_weights
-from geartrain.estimators.density.basis import Basis, Cells, interval, make_basis
-from geartrain.estimators.density.fit import DensityFit, fit_density
-from geartrain.oracles.validation import as_matrix, as_vector
+from geartrain.estimators.density.base import Base, Indices, Units, candidates, prepared, quantiles
+from geartrain.estimators.density.fit import DensityFit, cosines, fit_density
+from geartrain.oracles.validation import as_vector
 
-# Strengths tried by prior="auto", from strong to weak, in units where the traces of the prior
-# and of the likelihood are equal. The path ends when the score has fallen PATIENCE times.
-STRENGTHS = np.logspace(10, -6, 17)
-MOST = 1e200  # sum of counts or weights: strengths, which are in proportion to it, do not overflow
-FINER = 10.0 ** np.array([2 / 3, 1 / 3, -1 / 3, -2 / 3])
-PATIENCE = 3
+STRENGTHS = 10.0 ** np.arange(3, -5, -1)  # tried by prior="auto", from strong to weak
+FINER = 10.0**0.5, 10.0**-0.5  # times the best of these
+WORSE = 0.3  # nats per observation by which the second base may be worse than the first
+POINTS, LEAST = 16, 1024  # of the support: per basis function, and at least
+MOST = 1e200  # sum of counts or weights
+ENOUGH = (
+    1e8  # observations, as which more are taken: f has 16 digits, its mode 1e-8 sqrt(m) deviations
+)
+BINS = 40  # of the histogram of `plot`
 
 
 # Paper: log-density
 class LogDensity(DensityMixin, BaseEstimator):
-    r"""One-dimensional density on a finite support, with a Gaussian prior on its logarithm.
+    r"""Density of one variable, with a Gaussian prior on its logarithm.
 
-    The model is ln f(z) = sum_i x_i a_i(z) - c(x) with a Gaussian prior on x.
+    The density is f(z) = q0(z) d(F0(z)). The base q0, with distribution function F0, is a Student t
+    whose scale and degrees of freedom differ on both sides of its mode, fitted first. The factor d
+    on [0, 1] is ln d(u) = sum_i x_i a_i(u) - c(x) with a_i(u) = sqrt(2) cos(pi i u). It is bounded
+    from both sides, so that f falls like q0 where there are no data, and is never zero.
 
-    Minimises m c(x) - sum_k <a(z_k), x> + 1/2 \|G x\|^2 over x, where z_1, ..., z_m are the
-    observations and c(x) = ln sum_z exp(<a(z), x>) runs over the support: the maximum of the
-    posterior, problem (bayes) of the paper.
+    Minimises m c(x) - sum_k <a(F0(z_k)), x> + prior/2 sum_i i^3 x_i^2 over x, where z_1, ..., z_m
+    are the observations and c(x) = ln(1/p sum_u exp(<a(u), x>)) runs over p midpoints of [0, 1]:
+    the maximum of the posterior, problem (bayes) of the paper.
 
-    The estimator is one-dimensional. Of several features it estimates every density by itself, and
-    the joint density is their product: dependence between features is not modelled. For features
-    that depend on each other, a kernel density estimate is the better choice.
+    Where there are two or more clusters, a base fitted to them is narrow. A wide one, with the
+    mean and the standard deviation of the data, is tried, too, and the larger evidence decides.
+
+    Counts on a finite support 0, ..., p - 1 are the same problem with F0(k) = (k + 1/2)/p.
 
     Parameters
     ----------
-    basis : {"bspline", "fourier", "indicator"} or matrix (p, n)
-        The functions a_i on the support; a matrix, dense or sparse, holds a(z) in the row of z.
-        With a matrix the support is 0, ..., p - 1.
     n_basis : int
-        Number of functions for "bspline" and "fourier".
+        Number of functions a_i; one less than the number of counts at most.
     prior : "auto" or float
-        Strength of the prior: G^2 is this times `precision`. "auto" takes the strength of the
-        largest likelihood left out: every observation is judged by the fit without it, which one
-        Newton step gives.
-    precision : "roughness", "ridge", array (n,) or matrix (n, n)
-        Shape of G^2. "roughness" punishes the third derivative of ln f, so a strong prior gives
-        a Gaussian; for a basis given as a matrix it is the same as "ridge".
-    n_support : int
-        Number of cells into which the range of a feature is cut. Not used with counts.
-    padding : float
-        The support reaches beyond the smallest and largest sample by this share of the range.
+        Strength of the prior. "auto" takes the one of the largest evidence, which is the mean of
+        the likelihood over the prior, by Laplace's method.
     tol : float
-        Gradient norm at which a fit ends, relative to that at zero. Where rounding errors end it
-        earlier, it warns only if it is farther from the mode than a thousandth of the posterior's
-        standard deviation.
+        Gradient norm at which a fit ends, relative to that at its start. Where rounding errors end
+        it earlier, it warns only if it is farther from the mode than a thousandth of the
+        posterior's standard deviation.
 
     Attributes
     ----------
-    coef_ : list of arrays
-        The coefficients x, one array per feature.
-    prior_ : array (n_features,)
+    coef_ : array (n_basis,)
+        The coefficients x.
+    prior_ : float
         Strength of the prior that was used.
-    support_ : list of arrays
-        Points of the support, one array per feature.
+    evidence_ : float
+        Logarithm of the evidence with that of the base, which pays ln(m)/2 for every parameter.
+    support_ : array (p,)
+        Points z of the support: quantiles of the base, or the indices of counts.
     n_calls_ : dict
         Calls of every oracle over all fits: "h.grad" of c, "g.grad" of the prior, ...
     n_features_in_ : int
-    feature_names_in_ : array (n_features,)
+    feature_names_in_ : array (1,)
 
     Examples
     --------
@@ -89,37 +86,19 @@ class LogDensity(DensityMixin, BaseEstimator):
     >>> bool(low[0] < -0.5 * np.log(2 * np.pi) < high[0])
     True
     >>> counts = np.array([3, 0, 5, 9, 6, 1])
-    >>> gt.estimators.LogDensity(basis="indicator", prior=1.0).fit(counts).log_density().shape
-    (6,)
+    >>> float(np.exp(gt.estimators.LogDensity().fit(counts).log_density()).sum().round(9))
+    1.0
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "basis": [StrOptions({"bspline", "fourier", "indicator"}), "array-like", "sparse matrix"],
-        "n_basis": [Interval(Integral, 4, None, closed="left")],
+        "n_basis": [Interval(Integral, 1, None, closed="left")],
         "prior": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "precision": [StrOptions({"roughness", "ridge"}), "array-like", "sparse matrix"],
-        "n_support": [Interval(Integral, 8, None, closed="left")],
-        "padding": [Interval(Real, 0.0, None, closed="left")],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
     }
 
-    def __init__(
-        self,
-        basis: Any = "bspline",
-        *,
-        n_basis: int = 40,
-        prior: str | float = "auto",
-        precision: Any = "roughness",
-        n_support: int = 512,
-        padding: float = 0.25,
-        tol: float = 1e-7,
-    ) -> None:
-        self.basis = basis
+    def __init__(self, n_basis: int = 64, *, prior: Any = "auto", tol: float = 1e-7) -> None:
         self.n_basis = n_basis
         self.prior = prior
-        self.precision = precision
-        self.n_support = n_support
-        self.padding = padding
         self.tol = tol
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -128,7 +107,7 @@ class LogDensity(DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array (n_samples, n_features) or counts (p,)
+        X : array (n_samples, 1) or counts (p,)
             Two dimensions: samples. One dimension: counts of the points 0, ..., p - 1.
         y : None
             Not used.
@@ -143,127 +122,92 @@ class LogDensity(DensityMixin, BaseEstimator):
         if not sparse.issparse(X) and np.asarray(X).ndim == 1:
             if sample_weight is not None:
                 raise ValueError("counts take no sample_weight: multiply them")
-            supports = [self._counts(X)]
+            w = _counts(X)
+            p, n = w.size, min(self.n_basis, w.size - 1)
+            units, values, edges = Units(), np.arange(float(p)), np.arange(p + 1) - 0.5
+            bases: list[Base] = [Indices(p)]
             self.n_features_in_ = 1
         else:
             X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-            weights = sample_weights(sample_weight, X)
-            if not weights.any():
+            if X.shape[1] > 1:
+                raise ValueError(
+                    f"LogDensity is for one column, got {X.shape[1]}: fit one model per column, "
+                    "X[:, [j]], if the columns are independent; if they are not, use "
+                    "sklearn.neighbors.KernelDensity"
+                )
+            w = _at_most(sample_weights(sample_weight, X))
+            if not w.any():
                 raise ValueError("all samples have weight zero")
-            supports = [self._samples(column[weights > 0], weights[weights > 0]) for column in X.T]
-        self._features = [self._one_density(cells, counts) for cells, counts in supports]
-        self.coef_ = [feature.fit.x for feature in self._features]
-        self.prior_ = np.array([feature.strength for feature in self._features])
-        self.support_ = [feature.cells.points for feature in self._features]
-        self.n_calls_ = {
-            kind: sum(feature.calls[kind] for feature in self._features)
-            for kind in self._features[0].calls
-        }
-        failed = [f.fit.message for f in self._features if not f.fit.success]
-        if failed:
-            warnings.warn(f"LogDensity: {failed[0]}", ConvergenceWarning, stacklevel=2)
+            units, values, w = prepared(X[w > 0, 0], w[w > 0])
+            p, n = max(POINTS * self.n_basis, LEAST), self.n_basis
+            low, high = quantiles(values, w, [0.005, 0.995])
+            edges = np.linspace(low, high, BINS + 1)
+            bases = candidates(values, w)
+        middles = (np.arange(p) + 0.5) / p
+        self._units, self._base = units, self._best(values, w, bases, cosines(middles, n))
+        self.support_ = units.original(self._base.ppf(middles))
+        shares = np.histogram(values, edges, weights=w / w.sum())[0]
+        self._histogram = shares, units.original(edges)
+        if not self._fit.success:
+            warnings.warn(f"LogDensity: {self._fit.message}", ConvergenceWarning, stacklevel=2)
         return self
 
-    def _counts(self, X: Any) -> tuple[Cells, Array]:
-        """The support 0, ..., p - 1 and the counts on it."""
-        counts = as_vector(X, "counts")
-        if (counts < 0).any() or (counts != np.round(counts)).any():
-            raise ValueError(
-                "one-dimensional input is taken as counts, which must be whole numbers of at "
-                "least 0; Reshape your data with X.reshape(-1, 1) if these are samples"
-            )
-        if counts.size < 2 or not counts.any():
-            raise ValueError("counts need at least two points, and one count above 0")
-        return Cells(0.0, counts.size - 1.0, counts.size, discrete=True), counts
-
-    def _samples(self, z: Array, weights: Array) -> tuple[Cells, Array]:
-        """A support that holds the samples, and how many fall into each of its cells."""
-        if isinstance(self.basis, str):
-            cells = interval(z, self.n_support, self.padding)
-        else:
-            p = np.shape(self.basis)[0]
-            cells = Cells(0.0, p - 1.0, p, discrete=True)
-            if not cells.inside(z).all():
-                raise ValueError(
-                    f"with a basis of {p} rows the samples are indices 0, ..., {p - 1}"
-                )
-        return cells, np.bincount(cells.cell(z), weights, minlength=cells.p)
-
-    def _one_density(self, cells: Cells, counts: Array) -> _Feature:
-        """Fit one feature; with prior="auto" for a path of strengths, strong to weak."""
-        if not counts.sum() <= MOST:
-            raise ValueError(f"the counts or weights are too large: their sum exceeds {MOST:g}")
-        basis = make_basis(self.basis, self.n_basis, cells.p)
-        A = basis.rows(cells, cells.points)
-        shape = self._shape(basis)
-        if self.prior != "auto":
-            fit = fit_density(A, counts, float(self.prior) * shape, self.tol, None)
-            return _Feature(cells, basis, fit, float(self.prior), Counter(fit.calls))
-        calls: Counter[str] = Counter()
-        best: tuple[float, float, DensityFit] | None = None
-        guess = None
-        falls = 0
-        unit = _balance(A, counts, shape)
-        for strength in unit * STRENGTHS:
-            fit = fit_density(A, counts, strength * shape, self.tol, guess)
-            calls.update(fit.calls)
-            guess = np.exp(fit.log_pi)
-            score = fit.leave_one_out()
-            falls = falls + 1 if best is not None and score < best[0] - 1e-3 else 0
-            if best is None or score > best[0]:
-                best = score, float(strength), fit
-            if falls == PATIENCE:
-                break
-        assert best is not None  # the path is not empty
-        for strength in best[1] * FINER:
-            fit = fit_density(A, counts, strength * shape, self.tol, np.exp(best[2].log_pi))
-            calls.update(fit.calls)
-            score = fit.leave_one_out()
-            if score > best[0]:
-                best = score, float(strength), fit
-        return _Feature(cells, basis, best[2], best[1], calls)
-
-    def _shape(self, basis: Basis) -> Any:
-        """The matrix `precision`, dense or CSR."""
-        n = basis.n
-        if isinstance(self.precision, str):
-            return basis.roughness() if self.precision == "roughness" else sparse.eye_array(n)
-        if np.ndim(self.precision) == 1 and not sparse.issparse(self.precision):
-            diagonal = as_vector(self.precision, "precision", n)
-            if (diagonal <= 0).any():
-                raise ValueError("precision as a diagonal must be positive")
-            return sparse.diags_array(diagonal, format="csr")
-        matrix = as_matrix(self.precision, "precision")
-        if matrix.shape != (n, n):
-            raise ValueError(f"precision must be {n} x {n}, got {matrix.shape}")
-        return matrix
+    def _best(self, values: Array, w: Array, bases: list[Base], A: Array) -> Base:
+        """The base of the largest evidence; every fit starts from the one before."""
+        share, m, n = w / w.sum(), min(float(w.sum()), ENOUGH), A.shape[1]
+        strengths = STRENGTHS if self.prior == "auto" else [float(self.prior)]
+        found: list[tuple[float, Base, DensityFit]] = []
+        likelihoods = [m * float(share @ base.log_density(values)) for base in bases]
+        for base, likelihood in zip(bases, likelihoods, strict=True):
+            if likelihood < likelihoods[0] - WORSE * m:
+                continue  # skew or outliers: d would have to be a spike
+            own = likelihood - 0.5 * base.parameters * np.log(max(m, 1.0))
+            angles = np.pi * base.cdf(values)
+            mean = np.array([np.sqrt(2.0) * (share @ np.cos(i * angles)) for i in range(1, n + 1)])
+            x = np.zeros(n)
+            for strength in strengths:
+                fit = fit_density(A, mean, m, float(strength), x, self.tol)
+                found.append((own + fit.log_evidence, base, fit))
+                x = fit.x
+        best = max(found, key=itemgetter(0))
+        for factor in FINER if self.prior == "auto" else ():
+            start = best[2]
+            fit = fit_density(A, start.mean, m, start.strength * factor, start.x, self.tol)
+            found.append((best[0] - start.log_evidence + fit.log_evidence, best[1], fit))
+        self.evidence_, base, self._fit = max(found, key=itemgetter(0))
+        self.coef_, self.prior_ = self._fit.x, self._fit.strength
+        self.n_calls_ = {kind: sum(f.calls[kind] for _, _, f in found) for kind in self._fit.calls}
+        return base
 
     def log_density(self, X: Any = None) -> Array:
-        """Logarithm of the density; minus infinity outside of the support.
+        """Logarithm of the density; after a fit to counts minus infinity where no count can be.
 
         Parameters
         ----------
-        X : array (n_samples, n_features), optional
-            Where; all points of the support of a single feature if not given.
+        X : array (n_samples, 1), optional
+            Where; all points of the support if not given.
 
         Returns
         -------
         array (n_samples,)
             With respect to length for samples, to counting for counts.
         """
-        total: Array = np.zeros(())
-        for feature, z in self._columns(X):
-            total = total + feature.log_density(z)
-        return total
+        return self._log_density(self._column(X))
 
     score_samples = log_density
+
+    def _log_density(self, z: Array) -> Array:
+        return self._log_base(z) + self._fit.log_density(self._base.cdf(self._units.standard(z)))
+
+    def _log_base(self, z: Array) -> Array:
+        return self._base.log_density(self._units.standard(z)) - self._units.log_scale
 
     def score(self, X: Any, y: Any = None) -> float:
         """Log-likelihood of samples, or of counts if X has one dimension.
 
         Parameters
         ----------
-        X : array (n_samples, n_features) or counts (p,)
+        X : array (n_samples, 1) or counts (p,)
             As in `fit`.
         y : None
             Not used.
@@ -275,18 +219,21 @@ class LogDensity(DensityMixin, BaseEstimator):
         """
         if np.asarray(X).ndim == 1:
             check_is_fitted(self)
-            return float(self._counts(X)[1] @ self.log_density())
+            counts = _counts(X)
+            seen = np.flatnonzero(counts)
+            return float(counts[seen] @ self._log_density(seen.astype(np.float64)))
         return float(self.log_density(X).sum())
 
     def credible_band(self, X: Any = None, level: float = 0.95) -> tuple[Array, Array]:
         """Pointwise credible band of the log-density from the Laplace approximation.
 
         The posterior of x is about N(x, H^{-1}) (Bernstein-von Mises), so ln f(z) is about normal
-        with variance u'H^{-1}u, u = a(z) - grad c(x).
+        with variance v'H^{-1}v, v = a(F0(z)) - grad c(x), for a given base. That of ln q0(z) by the
+        posterior of the base is added.
 
         Parameters
         ----------
-        X : array (n_samples, n_features), optional
+        X : array (n_samples, 1), optional
             As in `log_density`.
         level : float
             Posterior probability of the band at a point.
@@ -298,14 +245,9 @@ class LogDensity(DensityMixin, BaseEstimator):
         """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1, got {level}")
-        centre: Array = np.zeros(())
-        variance: Array = np.zeros(())
-        for feature, z in self._columns(X):
-            centre = centre + feature.log_density(z)
-            rows = feature.basis.rows(
-                feature.cells, np.clip(z, feature.cells.low, feature.cells.high)
-            )
-            variance = variance + feature.fit.variance(rows)
+        z = self._column(X)
+        centre, y = self._log_density(z), self._units.standard(z)
+        variance = self._fit.variance(self._base.cdf(y)) + self._base.variance(y)
         half = ndtri(0.5 + 0.5 * level) * np.sqrt(variance)
         return centre - half, centre + half
 
@@ -321,54 +263,69 @@ class LogDensity(DensityMixin, BaseEstimator):
 
         Returns
         -------
-        array (n_samples, n_features)
-            Uniform within a cell of the support.
+        array (n_samples, 1)
+            F0(z) is uniform within each of p cells of [0, 1].
         """
         check_is_fitted(self)
         rng = check_random_state(random_state)
-        columns = []
-        for feature in self._features:
-            cells = feature.cells
-            z = cells.points[rng.choice(cells.p, n_samples, p=np.exp(feature.fit.log_pi))]
-            if not cells.discrete:
-                z = z + cells.width * (rng.uniform(size=n_samples) - 0.5)
-            columns.append(z)
-        return np.column_stack(columns)
+        pi = self._fit.pi
+        cells = rng.choice(pi.size, n_samples, p=pi / pi.sum())
+        u = (cells + rng.uniform(size=n_samples)) / pi.size
+        return self._units.original(self._base.ppf(u))[:, None]
 
-    def _columns(self, X: Any) -> list[tuple[_Feature, Array]]:
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the density, the base, and a histogram of the data.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            New ones if not given.
+
+        Returns
+        -------
+        matplotlib axes
+            With the drawing in them.
+        """
+        check_is_fitted(self)
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError("plot needs matplotlib: pip install geartrain[plot]") from error
+        if ax is None:
+            ax = plt.subplots(layout="constrained")[1]
+        shares, edges = self._histogram
+        margin = 0.1 * (edges[-1] - edges[0])
+        line = np.linspace(edges[0] - margin, edges[-1] + margin, 400)
+        z = self.support_ if isinstance(self._base, Indices) else line
+        ax.stairs(shares / np.diff(edges), edges, fill=True, color="#DDDDDD", label="data")
+        ax.plot(z, np.exp(self._log_base(z)), color="#888888", ls="--", label="base")
+        ax.plot(z, np.exp(self._log_density(z)), color="#009E73", label="density")
+        ax.set(xlabel=getattr(self, "feature_names_in_", ["z"])[0], ylabel="density")
+        ax.legend(frameon=False)
+        return ax
+
+    def _column(self, X: Any) -> Array:
         check_is_fitted(self)
         if X is None:
-            if len(self._features) > 1:
-                raise ValueError("X is needed: there is more than one feature")
-            return [(self._features[0], self._features[0].cells.points)]
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        return list(zip(self._features, X.T, strict=True))
+            return self.support_
+        return validate_data(self, X, reset=False, dtype=np.float64)[:, 0]
 
 
-@dataclass(frozen=True)
-class _Feature:
-    """The fitted density of one feature."""
-
-    cells: Cells
-    basis: Basis
-    fit: DensityFit
-    strength: float
-    calls: Counter[str]
-
-    def log_density(self, z: Array) -> Array:
-        """At the points z."""
-        inside = self.cells.inside(z)
-        out = np.full(z.size, -np.inf)
-        if inside.any():
-            scores = self.fit.A @ self.fit.x
-            normaliser = float((scores - self.fit.log_pi)[0]) + np.log(self.cells.width)
-            out[inside] = self.basis.rows(self.cells, z[inside]) @ self.fit.x - normaliser
-        return out
+def _counts(X: Any) -> Array:
+    """Counts of the points 0, ..., p - 1."""
+    counts = as_vector(X, "counts")
+    if (counts < 0).any() or (counts != np.round(counts)).any():
+        raise ValueError(
+            "one-dimensional input is taken as counts, which must be whole numbers of at "
+            "least 0; Reshape your data with X.reshape(-1, 1) if these are samples"
+        )
+    if counts.size < 2 or not counts.any():
+        raise ValueError("counts need at least two points, and one count above 0")
+    return _at_most(counts)
 
 
-def _balance(A: Any, counts: Array, shape: Any) -> float:
-    """The strength at which the prior's trace is that of the likelihood's Hessian."""
-    m, p = counts.sum(), counts.size
-    pi = (counts + 1.0) / (m + p)
-    squares = A.multiply(A) if sparse.issparse(A) else A * A
-    return float(m * (squares.T @ pi - (A.T @ pi) ** 2).sum() / shape.diagonal().sum())
+@np.errstate(over="ignore")
+def _at_most(weights: Array) -> Array:
+    if not weights.sum() <= MOST:
+        raise ValueError(f"the counts or weights are too large: their sum exceeds {MOST:g}")
+    return weights

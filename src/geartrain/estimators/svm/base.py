@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
     column_or_1d,
     validate_data,
 )
+from threadpoolctl import threadpool_limits
 
 from geartrain.estimators.arrays import Array
 from geartrain.estimators.svm.kernel import KERNELS, OVERFLOW, Kernel
@@ -30,6 +31,16 @@ from geartrain.oracles.ledger import Ledger
 
 # An infinite C: at larger values the sums of the dual variables would lose all digits.
 LARGEST_C = 1e10
+# Operations for the whole kernel matrix from which on more threads of BLAS pay: short products
+# alternate with compiled loops on one core, and threads that wait for the next product keep the
+# other cores busy, or wait for these.
+_MANY = 4e10
+
+
+def _threads(X: Any) -> int | None:
+    """The number of threads of BLAS during a fit; None for as many as it takes by itself."""
+    m, features = X.shape if hasattr(X, "shape") and len(X.shape) == 2 else (len(X), 1)
+    return 1 if float(m) ** 2 * features < _MANY else None
 
 
 class KernelMachine(BaseEstimator):
@@ -85,7 +96,8 @@ class KernelMachine(BaseEstimator):
         self._validate_params()
         given, (X, y) = X, self._data(X, y)
         ledger = Ledger(names=(), more=KEYS)
-        solutions = self._solve(X, y, self._weights(X, sample_weight), ledger)
+        with threadpool_limits(_threads(X), user_api="blas"):
+            solutions = self._solve(X, y, self._weights(X, sample_weight), ledger)
         self.n_calls_ = dict(ledger.calls)
         for kind in solutions[0].calls:
             self.n_calls_[kind] = sum(solution.calls[kind] for solution in solutions)

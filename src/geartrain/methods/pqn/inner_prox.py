@@ -8,6 +8,8 @@ C          ``C``           BFGS of phi - psi from B + (mu + tau) I, with the pai
 tau        ``tau``         curvature of a g along the last step
 c          ``known``       of g = c/2 \|v\|^2 + <b, v>: then C = B + (mu + a c) I is exact, and
                            one step is the whole run
+Q          ``Q``           Hessian of a quadratic g with few variables, as the term states it: then
+                           C = B + mu I + a Q is exact, too
 shift      ``shift``       added to C after a step that was too long
 =========  ==============  ==================================================================
 
@@ -23,7 +25,7 @@ import numpy as np
 
 from geartrain.methods.pqn.evaluation import CURVED
 from geartrain.methods.pqn.inner import InnerOutcome, Leave, Pairs, Phi
-from geartrain.methods.pqn.inner_quadratic import spherical
+from geartrain.methods.pqn.inner_quadratic import hessian, spherical
 from geartrain.methods.pqn.low_rank import LowRank, RowBasis
 from geartrain.methods.pqn.models import Updated
 from geartrain.methods.pqn.prox_step import Moved, minimised
@@ -62,9 +64,11 @@ class ProxCurvature:
         self.phi, self.memory = phi, memory
         self.B, n = _positive(phi.B), phi.p.v.size
         self.known = spherical(phi.terms)
+        self.Q = None if self.known is not None else hessian(phi.terms)
+        self.exact = self.known is not None or self.Q is not None
         self.moved: Moved | None = None
         self.pairs: list[tuple[Vector, Vector]] = []
-        if self.known is not None:
+        if self.exact:
             return
         basis = self.B.basis
         base = np.zeros((0, n))
@@ -108,6 +112,8 @@ class ProxCurvature:
         """C without the shift, as a matrix and a multiple of I that is added to it."""
         if self.known is not None:
             return self.B, self.phi.mu + self.phi.part * self.known
+        if self.Q is not None:
+            return _whole(self.B.dense(self.phi.mu, len(self.Q)) + self.phi.part * self.Q), 0.0
         return self._from_pairs(self._tau()), 0.0
 
     def _from_pairs(self, tau: float) -> LowRank:
@@ -140,6 +146,12 @@ class ProxCurvature:
         s, y_g = self.pairs[-1]
         dot = self.phi.terms.dot
         return max(self.phi.part * float(dot(s, y_g)), 0.0) / float(dot(s, s))
+
+
+def _whole(C: Vector) -> LowRank:
+    """A full matrix as a multiple of I and the rest, of which no part is small beside the other."""
+    lam, I = float(np.mean(C.diagonal())), np.eye(len(C))
+    return LowRank(lam, RowBasis.of(I, I, np.arange(len(C))), C - lam * I)
 
 
 def _positive(B: LowRank) -> LowRank:
@@ -185,7 +197,7 @@ def descend(
         if over or (calls and tries == 0 and leave(v, grad_g, size)):
             break
         C, more = learned.matrix()
-        accuracy = _ACCURACY * size if learned.known is None else enough
+        accuracy = enough if learned.exact else _ACCURACY * size
         to = minimised(C, more + shift, d, r, psi, v, accuracy, learned.moved)
         prox_steps += to.prox_steps
         s, value_w = to.w - v, terms.psi_at(to.w)
@@ -211,7 +223,7 @@ def descend(
         if change <= _ARMIJO * slope:  # by the trapezoidal rule
             v, g, grad_g, value, w = to.w, g_w, grad_w, value_w, to.grad_psi
             linear, tries = linear + Bs, 0
-            proven = math.inf if learned.known is None else to.residual
+            proven = to.residual if learned.exact else math.inf
             shift = 0.1 * shift if shift > 1e-10 * C.lam else 0.0
         else:
             missed = norm(Bs + a * y_g - C(s, more)) / length

@@ -27,6 +27,8 @@ from geartrain.oracles.protocols import Vector, answers
 
 # g is factorised again where the wanted shift differs from alpha by more than this factor.
 _NEAR = 4.0
+# Variables up to which a full matrix is solved with.
+_DENSE = 300
 
 
 def is_quadratic(oracle: Any) -> bool:
@@ -87,6 +89,24 @@ def spherical(terms: TermEvaluator) -> float | None:
     if known is None or (known[0] and terms.scale is not None):
         return None
     return float(known[0])
+
+
+def hessian(terms: TermEvaluator) -> Vector | None:
+    """Of a quadratic g with few variables, as the term states it; else None.
+
+    It serves a psi that tells the derivative of its step and is not separable; with a separable
+    one, inner runs learn from pairs. Like the numbers of a spherical g, and the matrix from which
+    the term knows its L, it is no answer and is not counted.
+    """
+    g, psi = terms.problem.g, terms.psi
+    product = getattr(g.term, "hessian_product", None)
+    fits = psi.has_derivative and not psi.separable and terms.problem.n <= _DENSE
+    if not fits or not callable(product) or not is_quadratic(g):
+        return None
+    if "hessian" not in g.kept:
+        Q = np.array([product(e) for e in np.eye(terms.problem.n)])
+        g.kept["hessian"] = 0.5 * (Q + Q.T)
+    return np.asarray(g.kept["hessian"])
 
 
 def direct(phi: Phi, c: float, pairs: Pairs) -> InnerOutcome:

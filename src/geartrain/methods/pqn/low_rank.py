@@ -145,6 +145,15 @@ class LowRank:
             return out
         return self.basis.add_to(out, self.weights(self.basis.products(v, self.geometry)))
 
+    def dense(self, mu: float, n: int) -> Vector:
+        """The matrix plus mu I, for vectors of length n, in the Euclidean inner product."""
+        full = np.zeros((n, n))
+        if self.basis is not None:
+            W = self.basis.coordinates(self.basis.rows)[: len(self.T)]
+            full += W.T @ self.T @ W
+        full.flat[:: n + 1] += self.lam + mu
+        return full
+
     @cached_property
     def spectrum(self) -> tuple[Vector, Vector]:
         """Eigenvalues and eigenvectors of T."""
