@@ -1,5 +1,6 @@
 """Sphinx configuration."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import benchmark_pages
 import citations
 import method_pages
 import paper_table
+import pqn_picture
 import question_table
 import status_table
 from docutils import nodes
@@ -51,7 +53,7 @@ sphinx_gallery_conf = {
 
 highlight_language = "none"  # the boxes of algorithms are not Python
 nitpicky = False
-exclude_patterns = ["_build", "benchmarks", "generated"]
+exclude_patterns = ["_build", "benchmarks", "generated", "openings"]
 html_theme = "pydata_sphinx_theme"
 html_title = "geartrain"
 html_theme_options = {
@@ -74,6 +76,7 @@ def _write_generated(app):
     status_table.write(source / "generated")
     benchmark_pages.write(source / "benchmarks", source / "generated" / "benchmarks")
     paper_table.write(source / "generated" / "paper.txt")
+    pqn_picture.write(source / "generated" / "pqn.png")
 
 
 def _trim_code(app, doctree):
@@ -85,8 +88,16 @@ def _trim_code(app, doctree):
             block[:] = [nodes.Text(block.rawsource)]
 
 
+def _hide_numbers(app, what, name, thing, options, signature, returns):
+    """Leave the numbers that steer a method to their own page."""
+    if signature:
+        signature = re.sub(r"tuning=Tuning\([^)]*\)", "tuning=DEFAULT", signature)
+    return signature, returns
+
+
 def setup(app):
-    """Connect what writes pages and what rewrites citations."""
+    """Connect what writes pages, what rewrites citations and what shortens signatures."""
+    app.connect("autodoc-process-signature", _hide_numbers)
     app.connect("doctree-read", _trim_code)
     app.connect("builder-inited", _write_generated)
     app.connect("autodoc-process-docstring", citations.process, priority=400)  # before numpydoc
