@@ -15,6 +15,7 @@ import pqn_picture
 import question_table
 import status_table
 from docutils import nodes
+from sphinx import addnodes
 
 project = "geartrain"
 author = "the geartrain developers"
@@ -68,6 +69,9 @@ html_js_files = ["sort.js"]
 html_sidebars = {page: [] for page in ("index", "benchmarks")}  # nothing to navigate there
 
 
+METHOD_PAGES = {"auto", *method_pages.pages()}
+
+
 def _write_generated(app):
     """Write the pages and tables that are made from the code, before Sphinx looks for pages."""
     source = Path(app.srcdir)
@@ -88,6 +92,27 @@ def _trim_code(app, doctree):
             block[:] = [nodes.Text(block.rawsource)]
 
 
+def _link_methods(app, doctree):
+    """Make links of the names of methods in tables, as ``pqn`` or ``inner="katyusha"``."""
+    here = app.env.docname
+    if here.startswith("methods/"):
+        return
+    for table in doctree.findall(nodes.table):
+        first = next(table.findall(nodes.entry)).astext()
+        for name in list(table.findall(nodes.literal)):
+            inside = re.fullmatch(r'inner="(.+)"', name.astext())
+            page = f"inner-{inside[1]}" if inside else name.astext()
+            page = f"inner-{page}" if first == "inner method" else page
+            if page not in METHOD_PAGES or isinstance(name.parent, nodes.reference):
+                continue
+            link = addnodes.pending_xref(
+                "", refdomain="std", reftype="doc", refdoc=here, reftarget=f"/methods/{page}"
+            )
+            link["refexplicit"] = True
+            name.replace_self(link)
+            link += name
+
+
 def _hide_numbers(app, what, name, thing, options, signature, returns):
     """Leave the numbers that steer a method to their own page."""
     if signature:
@@ -99,5 +124,6 @@ def setup(app):
     """Connect what writes pages, what rewrites citations and what shortens signatures."""
     app.connect("autodoc-process-signature", _hide_numbers)
     app.connect("doctree-read", _trim_code)
+    app.connect("doctree-read", _link_methods)
     app.connect("builder-inited", _write_generated)
     app.connect("autodoc-process-docstring", citations.process, priority=400)  # before numpydoc
