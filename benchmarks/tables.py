@@ -29,6 +29,8 @@ COMMANDS = {
     "separation_law": "python benchmarks/separation_law.py --out out/tables",
     "composite_law": "python benchmarks/composite_law.py --out out/tables",
     "composite": "geartrain bench composite --json out/tables/composite.json",
+    "constraints": "python benchmarks/constraints.py --json out/tables/constraints.json "
+    "--out out/tables",
     "sparse_rounds": "python benchmarks/sparse_rounds.py",
     "sparse_speed": "python benchmarks/sparse_speed.py",
     "gear_law": "python benchmarks/gear_law.py --out out/tables",
@@ -52,10 +54,11 @@ COMMANDS = {
     "density": "python benchmarks/density.py",
 }
 # Commands whose tables the page of the benchmarks shows, from their JSON files.
-PAGES = ("ablation", "composite", "distributed", "estimators", "frontier", "kernels")
+PAGES = ("ablation", "composite", "constraints", "distributed", "estimators", "frontier", "kernels")
 # Pictures that a command draws besides, and where the documentation looks for them.
 PICTURES = {
     "separation_law": "separation_law.png",
+    "constraints": "constraints_law.png",
     "frontier": "frontier.png",
     "profile": "profile.png",
     "map": "map.png",

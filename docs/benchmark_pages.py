@@ -130,6 +130,21 @@ TABLES: dict[str, tuple[str, str]] = {
         "composite",
         "Calls of h of pqn over those of the best of the others",
     ),
+    "constraints_families": (
+        "constraints",
+        "Calls of h of auto over those of SLSQP until f - f* is 1e-6 of its start, geometric mean "
+        "and worst, and the milliseconds per call of h from which it pays; g known, and everything "
+        "a black box",
+    ),
+    "constraints_summary": (
+        "constraints",
+        "Calls of h over those of SLSQP: geometric mean, median and worst of the solved problems",
+    ),
+    "constraints": (
+        "constraints",
+        "Calls of h until f - f* is 1e-6 of its start; >: not reached, a dot: not for this form; "
+        "seconds outside of h, and the milliseconds per call of h from which auto pays",
+    ),
     "ablation": ("ablation", "Gradients of h in multiples of L-BFGS"),
     "loops": ("kernels", "Compiled loops in multiples of the work that cannot be avoided"),
 }

@@ -239,3 +239,23 @@ def test_three_prices(quick):
         assert np.linalg.norm(change) <= 1.0001 * term.L * np.linalg.norm(u)
     assert np.linalg.norm(left["right"] - left["hessian"] @ left["u_star"]) < 1e-8
     assert is_picture(out / "three_prices.png")
+
+
+def test_water_budget(quick):
+    left, out = quick("water_budget.py")
+    res, rival, A, x = left["res"], left["rival"], left["A"], left["res"].x
+    assert res.success and res.fun <= rival.fun + 1e-5 * abs(rival.fun)
+    assert (x >= 0.0).all() and (x <= 1.0).all()
+    assert np.all(A @ x <= left["upper"] + 1e-8) and np.all(A @ x >= left["lower"] - 1e-8)
+    assert 2 * left["calls"]["geartrain"] < left["calls"]["SLSQP"]
+    # The gradient of the simulator, by a run backwards.
+    d = np.random.default_rng(0).standard_normal(left["n"])
+    up, down = (left["lost_harvest"](x + t * d)[0] for t in (1e-5, -1e-5))
+    assert (up - down) / 2e-5 == pytest.approx(left["lost_harvest"](x)[1] @ d, rel=1e-4)
+    # Shadow prices: signs, none where there is room, and what another run says.
+    y, n_wells = left["y"], 3 * left["weeks"]
+    assert (y[: 1 + n_wells] <= 0.0).all() and (y[1 + n_wells :] >= 0.0).all() and y[0] < 0.0
+    room = np.minimum(left["upper"] - A @ x, A @ x - left["lower"]) > 1e-6
+    assert not y[room].any()
+    assert left["gained"] == pytest.approx(left["predicted"], rel=0.1)
+    assert is_picture(out / "water_budget.png")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, linprog
+from scipy.sparse.linalg import LinearOperator
 
 import geartrain as gt
 from geartrain.methods.pqn.low_rank import LowRank, RowBasis
@@ -374,3 +375,16 @@ def _minimum(case, A, b):
         H = np.array([case.h.grad(x + 1e-5 * d) - case.h.grad(x - 1e-5 * d) for d in Z.T]) / 2e-5
         x = x - Z @ np.linalg.solve(Z.T @ case.g.Q @ Z + H @ Z, slope)
     return case.h.value(x) + case.g.value(x)
+
+
+def test_no_hidden_product_with_an_operator_of_the_user():
+    """The Hessian of a small g is taken from its matrix, not from functions of the user."""
+    n, asked = 20, []
+    Q = np.diag(np.logspace(-1, 2, n))
+    operator = LinearOperator((n, n), matvec=lambda x: asked.append(1) or Q @ x, dtype=float)
+    A = np.random.default_rng(0).standard_normal((50, n))
+    h, g = gt.LinearModel(A, np.sign(A[:, 0])), gt.Quadratic(operator)
+    assert g.L > 0.0  # by products of its own
+    asked.clear()
+    res = gt.minimize(h, g + gt.Linear(np.ones((1, n)), 1.0, 1.0), method="pqn")
+    assert res.success and len(asked) == res.calls["g.grad"] + res.calls["g.value"]

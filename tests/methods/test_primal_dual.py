@@ -17,7 +17,7 @@ from geartrain.methods.inner.finite_sum import finite_sum
 from geartrain.methods.inner.primal_dual import weights_of_quadratic
 from geartrain.methods.inner.rpdg import rpdg_numbers
 from geartrain.methods.inner.spdc import spdc_numbers
-from geartrain.oracles.losses import LOSSES
+from geartrain.oracles.losses import COMPILED
 from problems import states
 
 METHODS = [gt.inner.RPDG, gt.inner.SPDC, gt.inner.APCG]
@@ -77,7 +77,7 @@ FORMS = [("dense", False, 0.0), ("csr", False, 0.1), ("dense", True, 0.1), ("csr
 @pytest.mark.parametrize("kind", METHODS)
 @pytest.mark.parametrize(
     ("loss", "form", "intercept", "l2"),
-    [(loss, *form) for loss, form in zip(LOSSES, itertools.cycle(FORMS))],
+    [(loss.name, *form) for loss, form in zip(COMPILED, itertools.cycle(FORMS))],
 )
 def test_the_printed_boxes(kind, loss, form, intercept, l2):
     parameters = PARAMETERS.get(loss, {})

@@ -95,7 +95,8 @@ def need_linear(phi: Model, method: str) -> LinearSum:
     if not isinstance(terms, LinearSum):
         raise TypeError(
             f"{method} takes proximal steps of single losses and needs a g that is a LinearModel "
-            "with a loss of the library; use inner='rpdg', which asks for gradients of summands"
+            "with a loss of bounded curvature; use inner='rpdg', which asks for gradients of "
+            "summands"
         )
     return terms
 

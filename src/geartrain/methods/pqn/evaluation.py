@@ -330,6 +330,8 @@ def _rise(p: Point, v: Point, bound: float, terms: TermEvaluator) -> float:
     told = v.psi - p.psi
     if math.isnan(told):
         return bound
+    if p.psi == v.psi == 0.0:  # of a set: exact
+        return 0.0
     near = _INEXACT * (abs(p.psi) + terms.norm(p.grad) * terms.norm(p.v))
     contradicts = bound < told <= bound + 1e-6 * (abs(p.psi) + abs(v.psi))
     return bound if abs(told) <= near or contradicts else told

@@ -23,7 +23,7 @@ import numpy as np
 
 from geartrain.methods.pqn.evaluation import TermEvaluator
 from geartrain.methods.pqn.inner import InnerOutcome, Leave, Pairs, Phi
-from geartrain.oracles.protocols import Vector, answers
+from geartrain.oracles.protocols import Vector, answers, calls_user_code
 
 # g is factorised again where the wanted shift differs from alpha by more than this factor.
 _NEAR = 4.0
@@ -36,6 +36,11 @@ def is_quadratic(oracle: Any) -> bool:
     term = oracle.term
     known = callable(getattr(term, "hessian_product", None)) or hasattr(term, "weights")
     return known and bool(getattr(term, "convex", True))
+
+
+def _calls_user_code(term: Any) -> bool:
+    """Whether a part of the term does."""
+    return any(map(calls_user_code, [part for _, part in getattr(term, "parts", [(1.0, term)])]))
 
 
 def is_solvable(g: Any) -> bool:
@@ -96,12 +101,13 @@ def hessian(terms: TermEvaluator) -> Vector | None:
 
     It serves a psi that tells the derivative of its step and is not separable; with a separable
     one, inner runs learn from pairs. Like the numbers of a spherical g, and the matrix from which
-    the term knows its L, it is no answer and is not counted.
+    the term knows its L, it is no answer and is not counted: the term must have it in memory, and
+    call no function of the user.
     """
     g, psi = terms.problem.g, terms.psi
     product = getattr(g.term, "hessian_product", None)
     fits = psi.has_derivative and not psi.separable and terms.problem.n <= _DENSE
-    if not fits or not callable(product) or not is_quadratic(g):
+    if not fits or not callable(product) or not is_quadratic(g) or _calls_user_code(g.term):
         return None
     if "hessian" not in g.kept:
         Q = np.array([product(e) for e in np.eye(terms.problem.n)])
