@@ -1,5 +1,6 @@
 """Sphinx configuration."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import benchmark_pages
 import citations
 import method_pages
 import paper_table
+import pqn_picture
 import question_table
 import status_table
 from docutils import nodes
+from sphinx import addnodes
 
 project = "geartrain"
 author = "the geartrain developers"
@@ -51,7 +54,7 @@ sphinx_gallery_conf = {
 
 highlight_language = "none"  # the boxes of algorithms are not Python
 nitpicky = False
-exclude_patterns = ["_build", "benchmarks", "generated"]
+exclude_patterns = ["_build", "benchmarks", "generated", "openings"]
 html_theme = "pydata_sphinx_theme"
 html_title = "geartrain"
 html_theme_options = {
@@ -66,6 +69,9 @@ html_js_files = ["sort.js"]
 html_sidebars = {page: [] for page in ("index", "benchmarks")}  # nothing to navigate there
 
 
+METHOD_PAGES = {"auto", *method_pages.pages()}
+
+
 def _write_generated(app):
     """Write the pages and tables that are made from the code, before Sphinx looks for pages."""
     source = Path(app.srcdir)
@@ -74,6 +80,7 @@ def _write_generated(app):
     status_table.write(source / "generated")
     benchmark_pages.write(source / "benchmarks", source / "generated" / "benchmarks")
     paper_table.write(source / "generated" / "paper.txt")
+    pqn_picture.write(source / "generated" / "pqn.png")
 
 
 def _trim_code(app, doctree):
@@ -85,8 +92,38 @@ def _trim_code(app, doctree):
             block[:] = [nodes.Text(block.rawsource)]
 
 
+def _link_methods(app, doctree):
+    """Make links of the names of methods in tables, as ``pqn`` or ``inner="katyusha"``."""
+    here = app.env.docname
+    if here.startswith("methods/"):
+        return
+    for table in doctree.findall(nodes.table):
+        first = next(table.findall(nodes.entry)).astext()
+        for name in list(table.findall(nodes.literal)):
+            inside = re.fullmatch(r'inner="(.+)"', name.astext())
+            page = f"inner-{inside[1]}" if inside else name.astext()
+            page = f"inner-{page}" if first == "inner method" else page
+            if page not in METHOD_PAGES or isinstance(name.parent, nodes.reference):
+                continue
+            link = addnodes.pending_xref(
+                "", refdomain="std", reftype="doc", refdoc=here, reftarget=f"/methods/{page}"
+            )
+            link["refexplicit"] = True
+            name.replace_self(link)
+            link += name
+
+
+def _hide_numbers(app, what, name, thing, options, signature, returns):
+    """Leave the numbers that steer a method to their own page."""
+    if signature:
+        signature = re.sub(r"tuning=Tuning\([^)]*\)", "tuning=DEFAULT", signature)
+    return signature, returns
+
+
 def setup(app):
-    """Connect what writes pages and what rewrites citations."""
+    """Connect what writes pages, what rewrites citations and what shortens signatures."""
+    app.connect("autodoc-process-signature", _hide_numbers)
     app.connect("doctree-read", _trim_code)
+    app.connect("doctree-read", _link_methods)
     app.connect("builder-inited", _write_generated)
     app.connect("autodoc-process-docstring", citations.process, priority=400)  # before numpydoc

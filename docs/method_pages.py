@@ -30,12 +30,20 @@ PAGE = """# {title}
 
     {call}
 
-{asks}
+{opening}{asks}
 
 ```{{eval-rst}}
 {symbols}{classes}
 ```
 """
+# What a page begins with, if there is such a file: a text for people who do not know the method.
+OPENING = """```{{include}} ../openings/{name}.md
+:relative-docs: ../
+:relative-images:
+```
+
+"""
+OPENINGS = Path(__file__).parent / "openings"
 
 
 def made_by(name: str) -> list[type]:
@@ -73,6 +81,7 @@ def page(name: str, call: str, classes: list[type], shown: frozenset[type] = fro
     return PAGE.format(
         title=f"{first.__name__} (`{name.removeprefix('inner-')}`{', inner' if inner else ''})",
         call=call,
+        opening=opening(name),
         asks=asks,
         symbols="".join(f".. automodule:: {m}\n   :no-index:\n\n" for m in tables),
         classes="".join(
@@ -80,6 +89,11 @@ def page(name: str, call: str, classes: list[type], shown: frozenset[type] = fro
             for cls in classes
         ),
     )
+
+
+def opening(name: str) -> str:
+    """The beginning of a page."""
+    return OPENING.format(name=name) if (OPENINGS / f"{name}.md").exists() else ""
 
 
 def write(folder: Path) -> None:
@@ -96,6 +110,7 @@ def write(folder: Path) -> None:
         groups["Inner methods" if name.startswith("inner-") else kind].append(name)
     (folder / "auto.md").write_text(
         '# The choice of a method (`auto`)\n\n    gt.minimize(h, g, method="auto")\n\n'
+        f"{opening('auto')}"
         "```{eval-rst}\n.. automodule:: geartrain.methods.planning.planner\n   :no-index:\n```\n"
     )
     groups["Outer methods"].insert(0, "auto")

@@ -29,7 +29,7 @@ PAGES = sorted(
         *(ROOT / "docs").glob("*.md"),
         *(
             page
-            for room in ("guide", "howto", "reference")
+            for room in ("guide", "howto", "reference", "theory")
             for page in (ROOT / "docs" / room).glob("*.md")
         ),
     ]
@@ -220,6 +220,13 @@ def test_the_page_of_the_benchmarks_shows_what_was_printed(tmp_path):
     for picture in re.findall(r"\]\(generated/benchmarks/(\w+\.png)\)", page):
         assert (tmp_path / picture).stat().st_size > 10_000
     assert page.count("**Where we lose.**") == page.count("![") == 6
+
+
+def test_every_function_of_the_theory_is_on_one_page():
+    pages = [ROOT / "docs" / "theory" / f"{name}.md" for name in ("functions", "statements")]
+    text = "".join(page.read_text() for page in pages)
+    shown = re.findall(r"^\.\. auto(?:class|data|function):: (\w+)$", text, re.MULTILINE)
+    assert sorted(shown) == sorted(gt.theory.__all__)
 
 
 def test_citations_are_names_and_years():

@@ -104,10 +104,11 @@ def minimize(
         methods "cgs" and "frank-wolfe" take.
     x0 : array, optional
         Starting point; zero if not given. It may have any shape, e.g. that of an image: functions
-        of yours get x in that shape, and ``res.x`` has it, too. A point in single precision is
-        kept in single precision if all terms are made of functions of yours. A point where a
-        non-smooth term is infinite is replaced by its proximal step, and a note says so. A set with
-        linear minimisations alone has none: there the run starts at a vertex, unless the set has a
+        of yours get x in that shape, and ``res.x`` has it, too. If it is in single precision and
+        all terms are functions of yours, these get x in single precision, and ``res.x`` is, too;
+        the method computes in double precision in any case. A point where a non-smooth term is
+        infinite is replaced by its proximal step, and a note says so. A set with linear
+        minimisations alone has none: there the run starts at a vertex, unless the set has a
         ``value`` that is finite at x0.
     method : str or method
         "auto" (see `geartrain.methods.Planned`), a name of

@@ -41,8 +41,8 @@ def from_torch(
     Returns
     -------
     Term
-        It answers ``value_and_grad``. Answers in single precision bring ``|grad f|`` to about 1e-4
-        of that at x0, and `minimize` asks for no more by its ``tol``.
+        It answers ``value_and_grad``. With answers in single precision `minimize` takes a ``tol``
+        below 3e-4 as 3e-4, and ``res.message`` says so.
     """
     try:
         import torch
@@ -113,7 +113,8 @@ def from_jax(
     Returns
     -------
     Term
-        It answers ``value_and_grad``.
+        It answers ``value_and_grad``. With answers in single precision `minimize` takes a ``tol``
+        below 3e-4 as 3e-4, and ``res.message`` says so.
     """
     try:
         import jax

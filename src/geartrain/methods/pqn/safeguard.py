@@ -17,7 +17,7 @@ rho        ``rho``         price of a call of h over that of a gradient of g
 The proven step is one of SAE with one inner run: v almost minimises
 <grad h(x), v> + g(v) + psi(v) + alpha/2 |v - x|^2 and passes the Monteiro-Svaiter test
 |u + L (v - x)| <= L |v - x|, u in df(v), as soon as L >= sharp L_h. L comes from secants of h
-alone, so that the bound on N does not depend on g. Theorem and proof are in docs/theory.md.
+alone, so that the bound on N does not depend on g. Theorem and proof are in docs/theory/learned.md.
 """
 
 from __future__ import annotations

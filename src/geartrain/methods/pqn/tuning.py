@@ -72,7 +72,10 @@ class Tuning:
         return self.inner_memory if n <= 20_000 else self.inner_memory_long
 
     def starts_plain(self, rho: float, convex: bool, exact: bool, unlike: float) -> bool:
-        """Whether the first step is that of L-BFGS: g is not cheap enough, or not like f."""
+        """Whether the first step is that of L-BFGS: g is not cheap enough, or not like f.
+
+        For a non-convex h that is so if |grad h|/|grad g| > (rho + 1)/(rho + 1 + start_plain).
+        """
         if exact:
             return False
         if rho <= self.alone:
