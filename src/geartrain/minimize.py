@@ -177,7 +177,9 @@ def minimize(
         _refuse(next(iter(unknown)))
     with Interrupts() as interrupts:  # Ctrl-C gives a result, whenever it is pressed
         space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
-        terms = _terms(h, g, constraints, bounds, x0 if state is None else getattr(state, "x0", None))
+        terms = _terms(
+            h, g, constraints, bounds, x0 if state is None else getattr(state, "x0", None)
+        )
         x_start = space.enter(_starting_point(x0, terms, state, space))
         form = Form.of(x0, *terms.named.values()) if state is None else state.form
         problem = _formed(terms, form).problem(space, x_start.size, L_h, L_g, mu)

@@ -143,7 +143,11 @@ def test_terms(make, error, message):
         ({"callback": 3}, TypeError, "callback must be callable or a list of callables, got 3"),
         ({"callback": [3]}, TypeError, "callback must be callable or a list of callables, got 3"),
         ({"method": "sea"}, ValueError, "unknown method 'sea'; did you mean 'sae'[?] Choose one"),
-        ({"method": "simplex"}, ValueError, "unknown method 'simplex'. Choose one of auto, sae, r-sae,"),
+        (
+            {"method": "simplex"},
+            ValueError,
+            "unknown method 'simplex'. Choose one of auto, sae, r-sae,",
+        ),
         ({"method": 3}, TypeError, "method must be a name or an object with .* got 3"),
         ({"method": "sae", "inner": "agn"}, ValueError, "inner method 'agn'; did you mean 'agm'"),
         ({"method": "sae", "inner": 3}, TypeError, "inner must be a name or an inner method"),
