@@ -137,7 +137,8 @@ class _Runs:
 
     def claims(self, stated: Iterable[tuple[str, str, Entry, str]]) -> list[Claim]:
         return [
-            Claim(text, self.instead(*pair), verdict(self.ratio(*pair))) for text, *pair in stated
+            Claim(text, self.instead(ours, other, of), verdict(self.ratio(ours, other, of)))
+            for text, ours, other, of in stated
         ]
 
 
