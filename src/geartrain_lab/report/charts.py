@@ -68,12 +68,13 @@ def _lookup(passage: tuple[Any, Any]) -> Any:
 
 
 def _levels(passages: list[tuple[Any, Any]], until: float) -> Any:
-    """Levels of f - f* from the start of the runs to the best of them, evenly on a log scale."""
+    """Levels of f - f* from the start of the runs to what half of them reach, on a log scale."""
     top = max(float(gaps[0]) for gaps, _ in passages)
-    bottom = max(until, min(float(gaps[-1]) for gaps, _ in passages))
+    ends = sorted(float(gaps[-1]) for gaps, _ in passages)
+    bottom = max(until, ends[len(ends) // 2])
     if bottom >= top:
         return np.array([top])
-    count = max(2, 1 + round(_LEVELS * math.log10(top / bottom)))
+    count = max(8, 1 + round(_LEVELS * math.log10(top / bottom)))
     return np.geomspace(top, bottom, count)
 
 

@@ -188,14 +188,14 @@ def lead(svm: Any | None, density: Any | None) -> str:
     if svm is not None:
         told.append(
             "Kernel SVM: h is the quadratic regulariser and g the mean of "
-            f"{facts(svm)['m']:,} smoothed hinge losses. SAE needs "
+            f"{facts(svm)['m']:,} smoothed hinge losses. To 1e-3, SAE needs "
             f"**{_svm_runs(svm).instead(SAE_SVM, _AGS, 'components')}** by AGS."
         )
     if density is not None:
         c, fcd = facts(density), log_density.FCD_RESTARTED
         told.append(
             f"Log-density: h is the logarithm of {c['p']:,} exponentials and g a dense quadratic "
-            f"in {c['n']:,} variables. With a local constant R-SAE needs "
+            f"in {c['n']:,} variables. To 1e-6, with a local constant, R-SAE needs "
             f"**{_density_runs(density).instead(SAE_DENSITY, fcd, 'h calls')}** by coordinate "
             "descent with restarts."
         )
