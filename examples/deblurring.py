@@ -206,33 +206,6 @@ panels[0].set_ylabel("$(f - f^*)/(f_0 - f^*)$")
 panels[0].legend(frameon=False)
 
 # %%
-# The picture of the README: the bill if a gradient of h costs 100 times one of g.
-first, places = plt.subplots(
-    1, 3, figsize=(9.6, 3.4), width_ratios=(1.0, 1.0, 1.5), layout="constrained"
-)
-for ax, pixels, title in zip(places, (b, x), ("blurred and noisy", "restored"), strict=False):
-    ax.imshow(pixels.reshape(side, side), cmap="gray", vmin=0, vmax=1)
-    ax.set_title(title, fontsize=11)
-    ax.set_axis_off()
-bills = {
-    name: 100.0 * table[key][2] + table[key][3]
-    for name, key in (("geartrain", "pqn (auto)"), ("L-BFGS", "L-BFGS"))
-}
-bars = places[2].barh(list(bills), list(bills.values()), color=(colours[0], colours[1]))
-places[2].bar_label(
-    bars,
-    [
-        f"{bills[n]:,.0f}  ({table[k][2]:.0f} h, {table[k][3]:.0f} g)"
-        for n, k in (("geartrain", "pqn (auto)"), ("L-BFGS", "L-BFGS"))
-    ],
-    padding=4,
-)
-places[2].set_xlim(0, 1.6 * max(bills.values()))
-places[2].invert_yaxis()
-places[2].spines[["top", "right"]].set_visible(False)
-places[2].set_xlabel("bill until $f - f^*$ is $10^{-5}$ of its start")
-
-# %%
 # Brightness is not negative
 # --------------------------
 # In a dark picture many pixels are 0, and the restoration must not go below. The constraint x >= 0
@@ -266,5 +239,4 @@ if args.out:
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / "deblurring.png", dpi=80)
     curves.savefig(folder / "deblurring_calls.png", dpi=100)
-    first.savefig(folder / "first.png", dpi=110)
     print(f"pictures: {folder / 'deblurring.png'}, {folder / 'deblurring_calls.png'}")

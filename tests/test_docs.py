@@ -76,7 +76,7 @@ def test_on_the_package_index_the_readme_names_addresses():
     for rule in hooks["substitutions"]:
         text = re.sub(rule["pattern"], rule["replacement"], text)
     assert all(target.startswith(("https://", "#")) for target in LINK.findall(text))
-    assert "raw.githubusercontent.com/geartrain/geartrain/main/docs/img/first.png)" in text
+    assert "raw.githubusercontent.com/geartrain/geartrain/main/docs/img/emissions.png)" in text
 
 
 def test_only_the_page_of_clusters_has_blocks_without_output():

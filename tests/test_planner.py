@@ -323,6 +323,22 @@ def test_where_own_arithmetic_takes_longest_lbfgs_is_tried(clock, monkeypatch):
     assert "lbfgs has its turn" in res.plan
 
 
+def test_code_that_is_loaded_is_no_reason_to_try_lbfgs(clock, monkeypatch):
+    """An evaluation takes 0.4 s, and the first iteration 2 s more, in which code is compiled."""
+    plain, loaded = gt.methods.ProximalQuasiNewton._propose, []
+
+    def propose(self, *arguments):
+        clock.pass_(0.0 if loaded else 2.0)
+        loaded.append(True)
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(gt.methods.ProximalQuasiNewton, "_propose", propose)
+    known = quadratics(L_h=1.0, L_g=1e4, mu=1e-4)
+    h, g = timed(known.h, clock, 0.4, n=24), timed(known.g, clock, 1e-3, n=24)
+    res = gt.minimize(h, g, np.ones(24), tol=1e-9)
+    assert res.success and Reason.TURN not in reasons(res)
+
+
 def test_a_change_of_method_asks_nothing_twice(raced):
     """From the learned method to L-BFGS at x0, and back at x0."""
     res = raced(0.02, tol=1e-9)

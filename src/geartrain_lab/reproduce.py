@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from geartrain_lab import tables
 from geartrain_lab.experiments import densities, kernel_svm, log_density
 from geartrain_lab.harness import one_thread
 from geartrain_lab.runner import run_stage
@@ -39,7 +38,7 @@ def reproduce(
     Path
         Path of the report.
     """
-    from geartrain_lab.report import build
+    from geartrain_lab.report import build, findings
     from geartrain_lab.report.interactive import graph
 
     graph()  # a missing package is better told now than after the measurement
@@ -63,7 +62,7 @@ def reproduce(
             results.observed, results.missing = densities.tables(data, store)
     status.note("drawing")
     path = build.write(results, folder)
-    for line in tables.lines(results.svm, results.density):
-        print(line)
+    for claim in findings.claims(results.svm, results.density):
+        print(f"{claim.holds:5s}{claim.claim}: {claim.measured}")
     print(f"report: {path.resolve()}")
     return path

@@ -167,6 +167,23 @@ def test_deblurring_with_a_bound(quick):
     assert mine.fun == pytest.approx(rival.fun, rel=1e-3)
 
 
+def test_emissions(quick):
+    left, out = quick("emissions.py")
+    res, rival, n = left["res"], left["rival"], left["n"]
+    assert res.success and (res.x >= 0.0).all()
+    assert rival[-1][1] <= res.fun  # SciPy has reached the same value
+    assert np.linalg.norm(res.x - left["truth"].ravel()) < 0.1 * np.linalg.norm(left["truth"])
+    rng = np.random.default_rng(0)
+    x, d = rng.uniform(size=n), rng.standard_normal(n)
+    for day in left["days"]:
+        r = rng.standard_normal(960)
+        assert day.measured(x) @ r == pytest.approx(x @ day.adjoint(r))
+    _, slope = left["misfit"](x)
+    up, down = (left["misfit"](x + t * d)[0] for t in (1e-4, -1e-4))
+    assert (up - down) / 2e-4 == pytest.approx(slope @ d, rel=1e-6)  # h is a quadratic
+    assert is_picture(out / "emissions.png")
+
+
 def test_sparse_path(quick):
     left, out = quick("sparse_path.py")
     used, weights = left["used"], left["weights"]

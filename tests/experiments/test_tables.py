@@ -15,7 +15,7 @@ from geartrain import theory
 from geartrain_lab import tables
 from geartrain_lab.experiments import kernel_svm, log_density
 from geartrain_lab.report import charts, findings
-from geartrain_lab.report.findings import claims, verdict
+from geartrain_lab.report.findings import claims, more, verdict
 from geartrain_lab.runner import CALLS
 from geartrain_lab.spread import Spread, ratio
 
@@ -168,15 +168,25 @@ def test_curves_are_medians_and_quartiles_of_first_passages():
     assert single.low is None and single.high is None
 
 
-def test_lines_say_the_ratios_that_are_asked_for(svm):
-    assert tables.lines(svm, None) == [
-        "kernel SVM, component gradients of g to 1e-3: SAE (tuned) / AGS = 0.125",
-        "kernel SVM, gradients of h to 1e-3: SAE (tuned) / AGS = 1.5",
-        "kernel SVM, seconds to 1e-3: SAE (tuned) / AGS = 0.25",
-    ]
-    held = {c.claim: c.holds for c in claims(svm, None)}
-    assert held["Section 5.1: SAE takes less time than AGS, to 1e-3"] == "yes"
-    assert held["SAE asks for no more gradients of h than AGS, to 1e-3"] == "no"
+def test_claims_tell_both_amounts_and_the_verdict(svm):
+    found = {c.claim: (c.measured, c.holds) for c in [*claims(svm, None), *more(svm, None)]}
+    fewer, _, faster, _ = claims(svm, None)
+    assert "“less often” than AGS" in fewer.claim and "“allows SAE to work faster" in faster.claim
+    assert (fewer.holds, faster.holds) == ("yes", "yes")
+    assert fewer.measured == "500 gradients of summands instead of 4,000"
+    assert found["SAE asks for no more gradients of h than AGS"] == (
+        "6 gradients of h instead of 4",
+        "no",
+    )
+
+
+def test_the_headline_is_the_verdict(svm):
+    assert findings.headline(svm, None) == "Section 5.1 of the paper stays open"  # a run is missing
+    same = svm[svm.method == kernel_svm.SAE_TUNED.label]
+    svm = pd.concat([svm, same.assign(method=kernel_svm.SAE_PAPER.label)])
+    assert findings.headline(svm, None) == "Section 5.1 of the paper holds"
+    slow = svm.assign(**{"g.component": 100 * svm["g.component"]})
+    assert findings.headline(slow, None) == "Section 5.1 of the paper does not hold"
 
 
 def test_titles_follow_the_figures(svm):

@@ -20,6 +20,7 @@ _LEVELS = 16  # points of a curve per decade of f - f*
 _MANY = 600  # points of a density that has tens of thousands
 # The methods of the paper's own projections, with our setting of SAE.
 TRIO = (log_density.R_SAE.label, log_density.FCD.label, log_density.FGM.label)
+PAPER = log_density.SAE_PAPER.label
 
 
 def convergence(table: Any, x: str, until: float = FLOOR) -> list[Curve]:
@@ -67,12 +68,13 @@ def _lookup(passage: tuple[Any, Any]) -> Any:
 
 
 def _levels(passages: list[tuple[Any, Any]], until: float) -> Any:
-    """Levels of f - f* from the start of the runs to the best of them, evenly on a log scale."""
+    """Levels of f - f* from the start of the runs to what half of them reach, on a log scale."""
     top = max(float(gaps[0]) for gaps, _ in passages)
-    bottom = max(until, min(float(gaps[-1]) for gaps, _ in passages))
+    ends = sorted(float(gaps[-1]) for gaps, _ in passages)
+    bottom = max(until, ends[len(ends) // 2])
     if bottom >= top:
         return np.array([top])
-    count = max(2, 1 + round(_LEVELS * math.log10(top / bottom)))
+    count = max(8, 1 + round(_LEVELS * math.log10(top / bottom)))
     return np.geomspace(top, bottom, count)
 
 
@@ -106,11 +108,16 @@ def seconds(table: Any, eps: float) -> list[Chart]:
     return [Chart(title, "seconds", GAP, convergence(table, "seconds"), goal=eps)]
 
 
-def from_half_a_second(chart: Chart) -> Chart:
-    """The chart over seconds from 0.5 s on, as in the paper."""
-    late = [_where(c, c.x >= 0.5) for c in chart.curves]
-    x = "seconds, from 0.5 s on"
-    return replace(chart, x=x, curves=[c for c in late if len(c.x)], log="y")
+def density_time(table: Any) -> list[Chart]:
+    """The two panels of Figure 3, with a linear axis of time, for the methods in them and R-SAE."""
+    shown = [c for c in convergence(table, "seconds") if c.name in (*TRIO, PAPER)]
+    charts = []
+    for start in (0.0, 0.5):
+        late = [_where(c, c.x >= start) for c in shown]
+        curves = [c for c in late if len(c.x)]
+        title = f"Starting {start:g} s"
+        charts.append(Chart(title, "seconds", GAP, curves, goal=DENSITY_EPS, log="y"))
+    return charts
 
 
 def _where(c: Curve, kept: Any) -> Curve:

@@ -6,7 +6,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -33,15 +33,18 @@ class Page:
     _parts: list[str] = field(default_factory=list)
     _figures: dict[str, str] = field(default_factory=dict)  # id -> JSON
 
-    def opening(self, kicker: str, story: Mapping[str, str], group: Group, data: str) -> None:
-        """The story: a headline, a sentence per subject, one picture, and the data it is about."""
-        sections = [
-            fill("story", subject=prose(subject), sentence=prose(sentence))
-            for subject, sentence in story.items()
-        ]
-        told = {"kicker": kicker, "title": self.title, "data": data}
-        words = {name: prose(text) for name, text in told.items()}
-        self._add("opening", **words, story="".join(sections), group=self._group(group))
+    def opening(self, kicker: str) -> None:
+        """The headline."""
+        self._add("opening", kicker=prose(kicker), title=prose(self.title))
+
+    def figures(self, group: Group, note: str) -> None:
+        """Figures over the whole width, with a note below them."""
+        self._parts.append(self._group(group))
+        self.note(note)
+
+    def note(self, text: str) -> None:
+        """A paragraph in small print."""
+        self._add("note", text=prose(text))
 
     def heading(self, text: str, introduction: str = "") -> None:
         """A section begins."""

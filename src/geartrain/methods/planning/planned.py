@@ -30,6 +30,7 @@ from geartrain.methods.planning.heard_answers import HeardAnswers
 from geartrain.methods.planning.level_order import constants
 from geartrain.methods.planning.plan import Change, Plan, Reason
 from geartrain.methods.planning.planner import pays, plan_by_seconds, rival
+from geartrain.methods.pqn.prices import WARM, Usage
 from geartrain.methods.pqn.state import PQNState
 from geartrain.oracles.answer_cache import Answered
 from geartrain.oracles.ledger import NonFiniteAnswer
@@ -143,7 +144,8 @@ class Planned:
        largest secants in place of unknown constants; where the bill falls by a quarter, the run
        goes on from the new point on the new levels
     4. where L-BFGS is the runner-up and prices are measured: after 0.1 seconds of L-BFGS, or of the
-       learned method where that takes longer than what it asks, the other one has its turn, from
+       learned method where that takes longer than what it asks (the first three iterations, in
+       which its code is loaded or compiled, do not count), the other one has its turn, from
        x_0 or from where its last turn has ended, and so on. The one that leads, by its value after
        as many seconds, has nine times the seconds of the other one, which then catches up to a
        third
@@ -389,9 +391,11 @@ class _PlannedRun:
         return None
 
     def _is_mostly_own(self, state: State) -> bool:
-        """Whether the learned method takes longer than what it asks."""
-        own = sum(state.own) if isinstance(state, PQNState) else 0.0
-        return own > sum(self.problem.ledger.seconds.values())
+        """Whether the learned method takes longer than what it asks, once its code is loaded."""
+        if not isinstance(state, PQNState) or state.k < WARM:
+            return False
+        used = Usage.of(self.problem, state.own).since(state.first)
+        return used.inner + used.outer > used.seconds_h + used.seconds_g
 
     def _turn(self, name: str) -> Change:
         seconds = sum(map(self.turns.seconds, self.turns.curves))
