@@ -79,6 +79,7 @@ def try_names_of_methods():
 
 
 def try_inner_methods_by_name():
+    assert gt.minimize(H, G, method=gt.methods.ProximalQuasiNewton(inner="lbfgs")).success
     res = gt.minimize(G, H, method=gt.SAE(inner="katyusha"), max_iter=3)
     assert res.calls["g.component"] > 0
     table = gt.compare(G, H, methods=["sae", "fgm"], inner="katyusha", max_iter=3)

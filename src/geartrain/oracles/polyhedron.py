@@ -106,8 +106,8 @@ class Polyhedron:
     def tangent(self, v: Vector, near: float) -> Polyhedron:
         """The cone of the directions that do not leave C at v.
 
-        Rows are active where their side is as `near`, over their scale, bounds where v is there, and
-        equalities everywhere.
+        Rows are active where their side is as `near`, over their scale, bounds where v is at them,
+        and equalities everywhere.
         """
         size, Kv, near_it = norm(v), self.product(v), np.zeros(self.low.size)
         near_it[: self.m] = near

@@ -126,8 +126,8 @@ class Psi:
         self.term: Any = term
         self.weight, self.name, self.n = weight, name, n
         # By its class: an object round a term, which counts or changes answers, is asked itself.
-        remembers = hasattr(type(term), "for_run")
-        self._answering: Any = self.term.for_run() if remembers else term
+        for_run = getattr(type(term), "for_run", None)
+        self._answering: Any = term if for_run is None else for_run(term)
         self._oracle = Oracle(self._answering, name, ledger, n)
         self._asked = Asked(term)
         self.has_prox = "prox" in answers(term)  # or linear minimisations alone

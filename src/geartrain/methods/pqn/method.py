@@ -147,10 +147,11 @@ class ProximalQuasiNewton:
             raise ValueError(f"rho must be positive or None, got {self.rho!r}")
         if self.memory is not None:
             as_whole(self.memory, "memory", 1)
-        if self.inner is not None and tuple(self.inner.needs) != ("grad",):
+        needs = getattr(self.inner, "needs", ("grad",))  # a name is looked up by `minimize`
+        if tuple(needs) != ("grad",):
             raise TypeError(
                 f"ProximalQuasiNewton asks g for gradients alone, but {type(self.inner).__name__} "
-                f"inside it needs {', '.join(self.inner.needs)}; choose gt.inner.AGM() or "
+                f"inside it needs {', '.join(needs)}; choose gt.inner.AGM() or "
                 "gt.inner.LBFGS()"
             )
 
