@@ -239,7 +239,8 @@ class LinearRun(KnownTerm):
         C, lengths, box = self.term._polyhedron, self.term._lengths, self.term.bounds
         y, z = np.split(-self._in_cone(x, w).y, [C.m])
         z = np.where((x > box.lower) & (x < box.upper), 0.0, z)
-        return {"rows": y / np.where(lengths > 0.0, lengths, 1.0), "bounds": z}
+        rows = y / np.where(lengths > 0.0, lengths, 1.0)
+        return {"rows": rows + 0.0, "bounds": z + 0.0}  # no -0
 
     def _in_cone(self, v: Vector, direction: Vector) -> Projection:
         cone = self.term._polyhedron.tangent(np.asarray(v, dtype=float), ACTIVE)
