@@ -111,9 +111,10 @@ class Polyhedron:
         """
         size, Kv, near_it = norm(v), self.product(v), np.zeros(self.low.size)
         near_it[: self.m] = near
-        near_it[self.least > 0] = math.inf
+        equal = self.least > 0
         at_low = Kv <= self.low + near_it * np.maximum(size, np.abs(finite(self.low)))
         at_up = Kv >= self.up - near_it * np.maximum(size, np.abs(finite(self.up)))
+        at_low, at_up = at_low | equal, at_up | equal
         low, up = np.where(at_low, 0.0, -math.inf), np.where(at_up, 0.0, math.inf)
         least = np.where(self.least > 0, self.least, -at_low.view(np.int8))
         return Polyhedron(self.A, low, up, least, at_up.view(np.int8))
