@@ -138,7 +138,7 @@ def test_a_resumed_run_goes_on_in_its_log(pair, tmp_path, kind):
 
 def test_a_log_that_cannot_be_written_does_not_end_the_run(pair, tmp_path):
     log = CSVLog(tmp_path / "no" / "run.csv")
-    with pytest.warns(RuntimeWarning, match="the log could not be written") as told:
+    with pytest.warns(RuntimeWarning, match=r"the log .*run.csv could not be written") as told:
         res = gt.minimize(*pair, method="sae", tol=1e-3, callback=log)
     assert res.success and len(told) == 1
 

@@ -349,7 +349,8 @@ def test_under_w_error_a_failing_checkpoint_does_not_end_the_run(pair, tmp_path,
     res = gt.minimize(*pair, method="sae", checkpoint=tmp_path / "run.gtck", tol=1e-3)
     assert res.success
     told = [note for _, note in res.history.notes]
-    assert len(told) == 1 and "could not be written, the run goes on without" in told[0]
+    (note,) = told
+    assert f"{tmp_path / 'run.gtck'} could not be written, the run goes on without" in note
 
 
 def test_two_runs_on_one_path_are_told_and_never_share_a_file(pair, tmp_path, monkeypatch):

@@ -250,3 +250,53 @@ def test_a_lost_side_is_found(monkeypatch):
 
     monkeypatch.setattr(polyhedron.Polyhedron, "of", staticmethod(lost))
     assert spoilt(monkeypatch) > 1e-12
+
+
+def _clarabel(P, q, case):
+    """argmin x'Px/2 + q'x over the polytope and the multipliers of its rows, by Clarabel."""
+    import clarabel
+
+    A, lower, upper, lo, hi, _ = case
+    K = np.vstack([A, np.eye(len(q))])
+    low, up = np.append(np.zeros(len(A)) + lower, lo), np.append(np.zeros(len(A)) + upper, hi)
+    at, below = np.flatnonzero(up < math.inf), np.flatnonzero(low > -math.inf)
+    rows, b = np.vstack([K[at], -K[below]]), np.append(up[at], -low[below])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
+    cones = [clarabel.NonnegativeConeT(len(b))]
+    form = (sparse.csc_matrix(np.triu(P)), q, sparse.csc_matrix(rows), b, cones, settings)
+    found = clarabel.DefaultSolver(*form).solve()
+    y = np.zeros(len(K))
+    np.add.at(y, at, np.asarray(found.z)[: at.size])
+    np.subtract.at(y, below, np.asarray(found.z)[at.size :])
+    return np.asarray(found.x), y[: len(A)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_projections_are_those_of_clarabel(kind):
+    """Up to what an interior point method can tell: the root of its accuracy."""
+    for seed in range(12):
+        case = polytope(kind, seed)
+        x = case[-1]
+        for u in points(x, seed)[:2]:
+            v, theirs = asked(case).prox(u, 1.0), _clarabel(np.eye(x.size), -u, case)[0]
+            size = np.linalg.norm(u) + np.linalg.norm(v)
+            # Nothing in the set is nearer than ours by more than their error.
+            assert np.linalg.norm(v - u) <= np.linalg.norm(theirs - u) + 1e-6 * size
+            assert np.linalg.norm(v - theirs) <= 1e-4 * size, (kind, seed)
+
+
+def test_multipliers_of_a_quadratic_program_are_those_of_clarabel():
+    """Where the active rows are independent, so that they are unique."""
+    rng = np.random.default_rng(3)
+    for _ in range(10):
+        n, m = 12, 5
+        B, A, x = rng.standard_normal((n, n)), rng.standard_normal((m, n)), rng.standard_normal(n)
+        P, q = B @ B.T + np.eye(n), 10.0 * rng.standard_normal(n)
+        lower, upper = A @ x - np.append(0.0, rng.random(m - 1)), A @ x + np.append(0.0, np.ones(4))
+        case = (A, lower, upper, np.full(n, -math.inf), np.full(n, math.inf), x)
+        res = gt.minimize(gt.Quadratic(P, -q), gt.Linear(A, lower, upper), method="pqn", tol=1e-11)
+        theirs, y = _clarabel(P, q, case)
+        np.testing.assert_allclose(res.x, theirs, atol=1e-6)
+        np.testing.assert_allclose(res.multipliers["rows"], -y, atol=1e-4 * (1.0 + abs(y).max()))

@@ -42,7 +42,7 @@ class _Log(ABC):
             self._file.flush()
         except OSError as error:
             self._broken = True
-            told = f"the log could not be written, the run goes on without: {error}"
+            told = f"the log {self.path} could not be written, the run goes on without: {error}"
             with contextlib.suppress(RuntimeWarning):  # under -W error; the run goes on
                 warnings.warn(told, RuntimeWarning, stacklevel=2)
 

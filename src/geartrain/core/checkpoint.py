@@ -181,7 +181,9 @@ class Saver:
             write(self.path, dumps(Saved(run(), *given, self.heard)))
             self._written = _identity(self.path)
         except (OSError, CheckpointError) as error:
-            told.append(f"the checkpoint could not be written, the run goes on without: {error}")
+            told.append(
+                f"the checkpoint {self.path} could not be written, the run goes on without: {error}"
+            )
         end = monotonic()
         self._due = end + max(self.every, _SPARE * (end - start))
         return tuple(text for text in told if self._is_new(text))
