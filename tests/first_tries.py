@@ -62,6 +62,8 @@ def try_what_a_result_of_scipy_has():
 def try_fun_and_jac():
     term = gt.Term(rosen, rosen_der, convex=False, n=2)
     assert term.value(np.ones(2)) == 0.0 and not term.grad(np.ones(2)).any()
+    both = gt.Term(lambda x: (rosen(x), rosen_der(x)), convex=False, n=2)
+    assert both.value(np.ones(2)) == 0.0 and not both.grad(np.ones(2)).any()
     res = gt.minimize(term, gt.Quadratic(np.zeros((2, 2))), np.array([0.5, 0.2]))
     np.testing.assert_allclose(res.x, 1.0, atol=1e-3)
 

@@ -130,6 +130,18 @@ class Term(Algebra):
         self.lower_bound = None if lower_bound is None else as_number(lower_bound, "lower_bound")
         self.diameter = None if diameter is None else as_nonnegative(diameter, "diameter")
 
+    def __getattr__(self, name: str) -> Callable[[Vector], Any]:
+        """``value`` and ``grad`` as other terms have them, where both are given together."""
+        both = self.__dict__.get("value_and_grad")
+        if both is None or name not in ("value", "grad"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+        def part(x: Vector) -> Any:
+            return both(x)[name == "grad"]
+
+        part.taken_from = "value_and_grad"  # type: ignore[attr-defined]
+        return part
+
     @classmethod
     def from_scipy(
         cls, fun: Callable[..., Any], jac: Any, args: tuple[Any, ...] = (), **constants: Any

@@ -103,8 +103,12 @@ class MissingOracle(TypeError, AttributeError):
 
 
 def answers(term: AnyTerm) -> frozenset[str]:
-    """Names of the questions that `term` answers itself."""
-    return frozenset(name for name in QUESTIONS if callable(getattr(term, name, None)))
+    """Names of the questions that `term` answers itself.
+
+    What it takes from another of its answers, for the convenience of the user, is not among them.
+    """
+    found = ((name, getattr(term, name, None)) for name in QUESTIONS)
+    return frozenset(name for name, fn in found if callable(fn) and not hasattr(fn, "taken_from"))
 
 
 def can(term: AnyTerm, question: str) -> bool:
