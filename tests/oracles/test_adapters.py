@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
+from geartrain.oracles.protocols import answers
 
 Q = np.diag([1.0, 4.0, 9.0])
 b = np.array([1.0, 2.0, 3.0])
@@ -30,7 +31,8 @@ def test_from_scipy():
     value, grad = fused.value_and_grad(x)
     assert value == fun(x) and (grad == jac(x)).all()
     assert (apart.n, apart.L, fused.L) == (3, 18.0, 9.0)
-    assert not hasattr(apart, "value_and_grad") and not hasattr(fused, "grad")
+    assert answers(apart) == {"value", "grad"} and answers(fused) == {"value_and_grad"}
+    assert fused.value(x) == value and (fused.grad(x) == grad).all()  # for the user alone
     res = gt.minimize(apart, fused, method="sae", tol=1e-9)
     np.testing.assert_allclose(res.x, np.linalg.solve(Q, b), rtol=1e-7)
     with pytest.raises(TypeError, match="jac must be callable or True, got '2-point'"):
