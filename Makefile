@@ -23,6 +23,7 @@ demo: $(VENV)/.all
 # order of the files the short ones come last, so that no process waits long for the other.
 PYTEST_OPTIONS := -n 2 --dist loadfile --no-loadscope-reorder
 test test-outside test-salts test-oldest guard: export OPENBLAS_NUM_THREADS ?= 1
+test test-outside test-elsewhere test-salts test-oldest guard: export OMP_NUM_THREADS ?= 1
 
 # The library in this process.
 test: $(VENV)/.test
