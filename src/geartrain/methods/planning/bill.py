@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.oracles.ledger import Ledger, given_price
+from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import can
 from geartrain.oracles.questions import counted_in_words
 from geartrain.oracles.validation import as_positive
@@ -184,10 +185,9 @@ def alternatives(problem: Sum, prices: Prices, chosen: str) -> tuple[Alternative
     if any(math.isnan(prices.of_call(f"{name}.grad", problem.ledger)) for name in names):
         return ()  # an alternative has a price that was given or measured, or none is named
     low, high = sorted(prices.of(name, problem) for name in names)
-    out = [
-        Alternative("lbfgs", low + high, False, "evaluation"),
-        Alternative("pqn", high + _FEWEST * low, True, "iteration"),
-    ]
+    out = [Alternative("pqn", high + _FEWEST * low, True, "iteration")]
+    if problem.psi is None or isinstance(problem.psi.term, Box):  # L-BFGS-B has bounds only
+        out.insert(0, Alternative("lbfgs", low + high, False, "evaluation"))
     if has_products(problem) and problem.psi is None:
         price = price_of_newton(problem, prices)
         out.append(Alternative("similar-newton", price, False, "iteration"))
