@@ -25,11 +25,11 @@ def test_converged_at_single_precision(method):
     res = gt.minimize(gt.Term(logistic, n=12), G, method=method)
     assert res.success
     assert res.message.endswith(
-        "h answers in single precision (float32), so |grad f| <= 0.0003 |grad f(x0)|."
+        "h answers in single precision (float32), so |grad f| <= 0.001 |grad f(x0)|."
     )
     exact = gt.LinearModel(A.astype(float), np.ones(80)).grad
     start, end = (np.linalg.norm(exact(x) + G.grad(x)) for x in (np.zeros(12), res.x))
-    assert end <= 4e-4 * start
+    assert end <= 1.1e-3 * start
 
 
 def test_both_terms_are_named():

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # imported when a run ends: SciPy's part of it takes a while
 
 # A gradient that has fallen to this part of that at x0, and no further in single precision, is
 # stopped by rounding.
-_DESCENDED = 1e-3
+_DESCENDED = 1e-2
 
 
 class RunOver(BaseException):
@@ -340,7 +340,8 @@ class Run:
         names = f"{single} answer{'' if ' ' in single else 's'}"
         if single and status in (Status.STALLED, Status.NOISE):
             scale = max(record.gradient_scale, record.initial_grad_norm)
-            if record.best.grad_norm <= _DESCENDED * scale:
+            slopes = [row[3] for row in self.history.rows if not math.isnan(row[3])]
+            if min(slopes, default=math.inf) <= _DESCENDED * scale:
                 return SINGLE_ROUNDING.format(names=names)
         rel = self.rule.rel if isinstance(self.rule, Tolerance) else 0.0
         if single and status is Status.CONVERGED and 0.0 < rel < SINGLE:

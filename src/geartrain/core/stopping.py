@@ -13,9 +13,9 @@ from typing import Protocol
 from geartrain.core.status import Status
 from geartrain.oracles.validation import as_nonnegative, as_number, as_positive
 
-# The smallest relative gradient that is asked of terms in single precision: the root of its unit
-# roundoff, below which values do not show that a step leads downwards.
-SINGLE = 3e-4
+# The smallest relative gradient that is asked of terms in single precision: four times the root of
+# its unit roundoff, below which values do not show that a step leads downwards.
+SINGLE = 1e-3
 
 
 class Look(Protocol):
@@ -145,7 +145,7 @@ class Tolerance(Gradient):
     that is small beside them is small, even though it may not be small beside ``|grad f(x0)|``.
     A run with a non-smooth term also ends where x0 is a solution up to rounding: where the shortest
     subgradient of f there is at most ``10 eps (|grad h(x0)| + |grad g(x0)|)``. Where a term answers
-    in single precision, `rel` is at least 3e-4, and ``res.message`` says so.
+    in single precision, `rel` is at least 1e-3, and ``res.message`` says so.
 
     Methods that ask for linear minimisations (cgs, frank-wolfe) know no such subgradient. There the
     bound on f - f* that `Gap` goes by takes the place of the norm, and its value at x0, which is

@@ -42,7 +42,7 @@ def from_torch(
     -------
     Term
         It answers ``value_and_grad``. With answers in single precision `minimize` takes a ``tol``
-        below 3e-4 as 3e-4, and ``res.message`` says so.
+        below 1e-3 as 1e-3, and ``res.message`` says so.
     """
     try:
         import torch
@@ -114,7 +114,7 @@ def from_jax(
     -------
     Term
         It answers ``value_and_grad``. With answers in single precision `minimize` takes a ``tol``
-        below 3e-4 as 3e-4, and ``res.message`` says so.
+        below 1e-3 as 1e-3, and ``res.message`` says so.
     """
     try:
         import jax
