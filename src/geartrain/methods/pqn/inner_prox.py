@@ -75,7 +75,7 @@ class ProxCurvature:
         if basis is not None:  # the rows that B acts on
             base = basis.rows[basis.order[: len(self.B.T)]]
         self.first = len(base)
-        self.rows = np.empty((self.first + 2 * memory, n))
+        self.rows = np.zeros((self.first + 2 * memory, n))  # products with all of them are finite
         self.rows[: self.first] = base
         self.gram = np.zeros((len(self.rows),) * 2)
         if basis is not None:
