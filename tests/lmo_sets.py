@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 import geartrain as gt
@@ -82,7 +81,8 @@ class SpanningTrees:
 
     def lmo(self, d):
         """The tree of least weight; all trees have as many edges, so weights may be moved."""
-        weights = coo_array((d - d.min() + 1.0, self.ends), shape=(self.m, self.m))
+        weights = np.zeros((self.m, self.m))
+        weights[self.ends] = d - d.min() + 1.0  # zeros are no edges
         tree = minimum_spanning_tree(weights).tocoo()
         chosen = np.zeros((self.m, self.m))
         chosen[tree.row, tree.col] = 1.0
