@@ -24,9 +24,7 @@ def logistic(x):
 def test_converged_at_single_precision(method):
     res = gt.minimize(gt.Term(logistic, n=12), G, method=method)
     assert res.success
-    assert res.message.endswith(
-        "h answers in single precision (float32), so |grad f| <= 0.001 |grad f(x0)|."
-    )
+    assert res.message.endswith("h answers in single precision (float32), so tol counts as 0.001.")
     exact = gt.LinearModel(A.astype(float), np.ones(80)).grad
     start, end = (np.linalg.norm(exact(x) + G.grad(x)) for x in (np.zeros(12), res.x))
     assert end <= 1.1e-3 * start
@@ -61,3 +59,21 @@ def test_double_precision_is_never_called_single():
     )
     whole = gt.Term(lambda x: (0.5 * x @ x, np.arange(12)), n=12)  # integers are exact
     assert "single" not in gt.minimize(whole, G, max_iter=3).message
+
+
+def test_a_gap_is_relative_to_the_same_tolerance():
+    """Of methods that go by linear minimisations."""
+    h, g = gt.Term(logistic, n=12, L=10.0), gt.Quadratic(1e-2 * np.eye(12)) + gt.Simplex()
+    ends = [gt.minimize(h, g, method="cgs", tol=tol) for tol in (1e-6, 1e-3)]
+    assert ends[0].success and ends[0].calls == ends[1].calls
+    assert ends[0].message.endswith("so tol counts as 0.001.")
+
+
+def test_rounding_is_told_by_the_precision_of_the_answers():
+    """From near and far starts: neither unbounded nor out of iterations."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x0 = 10.0 ** rng.uniform(-8.0, 1.0) * rng.standard_normal(12)
+        rule = gt.stop.Gradient(rel=1e-12)
+        res = gt.minimize(gt.Term(logistic, n=12), G, x0=x0, stop=rule, method="pqn", max_iter=500)
+        assert res.status in (gt.Status.STALLED, gt.Status.NOISE)

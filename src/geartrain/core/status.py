@@ -60,10 +60,10 @@ _SENTENCES = {
 # Where a term answers in single precision: the message of STALLED and NOISE after a descent, and
 # what is added to that of CONVERGED where the tolerance was smaller.
 SINGLE_ROUNDING = (
-    "Rounding errors prevent further progress: {names} in single precision (float32), which does "
-    "not show smaller gradients. Compute in float64 to go further."
+    "The method finds no further progress: {names} in single precision (float32), whose rounding "
+    "errors are the likely reason. Compute in float64 to go further."
 )
-SINGLE_CONVERGED = " {names} in single precision (float32), so |grad f| <= {rel:g} |grad f(x0)|."
+SINGLE_CONVERGED = " {names} in single precision (float32), so tol counts as {rel:g}."
 # The message of STALLED where rounding is shown.
 ROUNDING = (
     "Rounding errors prevent further progress: the gradient cannot be made smaller in double "

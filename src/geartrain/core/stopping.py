@@ -162,7 +162,7 @@ class Tolerance(Gradient):
         if math.isnan(first := look.initial_gap()):
             status = super().check(look)
         else:
-            threshold = max(self.rel * first, self.abs)
+            threshold = max(self._rel(look) * first, self.abs)
             status = _converged(look.gap(threshold), threshold)
         if status is None and self.rel > 0.0 and look.starts_at_solution():
             return Status.CONVERGED

@@ -22,18 +22,22 @@ from typing import Any
 import numpy as np
 
 from geartrain.methods.pqn.line_models import ROUNDING, ExponentialFit, change
+from geartrain.methods.pqn.records import replace
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.splitting import Psi
 from geartrain.problem import EPS, Sum
 
 # Values are right to this multiple of the rounding unit; and to this part of their size, where the
-# curvature along a step is to be told from them.
-_ULPS, _INEXACT = 16.0, 1e-12
+# curvature along a step is to be told from them. Those that differ by less than `ROUNDING` of their
+# size, or by `_ALIKE` units, differ by rounding.
+_ULPS, _INEXACT, _ALIKE = 16.0, 1e-12, 64.0
 # A step shows curvature where <s, y> exceeds this part of |s| |y|.
 CURVED = 1e-12
-# A gradient of f is rounding error below this part of those of h and g.
-_LEVEL = 10.0 * EPS
+# A gradient of f is rounding error below so many units of those of h and g.
+_LEVEL = 10.0
+# The rounding unit of a term that answers in single precision.
+_EPS_SINGLE = 2.0**-23
 # Armijo's constant.
 _ARMIJO = 1e-4
 # Squares of lengths beyond this overflow.
@@ -51,6 +55,7 @@ class Point:
     grad_g: Vector
     psi: float
     r: Vector
+    unit: float = EPS  # of rounding in the answers
 
     @property
     def f(self) -> float:
@@ -66,11 +71,11 @@ class Point:
     def rounding(self) -> float:
         """Size of the rounding error in f(v)."""
         psi = 0.0 if math.isnan(self.psi) else abs(self.psi)  # then its change is bounded by slopes
-        return _ULPS * EPS * (abs(self.h) + abs(self.g) + psi)
+        return _ULPS * self.unit * (abs(self.h) + abs(self.g) + psi)
 
     def is_level(self, norm: Callable[[Vector], float]) -> bool:
         """Whether the subgradient of f is rounding error."""
-        return norm(self.r) <= _LEVEL * (norm(self.grad_h) + norm(self.grad_g))
+        return norm(self.r) <= _LEVEL * self.unit * (norm(self.grad_h) + norm(self.grad_g))
 
 
 class NoPsi:
@@ -160,7 +165,7 @@ class TermEvaluator:
             return p
         new, old = (1.0 if terms.scale is None else terms.scale for terms in (self, terms))
         t = new / old
-        return Point(t * p.v, p.h, p.grad_h / t, p.g, p.grad_g / t, p.psi, p.r / t)
+        return Point(t * p.v, p.h, p.grad_h / t, p.g, p.grad_g / t, p.psi, p.r / t, p.unit)
 
     def h(self, v: Vector) -> tuple[float, Vector]:
         """Value and gradient of h: one call. The value is nan where there is none."""
@@ -182,7 +187,9 @@ class TermEvaluator:
         g, grad_g = self.g(v) if known_g is None else known_g
         if self.values and math.isnan(g):
             g = self.problem.g.value(self.outside(v))
-        return Point(v, h, grad_h, g, grad_g, 0.0, grad_h + grad_g)
+        single = any(oracle.is_single for oracle in self.problem.oracles)
+        unit = _EPS_SINGLE if single else EPS
+        return Point(v, h, grad_h, g, grad_g, 0.0, grad_h + grad_g, unit)
 
     def both(
         self, v: Vector, known_g: tuple[float, Vector] | None = None, w: Vector | None = None
@@ -193,9 +200,7 @@ class TermEvaluator:
         p = self.at(v, known_g)
         if self.smooth:
             return p
-        return Point(
-            p.v, p.h, p.grad_h, p.g, p.grad_g, self.psi_at(v), self.psi.residual(v, p.r, w)
-        )
+        return replace(p, psi=self.psi_at(v), r=self.psi.residual(v, p.r, w))
 
     def psi_at(self, v: Vector) -> float:
         """psi at a proximal step; nan where there is no value.
@@ -217,10 +222,10 @@ class Along:
     error: float = 0.0  # of the change, by rounding
 
     @staticmethod
-    def of(value: float, value_v: float, slope: float, rise: float) -> Along:
-        """By values and slopes at both ends."""
-        error = _INEXACT * (abs(value) + abs(value_v))
-        told = change(value, value_v, slope, slope + rise)
+    def of(value: float, value_v: float, slope: float, rise: float, unit: float) -> Along:
+        """By values, whose rounding unit is given, and slopes at both ends."""
+        error = max(_INEXACT, _ULPS * unit) * (abs(value) + abs(value_v))
+        told = change(value, value_v, slope, slope + rise, max(ROUNDING, _ALIKE * unit))
         return Along(slope, rise, told, 0.0 if math.isnan(error) else error)
 
     def __add__(self, other: Along) -> Along:
@@ -260,8 +265,8 @@ class Step:
         ss, sh, sg = dot(s, s), dot(s, y_h), dot(s, y_g)
         hg = dot(y_h, y_g)
         own = np.array([[ss, sh, sg], [sh, dot(y_h, y_h), hg], [sg, hg, dot(y_g, y_g)]])
-        h = Along.of(p.h, v.h, float(dot(p.grad_h, s)), float(own[0, 1]))
-        g = Along.of(p.g, v.g, float(dot(p.grad_g, s)), float(own[0, 2]))
+        h = Along.of(p.h, v.h, float(dot(p.grad_h, s)), float(own[0, 1]), v.unit)
+        g = Along.of(p.g, v.g, float(dot(p.grad_g, s)), float(own[0, 2]), v.unit)
         rise = 0.0 if terms.smooth else _rise(p, v, float(dot(v.r - v.grad, s)), terms)
         return Step(p, v, s, terms.norm(s), y_h, y_g, own, h, g, rise)
 
@@ -310,7 +315,7 @@ class Step:
         drop = p.h + p.g - v.h - v.g - self.rise_psi
         if drop >= -_ARMIJO * slope and drop > p.rounding + v.rounding:
             return True
-        close = abs(drop) <= ROUNDING * (abs(p.h) + abs(p.g))
+        close = abs(drop) <= max(ROUNDING, _ALIKE * v.unit) * (abs(p.h) + abs(p.g))
         return close and (slope_v <= (2.0 * _ARMIJO - 1.0) * slope or size_v < 0.9 * size)
 
     def fall(self, terms: TermEvaluator) -> float:

@@ -103,9 +103,11 @@ def lowest(slope: float, fits: Sequence[ExponentialFit]) -> float:
     return t
 
 
-def change(value: float, value_v: float, slope: float, slope_v: float) -> float:
+def change(
+    value: float, value_v: float, slope: float, slope_v: float, rounding: float = ROUNDING
+) -> float:
     """u(1) - u(0); by the trapezoidal rule where the values are unknown or differ by rounding."""
     difference = value_v - value
-    if abs(difference) > ROUNDING * abs(value):
+    if abs(difference) > rounding * abs(value):
         return difference
     return 0.5 * (slope + slope_v)

@@ -144,7 +144,7 @@ def rescaled(state: PQNState) -> PQNState:
     t = learned_scale(state.memory)
     assert t is not None
     p, norm = state.at, np.linalg.norm
-    at = Point(t * p.v, p.h, p.grad_h / t, p.g, p.grad_g / t, p.psi, p.r / t)
+    at = Point(t * p.v, p.h, p.grad_h / t, p.g, p.grad_g / t, p.psi, p.r / t, p.unit)
     rows = state.memory.rows.copy()
     rows[::3] *= t
     rows[1::3] /= t
