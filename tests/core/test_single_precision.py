@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
+from geartrain.core.status import Status
 
 RNG = np.random.default_rng(4)
 A = RNG.standard_normal((80, 12)).astype(np.float32)
@@ -76,4 +77,4 @@ def test_rounding_is_told_by_the_precision_of_the_answers():
         x0 = 10.0 ** rng.uniform(-8.0, 1.0) * rng.standard_normal(12)
         rule = gt.stop.Gradient(rel=1e-12)
         res = gt.minimize(gt.Term(logistic, n=12), G, x0=x0, stop=rule, method="pqn", max_iter=500)
-        assert res.status in (gt.Status.STALLED, gt.Status.NOISE)
+        assert res.status in (Status.STALLED, Status.NOISE)
