@@ -2,9 +2,9 @@
 
 A problem is 0 in P + Q, or in P + Q + the normal cone of a set. Runs start at the projection of the
 same point and have to reach 1e-8 (with a set 1e-6) of the residual there, which is computed again
-at the end: a number that is not finite is no success. The rivals are extragradient, optimistic
-gradient and Anderson mixing of the library with several settings each, and, without a set,
-SciPy's hybr and krylov, for which a call of P + Q is one of P and one of Q. A rival is cut off when
+at the end: a number that is not finite is no success. The rivals are extragradient and optimistic
+gradient of the library with several settings each, and, without a set,
+Anderson mixing and SciPy's hybr and krylov, for which a call of P + Q is one of P and one of Q. A rival is cut off when
 it has asked twice as often as the best of the rivals before it.
 """
 
@@ -22,6 +22,7 @@ import numpy as np
 from scipy import optimize
 
 import geartrain as gt
+from geartrain.methods import Anderson, Extragradient, OptimisticGradient
 from geartrain.oracles.protocols import Vector
 from geartrain_lab import harness
 from geartrain_lab.harness import Row, Solver, Task, by_solver, geometric_mean, told
@@ -71,6 +72,8 @@ def _most(rows: list[Row]) -> int:
 def _by_library(make: Callable[[float], Any], task: Task, target: float, rows: list[Row]) -> Row:
     """The row of a method of the library; `make` is told the Lipschitz constant of P + Q."""
     p, method = task.facts["p"], make(task.facts["L"])
+    if p.set is not None and isinstance(method, Anderson):
+        return {"end": "not for sets", "seconds": 0.0, "calls": 0, "of Q": 0}
     most = MOST_CALLS if method in OURS else _most(rows)
     C = () if p.set is None else (p.set(),)
     P, Q = gt.Operator(p.P, n=task.x0.size), gt.Operator(p.Q, n=task.x0.size)
@@ -121,7 +124,20 @@ _SCIPY: dict[str, dict[str, Any]] = {
     "hybr": {"xtol": 1e-14, "maxfev": MOST_CALLS},
     "krylov": {"fatol": 1e-300, "maxiter": MOST_CALLS},
 }
-_RIVALS: dict[str, Callable[[float], Any]] = {}
+# By the Lipschitz constant of P + Q; a comma in a name starts a setting.
+_RIVALS: dict[str, Callable[[float], Any]] = {
+    "anderson": lambda L: Anderson(),
+    "anderson, memory 20": lambda L: Anderson(memory=20),
+    "anderson, memory 5": lambda L: Anderson(memory=5),
+    "anderson, L": lambda L: Anderson(L=L),
+    "anderson, L/3": lambda L: Anderson(L=L / 3.0),
+    "optimistic": lambda L: OptimisticGradient(adaptive=True),
+    "optimistic, L": lambda L: OptimisticGradient(L=L),
+    "optimistic, L/2": lambda L: OptimisticGradient(L=L / 2.0),
+    "extragradient": lambda L: Extragradient(adaptive=True),
+    "extragradient, L": lambda L: Extragradient(L=L),
+    "extragradient, L/2": lambda L: Extragradient(L=L / 2.0),
+}
 SOLVERS = (
     *(Solver(name, solve=partial(_by_library, lambda L, name=name: name)) for name in OURS),
     *(Solver(f"SciPy {name}", solve=partial(_by_scipy, name)) for name in _SCIPY),
@@ -196,8 +212,14 @@ def by_family(table: Any) -> list[list[str]]:
 
 
 def cells_of(table: Any) -> list[list[str]]:
-    """Head and rows: calls of P by problem and solver, the worst ratios of auto first."""
-    text = by_solver(table.assign(text=table.apply(_text, axis=1)), "text")
+    """Head and rows: calls of P by problem and solver, the worst ratios of auto first.
+
+    Of the settings of a rival the one that asked least is shown, and those that failed last.
+    """
+    shown = table.assign(solver=table.solver.str.split(",").str[0], fails=table.end != "")
+    shown = shown.sort_values(["fails", "calls"], kind="stable")
+    shown = shown.drop_duplicates(["problem", "solver"]).sort_index()
+    text = by_solver(shown.assign(text=shown.apply(_text, axis=1)), "text")
     of_Q, sizes = by_solver(table, "of Q"), table.groupby("problem").n.first()
     ratio = ratios(table, "auto")
     head = ["problem", "n", "ratio", *text.columns, "of Q, auto"]

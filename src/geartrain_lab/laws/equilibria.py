@@ -16,7 +16,7 @@ import numpy as np
 
 import geartrain as gt
 from geartrain_lab.chart import Chart, Curve
-from geartrain_lab.laws.common import Row, exponent, geometric_means, write_csv
+from geartrain_lab.laws.common import Row, arguments, exponent, geometric_means, write_csv
 from geartrain_lab.static import sheet
 
 METHODS = ("hpe", "extragradient")
@@ -65,9 +65,8 @@ def exponents(rows: list[Row], name: str, method: str) -> tuple[float, float]:
     return exponent(level, n_P), exponent(level, n_Q)
 
 
-def run(out: Path, quick: bool = False) -> None:
-    """Measure, print, write the table and draw it."""
-    rows = sweep(seeds=(0,), every=3) if quick else sweep()
+def report(rows: list[Row]) -> None:
+    """Print the calls and their exponents."""
     print("calls of P / of Q by the constant that grows, and the exponents in it")
     for name, (levels, others) in SWEEPS.items():
         fixed = ", ".join(f"{k} = {v:g}" for k, v in others.items())
@@ -77,9 +76,6 @@ def run(out: Path, quick: bool = False) -> None:
             of_P, of_Q = exponents(rows, name, method)
             line = "".join(f"{cell:>16}" for cell in found)
             print(f"  {method:16}{line}{of_P:>9.2f}{of_Q:>7.2f}")
-    head = ("constant", "method", "level", "P.operator", "Q.operator")
-    write_csv(out / "equilibria_law.csv", head, rows)
-    draw(rows, out / "equilibria_law.png")
 
 
 def draw(rows: list[Row], path: Path) -> None:
@@ -100,3 +96,13 @@ def draw(rows: list[Row], path: Path) -> None:
         charts.append(Chart("", SHOWN[name], "calls until the residual is $10^{-6}$", curves))
     (picture,) = sheet(path.parent, path.stem, "The law of equilibria", charts, 3, ["png"])
     print(f"picture: {picture}")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, print, and write the table and the picture."""
+    args = arguments(__doc__, argv, "fewer points, one seed", "equilibria")
+    rows = sweep(seeds=(0,), every=3) if args.quick else sweep()
+    head = ("constant", "method", "level", "P.operator", "Q.operator")
+    write_csv(args.out / "equilibria_law.csv", head, rows)
+    report(rows)
+    draw(rows, args.out / "equilibria_law.png")
