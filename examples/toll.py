@@ -42,7 +42,9 @@ import geartrain as gt
 Array = NDArray[Any]
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
 parser.add_argument("--side", type=int, default=7, help="junctions along a side of the town (7)")
-parser.add_argument("--toll", type=float, default=1.0, help="minutes that the toll of a street is worth (1)")
+parser.add_argument(
+    "--toll", type=float, default=1.0, help="minutes that the toll of a street is worth (1)"
+)
 parser.add_argument("--quick", action="store_true", help="a town of 5 x 5 junctions")
 parser.add_argument("--out", default="out/examples", help="folder of the picture; '' for none")
 args = parser.parse_args()
@@ -53,17 +55,17 @@ if side < 5 or side % 2 == 0:
 # %%
 # The town
 # --------
-# Streets form a grid. Those along the border are the ring road, which is wide and fast; every street
-# is an arc in each direction. Traffic passes through from west to east and from south to north, and
-# goes from the corners to the centre.
+# Streets form a grid. Those along the border are the ring road, which is wide and fast; every
+# street is an arc in each direction. Traffic passes through from west to east and from south to
+# north, and goes from the corners to the centre.
 number = np.arange(side * side).reshape(side, side)
 place = np.stack(np.divmod(number.ravel(), side), axis=1).astype(float)
 one = np.concatenate([number[:-1].ravel(), number[:, :-1].ravel()])
 two = np.concatenate([number[1:].ravel(), number[:, 1:].ravel()])
 tail, head = np.concatenate([one, two]), np.concatenate([two, one])
 arcs, last, middle = len(tail), side - 1, side // 2
-ring = [(place[[a, b], k] == end).all() for a, b in zip(tail, head) for k in (0, 1) for end in (0, last)]
-ring = np.array(ring).reshape(arcs, 4).any(axis=1)
+along = place[tail] == place[head]  # the coordinate that does not change
+ring = (along & np.isin(place[tail], (0, last))).any(axis=1)
 free, capacity = np.where(ring, 0.9, 1.0), np.where(ring, 4.0, 1.2)
 
 centre, corners = number[middle, middle], number[[0, 0, -1, -1], [0, -1, 0, -1]]

@@ -3,13 +3,14 @@
 A problem is 0 in P + Q, or in P + Q + the normal cone of a set. Runs start at the projection of the
 same point and have to reach 1e-8 (with a set 1e-6) of the residual there, which is computed again
 at the end: a number that is not finite is no success. The rivals are extragradient and optimistic
-gradient of the library with several settings each, and, without a set,
-Anderson mixing and SciPy's hybr and krylov, for which a call of P + Q is one of P and one of Q. A rival is cut off when
-it has asked twice as often as the best of the rivals before it.
+gradient with several settings each, and, without a set, Anderson mixing and SciPy's hybr and
+krylov, for which a call of P + Q is one of P and one of Q. A rival is cut off when it has asked
+twice as often as the best of the rivals before it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -78,7 +79,9 @@ def _by_library(make: Callable[[float], Any], task: Task, target: float, rows: l
     C = () if p.set is None else (p.set(),)
     P, Q = gt.Operator(p.P, n=task.x0.size), gt.Operator(p.Q, n=task.x0.size)
     rule = gt.stop.any_of(
-        gt.stop.Gradient(rel=target), gt.stop.Calls({"P.operator": most}), gt.stop.Seconds(MOST_SECONDS)
+        gt.stop.Gradient(rel=target),
+        gt.stop.Calls({"P.operator": most}),
+        gt.stop.Seconds(MOST_SECONDS),
     )
     start = process_time()
     res = gt.equilibrium(P, sum(C, Q), task.x0, method=method, stop=rule, max_iter=10**6)
@@ -112,11 +115,9 @@ def _by_scipy(name: str, task: Task, target: float, rows: list[Row]) -> Row:
 
     end = "its own test" if p.set is None else "not for sets"
     if p.set is None:
-        with np.errstate(all="ignore"):
-            try:
-                optimize.root(R, task.x0, method=name, options=_SCIPY[name])
-            except (_Reached, ValueError, FloatingPointError, np.linalg.LinAlgError):
-                pass
+        failures = (_Reached, ValueError, np.linalg.LinAlgError)
+        with np.errstate(all="ignore"), contextlib.suppress(*failures):
+            optimize.root(R, task.x0, method=name, options=_SCIPY[name])
     return {"end": end, "seconds": process_time() - start, "calls": asked, "of Q": asked}
 
 
@@ -261,7 +262,9 @@ def page_tables(table: Any) -> dict[str, PageTable]:
 
 def run(json_file: str | None = None, quick: bool = False) -> None:
     """Measure, print, and write the figures."""
-    cells = [("random", family, seed) for family in FAMILIES for seed in SEEDS[: 2 if quick else None]]
+    cells = [
+        ("random", family, seed) for family in FAMILIES for seed in SEEDS[: 2 if quick else None]
+    ]
     cells += [("named", name, s) for name in NAMED for s in NAMED_SEEDS[: 1 if quick else None]]
     with harness.one_thread():
         table = measured(cells)

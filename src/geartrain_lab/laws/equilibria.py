@@ -1,8 +1,8 @@
 r"""The law of equilibria: calls of P and of Q when L_P, L_Q or 1/mu grows.
 
-P = L_P times a rotation by 90 degrees in some planes, Q = mu times the identity plus L_Q times such a
-rotation in the planes orthogonal to them, so that both are skew apart from mu: the hardest case
-for first-order methods. The zero is planted, runs start at 0 and end at 1e-6 of the residual there.
+P is L_P times a rotation by 90 degrees in some planes, Q is mu times the identity plus L_Q times
+such a rotation in the planes orthogonal to them. Apart from mu both are skew, the hardest case for
+first-order methods. The zero is planted, runs start at 0 and end at 1e-6 of the residual there.
 For `hpe` the stated exponents are those of N_P = O(L_P/mu) and N_Q = O((L_P + L_Q)/mu); whoever
 takes P and Q together asks both O((L_P + L_Q)/mu) times.
 """
@@ -89,9 +89,7 @@ def draw(rows: list[Row], path: Path) -> None:
             both = " and Q" * (of_P == of_Q)  # they are asked together
             curves.append(Curve(f"{method}, P{both}", level, of_P, colour=paint, mark="marked"))
             if not both:
-                dashed = Curve(
-                    f"{method}, Q", level, of_Q, colour=paint, mark="marked", dash=True
-                )
+                dashed = Curve(f"{method}, Q", level, of_Q, colour=paint, mark="marked", dash=True)
                 curves.append(dashed)
         charts.append(Chart("", SHOWN[name], "calls until the residual is $10^{-6}$", curves))
     (picture,) = sheet(path.parent, path.stem, "The law of equilibria", charts, 3, ["png"])
