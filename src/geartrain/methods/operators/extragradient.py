@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-
 from geartrain.methods.base import State
 from geartrain.methods.gmco import total
 from geartrain.methods.operators.step_length import backward, by_constant, by_secant, search
@@ -109,12 +107,10 @@ class Extragradient:
         ahead = search(
             problem, z, R, state.t, theta, lambda t: backward(problem, z - t * R, t)
         )  # line 1
-        if ahead.R is None or ahead.R is R:  # no trial has passed, or w = z
+        if ahead.R is None or ahead.rounding:
             return replace(state, k=k, stalled=True, rounding=ahead.rounding)
         t, forward = ahead.t, z - ahead.t * ahead.R
         z_next = backward(problem, forward, t)  # line 2
-        if np.array_equal(z_next, z):
-            return replace(state, k=k, stalled=True, rounding=ahead.rounding)
         R_next = problem.grad(z_next)
         grad_psi = problem.grad_psi(z_next, R_next, (forward - z_next) / t)
         t_next = ahead.t_next if self.adaptive else t

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-
 from geartrain.methods.base import State
 from geartrain.methods.gmco import total
 from geartrain.methods.operators.step_length import backward, by_constant, by_secant, search
@@ -115,8 +113,7 @@ class OptimisticGradient:
 
         theta = self.theta if self.adaptive else math.inf
         new = search(problem, z, R, state.t, theta, lambda t: backward(problem, forward(t), t))
-        # A step may lead back to z by chance; one along -R alone does so at a solution only.
-        if new.R is None or (new.R is R and np.array_equal(R, state.R_old)):
+        if new.R is None:
             return replace(state, k=k, stalled=True, rounding=new.rounding)
         return OptimisticGradientState(
             k=k,
@@ -126,4 +123,6 @@ class OptimisticGradient:
             t=new.t_next if self.adaptive else new.t,
             t_old=new.t,
             grad_psi=problem.grad_psi(new.w, new.R, (forward(new.t) - new.w) / new.t),
+            stalled=new.rounding and state.rounding,  # one step may lead back to z by chance
+            rounding=new.rounding,
         )

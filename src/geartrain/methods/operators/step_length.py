@@ -29,7 +29,7 @@ _PROBE, _SIZE = 1e-4, 1e-2
 # the last step by this factor at most; a step that leads out of all numbers is shortened by _CUT.
 _SAFE, _GROW, _CUT = 0.9, 1.2, 0.1
 # Trials in a row, and the size of steps, over that of z, which are rounding errors.
-_TRIALS, _ROUNDED = 30, 4.0 * EPS
+_TRIALS, _ROUNDED = 30, EPS
 
 
 def by_constant(problem: Sum, theta: float, L: float | None, method: str) -> float:
