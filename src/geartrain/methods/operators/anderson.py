@@ -20,7 +20,7 @@ import numpy as np
 
 from geartrain.methods.base import State
 from geartrain.methods.operators.extragradient import Extragradient, ExtragradientState
-from geartrain.methods.operators.step_length import by_secant, finite
+from geartrain.methods.operators.step_length import SAFE, by_secant, finite
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.validation import as_positive, as_whole
@@ -114,8 +114,8 @@ class Anderson:
     def init(self, problem: Sum, x0: Vector) -> AndersonState:
         """R(z_0) and the first secant."""
         R = problem.grad(x0)
-        t = by_secant(problem, 1.0, x0, R)
-        anchor = ExtragradientState(k=0, z=x0, R=R, t=_GUARD.theta * t)
+        t = by_secant(problem, x0, R)
+        anchor = ExtragradientState(k=0, z=x0, R=R, t=SAFE * _GUARD.theta * t)
         weight = t if self.L is None else 1.0 / self.L
         return AndersonState(k=0, z=x0, R=R, weight=weight, least=norm(R), anchor=anchor)
 

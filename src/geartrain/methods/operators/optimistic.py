@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from geartrain.methods.base import State
 from geartrain.methods.gmco import total
-from geartrain.methods.operators.step_length import backward, by_constant, by_secant, search
+from geartrain.methods.operators.step_length import SAFE, backward, by_constant, by_secant, search
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
@@ -96,7 +96,7 @@ class OptimisticGradient:
         """R(z_0) and the length of the first step."""
         if self.adaptive:
             R = problem.grad(x0)
-            t = by_secant(problem, self.theta, x0, R)
+            t = SAFE * self.theta * by_secant(problem, x0, R)
         else:
             t = by_constant(problem, self.theta, self.L, "OptimisticGradient")
             R = problem.grad(x0)

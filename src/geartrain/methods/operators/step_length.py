@@ -25,9 +25,9 @@ from geartrain.problem import EPS, Sum, norm
 # The first secant is that of a step of this length, over the size of z; where z = 0, of that of a
 # vector whose entries are a hundredth.
 _PROBE, _SIZE = 1e-4, 1e-2
-# The next trial is at this part of the longest step that the last secant allows, and longer than
-# the last step by this factor at most; a step that leads out of all numbers is shortened by _CUT.
-_SAFE, _GROW, _CUT = 0.9, 1.2, 0.1
+# A trial is at this part of the longest step that the last secant allows, and longer than the last
+# step by this factor at most; a step that leads out of all numbers is shortened by _CUT.
+SAFE, _GROW, _CUT = 0.9, 1.2, 0.1
 # Trials in a row, and the size of steps, over that of z, which are rounding errors.
 _TRIALS, _ROUNDED = 30, EPS
 
@@ -39,8 +39,8 @@ def by_constant(problem: Sum, theta: float, L: float | None, method: str) -> flo
     return theta / L if L > 0.0 else 1.0
 
 
-def by_secant(problem: Sum, theta: float, z: Vector, R: Vector) -> float:
-    """theta |w - z|/|R(w) - R(z)| with w close to z: one call of R, and one proximal step."""
+def by_secant(problem: Sum, z: Vector, R: Vector) -> float:
+    """|w - z|/|R(w) - R(z)| with w close to z: one call of R, and one proximal step."""
     size, slope = norm(z) or _SIZE * math.sqrt(z.size), norm(R)
     if slope == 0.0:
         return 1.0
@@ -52,7 +52,7 @@ def by_secant(problem: Sum, theta: float, z: Vector, R: Vector) -> float:
         change = norm(problem.grad(w) - R)
     except NonFiniteAnswer:
         return short
-    return theta * length / change if 0.0 < change < math.inf else short
+    return length / change if 0.0 < change < math.inf else short
 
 
 def backward(problem: Sum, u: Vector, t: float) -> Vector:
@@ -102,8 +102,8 @@ def search(
         change = norm(R_w - R)
         longest = theta * length / change if change > 0.0 else math.inf
         if t <= longest:
-            return Trial(w, R_w, t, min(_GROW * t, max(t, _SAFE * longest)), rounding)
-        failure, t = None, _SAFE * min(t, longest or _CUT * t)
+            return Trial(w, R_w, t, min(_GROW * t, max(t, SAFE * longest)), rounding)
+        failure, t = None, SAFE * min(t, longest or _CUT * t)
     if failure is not None:
         raise failure
     return Trial(z, None, t, t, rounding)
