@@ -36,7 +36,10 @@ from geartrain.methods.inner.rpdg import RPDG
 from geartrain.methods.inner.spdc import SPDC
 from geartrain.methods.inner.varag import Varag
 from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
+from geartrain.methods.operators.anderson import Anderson
+from geartrain.methods.operators.extragradient import Extragradient
 from geartrain.methods.operators.hpe import HPE
+from geartrain.methods.operators.optimistic import OptimisticGradient
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
@@ -95,6 +98,9 @@ NONSMOOTH: dict[str, Callable[[Sum, Any], AnyMethod]] = {
 OPERATORS: dict[str, Callable[[], AnyMethod]] = {
     "auto": HPE,
     "hpe": HPE,
+    "extragradient": Extragradient,
+    "optimistic": OptimisticGradient,
+    "anderson": Anderson,
 }
 # They choose their inner method themselves unless one is given.
 _WITH_OWN_INNER = ("pqn", "ms", "catalyst")

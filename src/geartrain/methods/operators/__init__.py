@@ -1,1 +1,1 @@
-"""Methods for equilibria: 0 in P(z) + Q(z) + dpsi(z), P dear and Q cheap."""
+"""Methods for 0 in P(z) + Q(z): monotone operators, saddle points, equilibria."""
