@@ -6,17 +6,19 @@ Every driver takes the way that is the fastest for him, given all the others. Wh
 flow, and where does it go if the streets of the centre cost a toll? Nothing is minimised here: the
 flows x are an **equilibrium**,
 
-.. math:: 0 \in \underbrace{(t(v), \dots, t(v))}_{P(x)} + \underbrace{c\,x + \text{toll}}_{Q(x)}
-          + N_C(x), \qquad v = \textstyle\sum_k x_k,
+.. math:: 0 \in \underbrace{(w(v), \dots, w(v))}_{P(x)}
+          + \underbrace{(s(v), \dots, s(v)) + c\,x + \text{toll}}_{Q(x)} + N_C(x),
+          \qquad v = \textstyle\sum_k x_k,
 
 with a flow :math:`x_k` on all arcs for every destination k.
 
 *P*
-    The travel times t of all arcs, by a simulation of the rush hour. At a junction those on the
-    smaller street wait for those on the larger one, and hardly the other way round: the Jacobian of
-    t is **not symmetric**, so there is no function that the equilibrium would minimise.
+    The waiting times w at the junctions, by a simulation of the rush hour. Those on the smaller
+    street wait for those on the larger one, and hardly the other way round: the Jacobian of w is
+    **not symmetric**, so there is no function that the equilibrium would minimise.
 *Q*
-    What is cheap: the toll, and tastes, which spread the drivers a little.
+    What is cheap: the time s on the streets themselves, a steep formula; the toll; and tastes,
+    which spread the drivers a little.
 *C*
     What enters a junction leaves it, unless it is there to stay; flows are not negative.
 
@@ -38,6 +40,7 @@ from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
 import geartrain as gt
+from geartrain.methods.operators.extragradient import Extragradient
 
 Array = NDArray[Any]
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
@@ -80,43 +83,54 @@ n = len(targets) * arcs
 # %%
 # The simulator
 # -------------
-# The flows rise and fall within the hour. An arc delays itself as streets do (the formula of the
-# Bureau of Public Roads), and at the junction at its end there are those who have the right of way:
-# the ring road, and otherwise whoever goes east or west.
+# The flows rise and fall within the hour. A junction takes longer for all the more arrive at it,
+# and some have the right of way: the ring road, and otherwise whoever goes east or west.
 profile = 1.0 + 0.5 * np.sin(np.pi * np.linspace(-0.5, 1.5, 60))
 rank = 2 * ring + (place[tail, 1] == place[head, 1])
+arrive = (head == np.arange(side * side)[:, None]) * 1.0
 meet = (head[:, None] == head) & (tail[:, None] != tail)
 waits = 0.15 * (meet & (rank[:, None] < rank)) + 0.02 * (meet & (rank[:, None] > rank))
-waits += 0.5 * np.diag(waits.sum(axis=0) + waits.sum(axis=1))  # so the times are monotone
+waits += 0.5 * np.diag(waits.sum(axis=0) + waits.sum(axis=1))  # so P is monotone
 
 
-def times(v: Array) -> Array:
-    """The mean travel time of every arc, by its minutes of the rush hour."""
+def junctions(v: Array) -> Array:
+    """The mean waiting time at the end of every arc, by the minutes of the rush hour."""
     minutes = profile[:, None] * v
-    jam = free * (1.0 + 0.15 * (np.maximum(minutes, 0.0) / capacity) ** 4)
-    return np.asarray((jam + minutes @ waits.T).mean(axis=0))
+    crowd = 0.01 * np.maximum(minutes @ arrive.T, 0.0) ** 2
+    return np.asarray((crowd @ arrive + minutes @ waits.T).mean(axis=0))
 
 
 def P(x: Array) -> Array:
-    """Travel times, whatever the destination is."""
-    return np.tile(times(x.reshape(-1, arcs).sum(axis=0)), len(targets))
+    """Waiting times, whatever the destination is."""
+    return np.tile(junctions(x.reshape(-1, arcs).sum(axis=0)), len(targets))
 
 
 # %%
-# Toll and conservation
-# ---------------------
-# The toll is due on the streets between the junctions around the centre.
+# Streets, toll and conservation
+# ------------------------------
+# The time on a street is the formula of the Bureau of Public Roads. The toll is due on the streets
+# between the junctions around the centre.
 inside = np.abs(place - middle).max(axis=1) <= 1
 tolled = inside[tail] & inside[head]
 
 
-def tastes(toll: float) -> Any:
-    """Q: tastes and a toll."""
-    return gt.Operator(lambda x: 0.02 * x + np.tile(toll * tolled, len(targets)), n=n)
+def streets(v: Array) -> Array:
+    """The time on every arc without the junction."""
+    return np.asarray(free * (1.0 + 0.15 * (np.maximum(v, 0.0) / capacity) ** 4))
+
+
+def Q(toll: float) -> Any:
+    """Streets, tastes and a toll."""
+
+    def costs(x: Array) -> Array:
+        of_arc = streets(x.reshape(-1, arcs).sum(axis=0)) + toll * tolled
+        return np.tile(of_arc, len(targets)) + 0.02 * x
+
+    return gt.Operator(costs, n=n)
 
 
 leaves = (tail == np.arange(side * side)[:, None]) * 1.0
-leaves -= head == np.arange(side * side)[:, None]
+leaves -= arrive
 rows, enters = [], []
 for k, target in enumerate(targets):
     others = np.arange(side * side) != target  # the row of the target follows from the others
@@ -134,12 +148,12 @@ print(f"{n} flows on {arcs} arcs to {len(targets)} destinations, {len(A)} equati
 # The second run starts at the flows of the first.
 C = gt.Linear(A, b, b, bounds=gt.NonNegative())
 simulator = gt.Operator(P, n=n)
-before = gt.equilibrium(simulator, tastes(0.0) + C, np.zeros(n), tol=1e-6)
-after = gt.equilibrium(simulator, tastes(args.toll) + C, before.x, tol=1e-6)
+before = gt.equilibrium(simulator, Q(0.0) + C, np.zeros(n), tol=1e-6)
+after = gt.equilibrium(simulator, Q(args.toll) + C, before.x, tol=1e-6)
 flows = {"before": before.x.reshape(-1, arcs).sum(axis=0)}
 flows["after"] = after.x.reshape(-1, arcs).sum(axis=0)
 drivers = sum(many for _, _, many in journeys)
-minutes = {name: float(v @ times(v)) / drivers for name, v in flows.items()}
+minutes = {name: float(v @ (junctions(v) + streets(v))) / drivers for name, v in flows.items()}
 for name, res in (("before", before), ("after", after)):
     share = flows[name][tolled].sum() / flows[name].sum()
     print(
@@ -150,7 +164,7 @@ for name, res in (("before", before), ("after", after)):
 # %%
 # The same by the extragradient method, which takes P and Q together.
 rival = gt.equilibrium(
-    simulator, tastes(0.0) + C, np.zeros(n), method="extragradient", tol=1e-6, max_iter=2000
+    simulator, Q(0.0) + C, np.zeros(n), method=Extragradient(adaptive=True), tol=1e-6, max_iter=2000
 )
 print(f"extragradient: {rival.calls['P.operator']} calls of the simulator. {rival.message}")
 
@@ -161,10 +175,17 @@ print(f"extragradient: {rival.calls['P.operator']} calls of the simulator. {riva
 # takes, in multiples of that when it is empty.
 figure, panels = plt.subplots(1, 2, figsize=(10.4, 5.0), layout="constrained")
 half = arcs // 2
-slowest = max(float((times(v) / free).max()) for v in flows.values())
+
+
+def slowness(v: Array) -> Array:
+    """The time of every arc in multiples of that when it is empty."""
+    return (junctions(v) + streets(v)) / free
+
+
+slowest = max(float(slowness(v).max()) for v in flows.values())
 for ax, (name, v) in zip(panels, flows.items(), strict=True):
     both = v[:half] + v[half:]
-    slow = np.maximum(times(v)[:half] / free[:half], times(v)[half:] / free[half:])
+    slow = slowness(v).reshape(2, half).max(axis=0)
     lines = LineCollection(
         list(place[np.stack([one, two], axis=1)]),
         linewidths=0.6 + 2.2 * both,

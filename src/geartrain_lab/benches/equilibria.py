@@ -23,7 +23,9 @@ import numpy as np
 from scipy import optimize
 
 import geartrain as gt
-from geartrain.methods import Anderson, Extragradient, OptimisticGradient
+from geartrain.methods.operators.anderson import Anderson
+from geartrain.methods.operators.extragradient import Extragradient
+from geartrain.methods.operators.optimistic import OptimisticGradient
 from geartrain.oracles.protocols import Vector
 from geartrain_lab import harness
 from geartrain_lab.harness import Row, Solver, Task, by_solver, geometric_mean, told
