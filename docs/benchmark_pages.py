@@ -158,7 +158,7 @@ TABLES: dict[str, tuple[str, str]] = {
     "equilibria": (
         "equilibria",
         "Calls of P until the residual is 1e-8 (with a set 1e-6) of its start; each kind of rival "
-        "with the best of its settings; >: not reached, a dot: not for sets",
+        "with the best of its settings; >: not reached",
     ),
     "ablation": ("ablation", "Gradients of h in multiples of L-BFGS"),
     "loops": ("kernels", "Compiled loops in multiples of the work that cannot be avoided"),

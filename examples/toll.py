@@ -40,7 +40,6 @@ from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
 import geartrain as gt
-from geartrain.methods.operators.extragradient import Extragradient
 
 Array = NDArray[Any]
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
@@ -164,7 +163,7 @@ for name, res in (("before", before), ("after", after)):
 # %%
 # The same by the extragradient method, which takes P and Q together.
 rival = gt.equilibrium(
-    simulator, Q(0.0) + C, np.zeros(n), method=Extragradient(adaptive=True), tol=1e-6, max_iter=2000
+    simulator, Q(0.0) + C, np.zeros(n), method="extragradient", tol=1e-6, max_iter=2000
 )
 print(f"extragradient: {rival.calls['P.operator']} calls of the simulator. {rival.message}")
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import geartrain as gt
 from geartrain_lab.benches import equilibria as bench
 from geartrain_lab.laws import equilibria as law
 from geartrain_lab.problems import equilibria as problems
@@ -45,7 +46,7 @@ def test_problems_are_of_many_sizes_and_about_half_have_a_set():
 
 
 def test_the_residual_knows_the_set_and_takes_no_nan():
-    boxed = Equilibrium(lambda z: z - 2.0, np.zeros_like, np.zeros(2), lambda: bench.gt.Box(0, 1))
+    boxed = Equilibrium(lambda z: z - 2.0, np.zeros_like, np.zeros(2), lambda: gt.Box(0, 1))
     assert bench.residual(boxed, np.ones(2)) == 0.0  # pushed outwards
     assert bench.residual(boxed, np.zeros(2)) == pytest.approx(math.sqrt(8.0))
     lost = Equilibrium(lambda z: z * math.nan, np.zeros_like, np.zeros(2))
@@ -58,20 +59,30 @@ def test_lipschitz_constant_of_a_matrix():
     assert bench.lipschitz(p, p.R) == pytest.approx(5.0)
 
 
-@pytest.mark.parametrize("solver", bench.SOLVERS, ids=lambda solver: solver.name)
-def test_every_solver_solves_an_easy_problem_and_tells_its_calls(solver):
+# Twice the proven step is worth a try where L is too large; here it is not.
+USUAL = [solver for solver in bench.SOLVERS if solver.name != "extragradient, L/2"]
+
+
+@pytest.mark.parametrize("solver", USUAL, ids=lambda solver: solver.name)
+@pytest.mark.parametrize("boxed", [False, True])
+def test_every_solver_solves_an_easy_problem_and_tells_its_calls(solver, boxed):
     asked = []
 
     def P(z):
-        asked.append(z)
-        return np.append(z[3:], -z[:3]) + z - 1.0
+        return np.append(z[3:], -z[:3]) + z - np.arange(6.0)
 
-    p = Equilibrium(P, np.zeros_like, np.zeros(6))
+    def Q(z):
+        asked.append(z)
+        return z
+
+    C = (lambda: gt.Box(-1.0, 1.0)) if boxed else None
+    p = Equilibrium(P, Q, np.zeros(6), C)
     task = bench.task("easy", "random", "easy", lambda seed: p, 0)
     asked.clear()
     row = solver.solve(task, 1e-6, [])
-    looks = 2 if solver.name.startswith("SciPy") else 3  # at the residuals of the ends
-    assert row["end"] == "" and row["calls"] >= 2 and len(asked) <= row["calls"] + looks
+    assert row["end"] == "" and row["calls"] >= 2
+    judged = row["of Q"] if solver.name in bench._MAPS else 1  # at no cost; and R(x0)
+    assert len(asked) == row["of Q"] + judged + 1
 
 
 def test_a_rival_is_cut_off_by_a_better_one():
@@ -80,7 +91,7 @@ def test_a_rival_is_cut_off_by_a_better_one():
         {"solver": "extragradient", "calls": 7, "end": "stalled"},
         {"solver": "SciPy hybr", "calls": 20, "end": ""},
     ]
-    assert bench._most(rows[:2]) == bench.MOST_CALLS and bench._most(rows) == 40
+    assert bench._most(rows[:2]) == bench.RIVAL_CALLS and bench._most(rows) == 40
 
 
 def table_of(calls, ends=()):
@@ -98,7 +109,7 @@ def test_ratios_are_to_the_best_rival_that_succeeds():
     assert bench.ratios(table_of(calls, ["SciPy hybr"]), "auto")["p"] == 0.5
     assert bench.ratios(table_of(calls, ["auto"]), "auto")["p"] == math.inf
     nobody = table_of(calls, ["SciPy hybr", "anderson"])
-    assert bench.ratios(nobody, "hpe")["p"] == 40 / bench.MOST_CALLS
+    assert bench.ratios(nobody, "hpe")["p"] == 40 / bench.RIVAL_CALLS
 
 
 def test_measured_and_reported(tmp_path, monkeypatch, capsys):
@@ -114,7 +125,6 @@ def test_measured_and_reported(tmp_path, monkeypatch, capsys):
     table = pd.DataFrame(data["rows"])
     assert set(table.solver) == {s.name for s in bench.SOLVERS} and table.problem.nunique() == 5
     assert (table[table.solver == "auto"].end == "").all()
-    assert set(table[table.end == "not for sets"].target) == {bench.TARGETS["set"]}
     found = {row[0]: row for row in data["tables"]["equilibria"]["rows"]}
     assert set(found) == set(table.problem) and all(name in shown for name in found)
     ratio = bench.ratios(table, "auto")

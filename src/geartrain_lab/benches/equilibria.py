@@ -2,10 +2,11 @@
 
 A problem is 0 in P + Q, or in P + Q + the normal cone of a set. Runs start at the projection of the
 same point and have to reach 1e-8 (with a set 1e-6) of the residual there, which is computed again
-at the end: a number that is not finite is no success. The rivals are extragradient and optimistic
-gradient with several settings each, and, without a set, Anderson mixing and SciPy's hybr and
-krylov, for which a call of P + Q is one of P and one of Q. A rival is cut off when it has asked
-twice as often as the best of the rivals before it.
+at the end: a number that is not finite is no success. The rivals are the extragradient method and
+the optimistic gradient, and, on the equation R(z) = 0 or with a set on that of its projected step,
+Anderson mixing and SciPy's hybr and krylov, for which a call of P + Q is one of P and one of Q.
+They have several settings each, and some are told L, the Lipschitz constant of P + Q. A rival is
+cut off when it has asked twice as often as the best of the rivals before it.
 """
 
 from __future__ import annotations
@@ -23,21 +24,20 @@ import numpy as np
 from scipy import optimize
 
 import geartrain as gt
-from geartrain.methods.operators.anderson import Anderson
-from geartrain.methods.operators.extragradient import Extragradient
-from geartrain.methods.operators.optimistic import OptimisticGradient
+from geartrain.methods import Anderson, Extragradient, OptimisticGradient
 from geartrain.oracles.protocols import Vector
 from geartrain_lab import harness
 from geartrain_lab.harness import Row, Solver, Task, by_solver, geometric_mean, told
-from geartrain_lab.problems.equilibria import FAMILIES, NAMED, Equilibrium
+from geartrain_lab.problems.equilibria import FAMILIES, NAMED, Equilibrium, Map
 from geartrain_lab.store import PageTable, page_table, pandas
 
 TARGETS = {"no set": 1e-8, "set": 1e-6}
-MOST_CALLS = 5000
+MOST_CALLS, RIVAL_CALLS = 5000, 2000
 MOST_SECONDS = 60.0
 SEEDS = range(10)
 NAMED_SEEDS = range(100, 103)
 OURS = ("auto", "hpe")
+Solve = Callable[[Map, Vector, float], Any]  # of an equation F(z) = 0, from x0, knowing L
 
 
 def residual(p: Equilibrium, z: Vector) -> float:
@@ -69,22 +69,17 @@ def task(name: str, group: str, family: str, make: Callable[[int], Equilibrium],
 def _most(rows: list[Row]) -> int:
     """Calls that a rival is allowed."""
     rivals = [r["calls"] for r in rows if r["solver"] not in OURS and not r["end"]]
-    return min([MOST_CALLS, *(2 * int(calls) for calls in rivals)])
+    return min([RIVAL_CALLS, *(2 * int(calls) for calls in rivals)])
 
 
 def _by_library(make: Callable[[float], Any], task: Task, target: float, rows: list[Row]) -> Row:
-    """The row of a method of the library; `make` is told the Lipschitz constant of P + Q."""
+    """The row of a method with sets; `make` is told the Lipschitz constant of P + Q."""
     p, method = task.facts["p"], make(task.facts["L"])
-    if p.set is not None and isinstance(method, Anderson):
-        return {"end": "not for sets", "seconds": 0.0, "calls": 0, "of Q": 0}
     most = MOST_CALLS if method in OURS else _most(rows)
     C = () if p.set is None else (p.set(),)
     P, Q = gt.Operator(p.P, n=task.x0.size), gt.Operator(p.Q, n=task.x0.size)
-    rule = gt.stop.any_of(
-        gt.stop.Gradient(rel=target),
-        gt.stop.Calls({"P.operator": most}),
-        gt.stop.Seconds(MOST_SECONDS),
-    )
+    limits = gt.stop.Calls({"P.operator": most}), gt.stop.Seconds(MOST_SECONDS)
+    rule = gt.stop.any_of(gt.stop.Gradient(rel=target), *limits)
     start = process_time()
     res = gt.equilibrium(P, sum(C, Q), task.x0, method=method, stop=rule, max_iter=10**6)
     # The residual is that of the run up to rounding.
@@ -93,58 +88,79 @@ def _by_library(make: Callable[[float], Any], task: Task, target: float, rows: l
         "end": "" if reached else res.message,
         "seconds": process_time() - start,
         "calls": res.calls["P.operator"],
-        "of Q": res.calls.get("Q.operator", 0),
+        "of Q": res.calls["Q.operator"],
     }
 
 
-class _Reached(Exception):
-    """The residual is small, or the limit is."""
+class _Over(Exception):
+    """The target is reached, or a limit is."""
 
 
-def _by_scipy(name: str, task: Task, target: float, rows: list[Row]) -> Row:
-    """The row of a method of `scipy.optimize.root`."""
-    p, asked, most = task.facts["p"], 0, _most(rows)
+def _by_map(solve: Solve, task: Task, target: float, rows: list[Row]) -> Row:
+    """The row of a method for equations, whose answers are judged one by one.
+
+    With a set the equation is z = w with w = prox(z - R(z)/L, L), multiplied by L, and the points w
+    are judged, at no cost.
+    """
+    p, L, most = task.facts["p"], task.facts["L"], _most(rows)
+    psi, asked, reached = None if p.set is None else p.set(), 0, False
     level, start = target * residual(p, task.x0), process_time()
 
-    def R(z: Vector) -> Vector:
-        nonlocal asked, end
+    def F(z: Vector) -> Vector:
+        nonlocal asked, reached
         asked += 1
         answer = p.R(z)
-        end = "" if np.linalg.norm(answer) <= level else end
-        if not end or asked >= most:
-            raise _Reached
+        if psi is not None and np.isfinite(answer).all():
+            z, answer = psi.prox(z - answer / L, L), L * z
+            answer -= L * z
+        reached = residual(p, z) <= level
+        if reached or asked >= most or process_time() - start > MOST_SECONDS:
+            raise _Over
         return answer
 
-    end = "its own test" if p.set is None else "not for sets"
-    if p.set is None:
-        failures = (_Reached, ValueError, np.linalg.LinAlgError)
-        with np.errstate(all="ignore"), contextlib.suppress(*failures):
-            optimize.root(R, task.x0, method=name, options=_SCIPY[name])
+    with np.errstate(all="ignore"), contextlib.suppress(_Over, ValueError, np.linalg.LinAlgError):
+        solve(F, task.x0, L)
+    end = "" if reached else "not reached"
     return {"end": end, "seconds": process_time() - start, "calls": asked, "of Q": asked}
 
 
-_SCIPY: dict[str, dict[str, Any]] = {
-    "hybr": {"xtol": 1e-14, "maxfev": MOST_CALLS},
-    "krylov": {"fatol": 1e-300, "maxiter": MOST_CALLS},
+def _root(method: str, **options: Any) -> Solve:
+    return lambda F, x0, L: optimize.root(F, x0, method=method, options=options)
+
+
+def _mixed(memory: int = 200, part: float | None = None) -> Solve:
+    """Anderson mixing; with a `part` L is that part of the Lipschitz constant."""
+    never = gt.stop.Calls({"P.operator": 10**9})
+
+    def solve(F: Map, x0: Vector, L: float) -> Any:
+        method = Anderson(memory=memory, L=part and part * L)
+        return gt.equilibrium(gt.Operator(F, n=x0.size), None, x0, method=method, stop=never)
+
+    return solve
+
+
+# A comma in a name starts a setting.
+_MAPS: dict[str, Solve] = {
+    "SciPy hybr": _root("hybr", xtol=1e-14, maxfev=10**6),
+    "SciPy krylov": _root("krylov", fatol=1e-300, maxiter=10**6),
+    "anderson": _mixed(),
+    "anderson, memory 20": _mixed(20),
+    "anderson, memory 5": _mixed(5),
+    "anderson, L": _mixed(part=1.0),
+    "anderson, L/3": _mixed(part=1.0 / 3.0),
 }
-# By the Lipschitz constant of P + Q; a comma in a name starts a setting.
-_RIVALS: dict[str, Callable[[float], Any]] = {
-    "anderson": lambda L: Anderson(),
-    "anderson, memory 20": lambda L: Anderson(memory=20),
-    "anderson, memory 5": lambda L: Anderson(memory=5),
-    "anderson, L": lambda L: Anderson(L=L),
-    "anderson, L/3": lambda L: Anderson(L=L / 3.0),
+_FIRST_ORDER: dict[str, Callable[[float], Any]] = {
     "optimistic": lambda L: OptimisticGradient(adaptive=True),
     "optimistic, L": lambda L: OptimisticGradient(L=L),
-    "optimistic, L/2": lambda L: OptimisticGradient(L=L / 2.0),
+    "optimistic, L/1.3": lambda L: OptimisticGradient(L=L / 1.3),
     "extragradient": lambda L: Extragradient(adaptive=True),
     "extragradient, L": lambda L: Extragradient(L=L),
     "extragradient, L/2": lambda L: Extragradient(L=L / 2.0),
 }
 SOLVERS = (
     *(Solver(name, solve=partial(_by_library, lambda L, name=name: name)) for name in OURS),
-    *(Solver(f"SciPy {name}", solve=partial(_by_scipy, name)) for name in _SCIPY),
-    *(Solver(name, solve=partial(_by_library, make)) for name, make in _RIVALS.items()),
+    *(Solver(name, solve=partial(_by_map, solve)) for name, solve in _MAPS.items()),
+    *(Solver(name, solve=partial(_by_library, make)) for name, make in _FIRST_ORDER.items()),
 )
 
 
@@ -169,7 +185,7 @@ def ratios(table: Any, solver: str) -> Any:
     Where all rivals fail, they count as if they had reached the target with the last call allowed.
     """
     calls = by_solver(table.assign(calls=table.calls.where(table.end == "", math.inf)), "calls")
-    best = calls.drop(columns=list(OURS)).min(axis=1).clip(upper=MOST_CALLS)
+    best = calls.drop(columns=list(OURS)).min(axis=1).clip(upper=RIVAL_CALLS)
     return calls[solver] / best
 
 
@@ -234,7 +250,7 @@ def cells_of(table: Any) -> list[list[str]]:
 
 
 def _text(row: Any) -> str:
-    return "." if row.end.startswith("not for") else f"{'>' * bool(row.end)}{row.calls:.0f}"
+    return f"{'>' * bool(row.end)}{row.calls:.0f}"
 
 
 def report(table: Any) -> None:
@@ -247,7 +263,7 @@ def report(table: Any) -> None:
     for row in (FAMILY, *by_family(table)):
         print(f"{row[0]:32}" + "".join(f"{cell:>16}" for cell in row[1:]))
     print("\ncalls of P; the ratio is that of auto to the best rival; > not reached, ended by then")
-    print("or cut off at twice the calls of a better one; . not for sets")
+    print("or cut off at twice the calls of a better one")
     for row in cells_of(table):
         print(f"{row[0]:34}" + "".join(f"{cell:>15}" for cell in row[1:]))
 
