@@ -24,6 +24,7 @@ from geartrain.methods.nested_sum import Train
 from geartrain.methods.operators.anderson import Anderson
 from geartrain.methods.operators.extragradient import Extragradient
 from geartrain.methods.operators.hpe import HPE
+from geartrain.methods.operators.mixing import AndersonResolvent
 from geartrain.methods.operators.optimistic import OptimisticGradient
 from geartrain.methods.planning.planned import Planned
 from geartrain.methods.pqn.method import ProximalQuasiNewton
@@ -47,6 +48,7 @@ __all__ = [
     "SCSAE",
     "ACDWhole",
     "Anderson",
+    "AndersonResolvent",
     "Catalyst",
     "Extragradient",
     "FixedPeriod",

@@ -39,6 +39,7 @@ from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSe
 from geartrain.methods.operators.anderson import Anderson
 from geartrain.methods.operators.extragradient import Extragradient
 from geartrain.methods.operators.hpe import HPE
+from geartrain.methods.operators.mixing import AndersonResolvent
 from geartrain.methods.operators.optimistic import OptimisticGradient
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.r_sae import RSAE
@@ -96,7 +97,7 @@ NONSMOOTH: dict[str, Callable[[Sum, Any], AnyMethod]] = {
 }
 # Methods of `geartrain.equilibrium`, for operators in the place of gradients.
 OPERATORS: dict[str, Callable[[Sum], AnyMethod]] = {
-    "auto": lambda problem: HPE(),
+    "auto": lambda problem: AndersonResolvent(),
     "hpe": lambda problem: HPE(),
     "extragradient": lambda problem: Extragradient(adaptive=_has_no_constants(problem)),
     "optimistic": lambda problem: OptimisticGradient(adaptive=_has_no_constants(problem)),

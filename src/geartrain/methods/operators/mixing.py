@@ -133,6 +133,11 @@ class AndersonResolventState(State):
         """The residual there: R, or the element of R + dpsi of least norm."""
         return self.best.e
 
+    @property
+    def grad_psi(self) -> Vector:  # type: ignore[override]
+        """Its part in dpsi."""
+        return self.best.e - self.best.R
+
 
 class _Trial(NamedTuple):
     v: Vector
