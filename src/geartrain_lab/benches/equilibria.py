@@ -75,10 +75,10 @@ def _most(rows: list[Row]) -> int:
 def _by_library(make: Callable[[float], Any], task: Task, target: float, rows: list[Row]) -> Row:
     """The row of a method with sets; `make` is told the Lipschitz constant of P + Q."""
     p, method = task.facts["p"], make(task.facts["L"])
-    most = MOST_CALLS if method in OURS else _most(rows)
+    most, seconds = (MOST_CALLS, 3600.0) if method in OURS else (_most(rows), MOST_SECONDS)
     C = () if p.set is None else (p.set(),)
     P, Q = gt.Operator(p.P, n=task.x0.size), gt.Operator(p.Q, n=task.x0.size)
-    limits = gt.stop.Calls({"P.operator": most}), gt.stop.Seconds(MOST_SECONDS)
+    limits = gt.stop.Calls({"P.operator": most}), gt.stop.Seconds(seconds)
     rule = gt.stop.any_of(gt.stop.Gradient(rel=target), *limits)
     start = process_time()
     res = gt.equilibrium(P, sum(C, Q), task.x0, method=method, stop=rule, max_iter=10**6)
