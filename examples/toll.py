@@ -197,7 +197,7 @@ for ax, (name, v) in zip(panels, flows.items(), strict=True):
     if name == "after":
         corner, width = (middle - 1.25, middle - 1.25), 2.5
         ax.add_patch(plt.Rectangle(corner, width, width, color="#0072B2", alpha=0.15, zorder=0))
-        ax.text(middle, middle + 1.3, "toll", color="#0072B2", ha="center", va="bottom")
+        ax.text(middle + 0.5, middle + 1.3, "toll", color="#0072B2", ha="center", va="bottom")
     ax.add_collection(lines)
     ax.scatter(*place.T, s=14, color="#444444", zorder=3)
     for start, to, many in journeys[:2]:

@@ -1,10 +1,11 @@
 r"""The law of equilibria: calls of P and of Q when L_P, L_Q or 1/mu grows.
 
-P is L_P times a rotation by 90 degrees in some planes, Q is mu times the identity plus L_Q times
-such a rotation in the planes orthogonal to them. Apart from mu both are skew, the hardest case for
-first-order methods. The zero is planted, runs start at 0 and end at 1e-6 of the residual there.
-For `hpe` the stated exponents are those of N_P = O(L_P/mu) and N_Q = O((L_P + L_Q)/mu); whoever
-takes P and Q together asks both O((L_P + L_Q)/mu) times.
+P turns some planes, with speeds between mu and L_P, and Q turns the planes orthogonal to them, with
+speeds between mu and L_Q; Q has mu times the identity besides. So both are skew apart from mu, the
+hardest case for first-order methods. The zero z* is planted, runs start at 0 and end at the
+residual that proves |z - z*| <= 1e-6 |z*|. For `hpe` the stated exponents are those of
+N_P = O(L_P/mu) and N_Q = O((L_P + L_Q)/mu); whoever takes P and Q together asks both
+O((L_P + L_Q)/mu) times.
 """
 
 from __future__ import annotations
@@ -34,14 +35,18 @@ def calls(method: str, L_P: float, L_Q: float, mu: float, n: int = 40, seed: int
     """Calls of P and of Q until the residual is small."""
     rng = np.random.default_rng(seed)
     U = np.linalg.qr(rng.standard_normal((n, n)))[0]
-    turn = np.kron(np.eye(n // 4), [[0.0, -1.0], [1.0, 0.0]])
-    one, two = U[:, : n // 2], U[:, n // 2 :]
-    A = L_P * one @ turn @ one.T
-    B = mu * np.eye(n) + L_Q * two @ turn @ two.T
-    shift = (A + B) @ rng.standard_normal(n)
+    turn = np.array([[0.0, -1.0], [1.0, 0.0]])
+    A, B = (
+        V @ np.kron(np.diag(np.geomspace(mu, L, n // 4)), turn) @ V.T
+        for V, L in ((U[:, : n // 2], L_P), (U[:, n // 2 :], L_Q))
+    )
+    B += mu * np.eye(n)
+    z_star = rng.standard_normal(n)
+    shift = (A + B) @ z_star
     P = gt.Operator(lambda z: A @ z - shift, n=n, L=L_P)
-    Q = gt.Operator(lambda z: B @ z, n=n, L=float(np.hypot(mu, L_Q)), mu=mu)
-    res = gt.equilibrium(P, Q, np.zeros(n), method=method, mu=mu, tol=TOL, max_iter=10**5)
+    Q = gt.Operator(lambda z: B @ z, n=n, L=float(np.hypot(mu, L_Q)))
+    rule = gt.stop.Gradient(abs=TOL * mu * float(np.linalg.norm(z_star)))
+    res = gt.equilibrium(P, Q, np.zeros(n), method=method, mu=mu, stop=rule, max_iter=10**5)
     if not res.success:
         raise RuntimeError(f"{method} with L_P={L_P:g}, L_Q={L_Q:g}, mu={mu:g}: {res.message}")
     return [res.calls["P.operator"], res.calls["Q.operator"]]
@@ -91,7 +96,9 @@ def draw(rows: list[Row], path: Path) -> None:
             if not both:
                 dashed = Curve(f"{method}, Q", level, of_Q, colour=paint, mark="marked", dash=True)
                 curves.append(dashed)
-        charts.append(Chart("", SHOWN[name], "calls until the residual is $10^{-6}$", curves))
+        charts.append(
+            Chart("", SHOWN[name], "calls until $\\|z - z^*\\| \\leq 10^{-6}\\,\\|z^*\\|$", curves)
+        )
     (picture,) = sheet(path.parent, path.stem, "The law of equilibria", charts, 3, ["png"])
     print(f"picture: {picture}")
 
