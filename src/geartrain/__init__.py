@@ -1,7 +1,8 @@
 """Minimise h + g, two convex terms at different prices, asking each as rarely as possible.
 
-Terms, `minimize`, `resume` and `compare` are here; everything else is in the modules: `methods`,
-`inner`, `stop`, `geometry`, `theory`, `callbacks`, `estimators`, `distributed` and `datasets`.
+Terms, `minimize`, `equilibrium`, `resume` and `compare` are here; everything else is in the
+modules: `methods`, `inner`, `stop`, `geometry`, `theory`, `callbacks`, `estimators`, `distributed`
+and `datasets`.
 """
 
 from importlib import import_module
@@ -9,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from geartrain.comparison import Comparison, compare
 from geartrain.core import stopping as stop
-from geartrain.minimize import minimize, resume
+from geartrain.equilibrium import equilibrium
+from geartrain.minimize import minimize
 from geartrain.oracles import LinearModel, LogSumExp, Quadratic, Term, check_term
 from geartrain.oracles.adapters import from_jax, from_pyproximal, from_torch
 from geartrain.oracles.linear import Linear
 from geartrain.oracles.nonsmooth import L1, Ball, Box, GroupL1, NonNegative, Simplex
+from geartrain.oracles.operators import Operator, Saddle
+from geartrain.resume import resume
 from geartrain.structured import HuberTV, NuclearNorm, TotalVariation
 
 if TYPE_CHECKING:
@@ -37,7 +41,9 @@ __all__ = [
     "LogSumExp",
     "NonNegative",
     "NuclearNorm",
+    "Operator",
     "Quadratic",
+    "Saddle",
     "ScipyLBFGS",
     "Simplex",
     "Term",
@@ -47,6 +53,7 @@ __all__ = [
     "compare",
     "datasets",
     "distributed",
+    "equilibrium",
     "estimators",
     "from_jax",
     "from_pyproximal",

@@ -3,6 +3,7 @@ r"""The problem f = h + g + psi, and the two functions that the loops make out o
 =============================  =====================================================
 `Sum`                          f(x) = h(x) + g(x), problem (1) of the paper; plus psi(x) where g has
                                a non-smooth part
+`Inclusion`                    0 in P(z) + Q(z), monotone operators in the place of gradients
 `Envelope`                     F_{L,x}(y) = f(y) + L/2 \|y - x\|^2, what the middle loop minimises
 `Model`                        phi(v) = <beta, v> + alpha/2 \|v\|^2 + g(v), problem (2), what the
                                inner methods minimise; plus psi(v)
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -96,6 +97,8 @@ class Sum:
     geometry: Geometry = EUCLIDEAN  # of inner products, norms and gradients
     expensive: tuple[Summand, ...] = ()  # the summands of h, where it has more than one
     psi: Psi | None = None  # the non-smooth part of g, which `g` is without
+
+    of_functions: ClassVar[bool] = True  # False for operators, see `Inclusion`
 
     @property
     def n(self) -> int:
@@ -189,6 +192,27 @@ class Sum:
         if not psi.has_value:
             return None
         return lambda x: float(h.value(x)) + float(g.value(x)) + psi.value(x)
+
+
+class Inclusion(Sum):
+    """0 in P(z) + Q(z) + dpsi(z), with h = P and g = Q two counted operators.
+
+    What stands for the gradient of f is R = P + Q. There is no f, and no bound on it.
+    """
+
+    of_functions = False
+
+    def grad(self, x: Vector) -> Vector:
+        """R(x): one call of each operator."""
+        return self.h.operator(x) + self.g.operator(x)
+
+    @property
+    def lower_bound(self) -> None:
+        """There is none."""
+
+    @property
+    def monitor(self) -> None:
+        """There is no f."""
 
 
 class Whole(Together):

@@ -1,7 +1,7 @@
 """The terms of a call of ``minimize``: one h, or a list or a dict of them, and g.
 
 A list names its terms h1, h2, ...; a dict has names of its own. They appear in the calls, the
-history, the prices, the constants and the plan.
+history, the prices, the constants and the plan. The operators of ``equilibrium`` are P and Q.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
 from geartrain.geometry import EUCLIDEAN, Geometry
+from geartrain.oracles.algebra import Combination
 from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.oracles.protocols import answers, as_term
+from geartrain.oracles.protocols import MissingOracle, answers, as_term, can
 from geartrain.oracles.splitting import Psi, Zero, split
 from geartrain.oracles.validation import are_bounds, as_nonnegative, as_positive
-from geartrain.problem import Constant, Sum, Summand
+from geartrain.problem import Constant, Inclusion, Sum, Summand
 
 # One smoothness constant, or one per term as a list or by name.
 Smoothness: TypeAlias = Any
@@ -37,7 +38,10 @@ class Terms:
     """The terms by name, in the order in which they were given; g is the last."""
 
     named: dict[str, Any]
-    listed: bool  # h was given as a list or a dict
+    listed: bool = False  # h was given as a list or a dict
+
+    of_problem: ClassVar[type[Sum]] = Sum
+    advice: ClassVar[str] = "g, as in minimize(h, g + gt.L1(0.1))"
 
     @staticmethod
     def of(h: Any, g: Any) -> Terms:
@@ -52,12 +56,26 @@ class Terms:
                     f"{name} must be a term that answers value, grad, ...; got "
                     f"{type(term).__name__}{hint}"
                 )
+            if "operator" in answers(term) and not can(term, "grad"):
+                raise MissingOracle(
+                    f"{name} = {term!r} is an operator, not a function that can be minimised; "
+                    "gt.equilibrium(P, Q) finds where P + Q is zero"
+                )
         return Terms(named, listed)
+
+    def smooth(self, name: str) -> Any:
+        """A term without its non-smooth part."""
+        return split(self.named[name])[0]
 
     @property
     def expensive(self) -> tuple[str, ...]:
         """The names of all terms but g."""
         return tuple(self.named)[:-1]
+
+    @property
+    def cheap(self) -> Any:
+        """The last term."""
+        return list(self.named.values())[-1]
 
     @property
     def n(self) -> int | None:
@@ -74,16 +92,16 @@ class Terms:
         """f in its geometry, with counted oracles and the constants that are known."""
         smooth, part = self._split(space)
         terms = {name: as_term(space.term(term, name)) for name, term in smooth.items()}
-        ledger = Ledger(tuple(terms))
-        given = {**self._given(L_h), "g": L_g}
+        ledger, cheap = Ledger(tuple(terms)), tuple(terms)[-1]
+        given = {**self._given(L_h), cheap: L_g}
         known = [_constant(f"L_{name}", given[name], term) for name, term in terms.items()]
         summands = [
-            Summand(Oracle(term, name, _booked(term, ledger), n), _positive(k, known))
+            Summand(Oracle(term, name, _booked(term, name, ledger), n), _positive(k, known))
             for k, (name, term) in enumerate(terms.items())
         ]
         *expensive, last = summands
         h = Summand.of(expensive)
-        problem = Sum(
+        problem = self.of_problem(
             h.oracle,
             last.oracle,
             h.L,
@@ -91,7 +109,7 @@ class Terms:
             _strong_convexity(mu, terms.values()),
             geometry=space,
             expensive=tuple(expensive) if len(expensive) > 1 else (),
-            psi=None if part is None else Psi(part[1], part[0], "g", ledger, n),
+            psi=None if part is None else Psi(part[1], part[0], cheap, ledger, n),
         )
         _check_constants(problem)
         return problem
@@ -102,15 +120,15 @@ class Terms:
             if (part := split(self.named[name])[1]) is not None:
                 raise ValueError(
                     f"{name} has the non-smooth term {part[1]!r}, which has no gradient; add it to "
-                    "g, as in minimize(h, g + gt.L1(0.1)), which is the same sum"
+                    f"{self.advice}, which is the same sum"
                 )
-        smooth, part = split(self.named["g"])
+        part = split(self.cheap)[1]
         if part is not None and space is not EUCLIDEAN:
             raise ValueError(
                 f"the proximal operator of {part[1]!r} is Euclidean, so it cannot be used in "
                 f"{space!r}; leave out geometry="
             )
-        return {**self.named, "g": smooth}, part
+        return {name: self.smooth(name) for name in self.named}, part
 
     def _given(self, L_h: Smoothness) -> dict[str, float | None]:
         """L_h by name."""
@@ -141,6 +159,40 @@ class Terms:
         return {names[0]: L_h}
 
 
+class Operators(Terms):
+    """The operators P and Q of ``equilibrium``; a set is a part of Q."""
+
+    of_problem = Inclusion
+    advice = "Q, as in equilibrium(P, Q + gt.Box(0, 1))"
+
+    @staticmethod
+    def of(P: Any, Q: Any) -> Operators:
+        """The operators, if they are some; Q = None is 0."""
+        named = {"P": P, "Q": Zero(as_term(P).n) if Q is None else Q}
+        for name, given in named.items():
+            smooth = split(given)[0] if answers(given) else given
+            if not can(smooth, "operator"):
+                what = (
+                    f"answers only {known}" if (known := ", ".join(answers(smooth))) else "is none"
+                )
+                hint = "; wrap functions as gt.Operator(fn)" if callable(given) else ""
+                hint = "; write gt.Box(bounds)" if are_bounds(given) else hint
+                raise MissingOracle(
+                    f"{name} must be an operator, a term with gradients, or a set in Q; "
+                    f"{type(given).__name__} {what}{hint}"
+                )
+        return Operators(named)
+
+    def smooth(self, name: str) -> Any:
+        """An operator without the set; a gradient becomes one, so that it is counted as one."""
+        part = super().smooth(name)
+        own = "operator" in answers(part) or isinstance(part, Zero)
+        return part if own else Combination([(1.0, part)])
+
+
+AnyTerms = TypeVar("AnyTerms", bound=Terms)
+
+
 def _by_name(h: Any) -> dict[str, Any]:
     """The terms of a list or a dict by name; one term of a list is called h."""
     if not h:
@@ -169,9 +221,9 @@ def _check_name(name: Any, before: Mapping[str, Any]) -> None:
         )
 
 
-def _booked(term: Any, ledger: Ledger) -> Ledger:
+def _booked(term: Any, name: str, ledger: Ledger) -> Ledger:
     """Where the calls of `term` are counted; a term that is zero is not asked."""
-    return Ledger() if isinstance(term, Zero) else ledger
+    return Ledger((name,)) if isinstance(term, Zero) else ledger
 
 
 def _constant(name: str, given: float | None, term: Any) -> Constant:

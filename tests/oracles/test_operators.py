@@ -166,7 +166,7 @@ def test_sums_and_multiples():
         total = gt.Quadratic(left) + 2.0 * gt.Quadratic(right)
         exact = np.linalg.eigvalsh(Q + 2.0 * R)
         np.testing.assert_allclose(total.L, exact[-1], rtol=1e-10)
-        assert answers(total) == GRADIENTS | {"second_order"} and total.L_coord is None
+        assert answers(total) == GRADIENTS | {"second_order", "operator"} and total.L_coord is None
     difference = gt.Quadratic(aslinearoperator(Q)) - gt.Quadratic(R)
     assert not difference.convex
     largest = np.abs(np.linalg.eigvalsh(Q - R)).max()

@@ -183,7 +183,7 @@ def test_an_entry_that_makes_no_sense_is_refused():
 
 def test_the_order_of_the_columns_of_calls_is_kept(monkeypatch):
     monkeypatch.undo()
-    assert kinds() == ("grad", "value", "component", "coord", "prox", "product", "lmo")
+    assert kinds() == ("grad", "value", "component", "coord", "prox", "product", "lmo", "operator")
 
 
 # What the entries of the library mean -------------------------------------------------------------
@@ -211,7 +211,7 @@ def test_every_way_answers_what_the_term_itself_would():
             assert can(poor, question.name) == way.exact
             assert hasattr(Asked(poor), question.name) == way.exact
             tried += 1
-    assert tried == 7
+    assert tried == 8
 
 
 def test_a_sum_with_products_and_a_fused_answer():

@@ -37,8 +37,8 @@ class Narrator:
         """Whether somebody reads the lines of the iterations."""
         return self.verbose >= 2 or LOGGER.isEnabledFor(logging.DEBUG)
 
-    def begin(self, n: int, method: str) -> None:
-        self._say(1, logging.INFO, f"minimise h + g in {n} variables by the method {method}")
+    def begin(self, words: str) -> None:
+        self._say(1, logging.INFO, words)
 
     def __call__(self, intermediate_result: Intermediate) -> None:
         seen = intermediate_result
@@ -53,12 +53,11 @@ class Narrator:
     def end(self, result: Result) -> None:
         status = Status(result.status).name
         seconds = float(result.history["seconds"][-1]) if result.history.rows else 0.0
-        self._say(
-            1,
-            logging.INFO,
-            f"{status} after {result.nit} iterations and {seconds:.3g} s, f = {result.fun:.9g}, "
-            f"{_bill(result.calls)}. {result.message}",
-        )
+        parts = [f"{status} after {result.nit} iterations and {seconds:.3g} s"]
+        if not math.isnan(result.fun):
+            parts.append(f"f = {result.fun:.9g}")
+        told = ", ".join([*parts, _bill(result.calls)])
+        self._say(1, logging.INFO, f"{told}. {result.message}")
 
     def _say(self, least: int, level: int, text: str) -> None:
         if self.verbose >= least:

@@ -208,6 +208,7 @@ class Run:
             slope = self.problem.geometry.dot(state.grad, record.x0 - new.x)
             new = replace(new, below=bool(slope >= 0.0))
             unsure = not new.below and record.best.x is record.x0 and math.isnan(new.f)
+            unsure = unsure and self.problem.of_functions  # of operators, the residual decides
         else:
             unsure = False
         if new.is_finite and new.better_than(record.best) and not unsure:
@@ -298,7 +299,7 @@ class Run:
             if note := self.recorder.note:
                 self.history.notes.append((self.record.iteration, note))
         p, best, state = self.problem, self.record.best, self.record.state
-        refuted = state is not None and state.refuted
+        refuted = not p.of_functions or (state is not None and state.refuted)
         return Result(
             x=self._shown(best.x),
             fun=best.f,
@@ -329,6 +330,8 @@ class Run:
     def _evaluations(self) -> dict[str, int]:
         """SciPy's numbers of evaluations, of the term of h that was asked most."""
         names = [oracle.name for oracle in self.problem.oracles[:-1]]
+        if not self.problem.of_functions:
+            return {"nfev": self.calls[f"{names[0]}.operator"], "njev": 0}
         grads = max(self.calls[f"{name}.grad"] for name in names)
         values = max(self.calls[f"{name}.value"] for name in names)
         fused = any("value_and_grad" in answers(o.term) for o in self.problem.oracles[:-1])
@@ -347,7 +350,9 @@ class Run:
         if single and status is Status.CONVERGED and 0.0 < rel < SINGLE:
             return status.message + SINGLE_CONVERGED.format(names=names, rel=SINGLE)
         rounding = status is Status.STALLED and record.now.rounding
-        return ROUNDING if rounding else status.message
+        if rounding:
+            return ROUNDING
+        return status.message if self.problem.of_functions else status.message_of_operators
 
     def _of_constraints(self) -> dict[str, Any]:
         """What the non-smooth term tells about constraints at the best point."""

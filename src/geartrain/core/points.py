@@ -153,7 +153,7 @@ class RunPoint:
         return "".join(f", {name} is {getattr(problem, name).origin}" for name in self.rests_on)
 
     def certificate(self, problem: Sum, x0: Vector, claims: object) -> Certificate | None:
-        """The smallest of them, or None."""
+        """The smallest of them, or None; there is none for operators."""
         return min(self.certificates(problem, x0, claims), key=float, default=None)
 
 

@@ -18,7 +18,9 @@ class Result(OptimizeResult):
     Attributes
     ----------
     x, fun
-        The best point and f there (nan if a term gives no values).
+        The best point and f there (nan if a term gives no values, and for operators).
+    grad_norm
+        The norm of the gradient of f at x, or of the residual; nan where it is not known.
     success, status, message, nit
         As in SciPy; `status` is a `geartrain.core.status.Status`.
     nfev, njev, jac
@@ -49,9 +51,12 @@ class Result(OptimizeResult):
 
     def __repr__(self) -> str:
         shown = {k: v for k, v in self.calls.items() if v}
+        end = f"f = {self.fun:.12g}"
+        if self.fun != self.fun and "grad_norm" in self:  # there may be no f
+            end = f"residual {self.grad_norm:.3g}"
         return (
             f"{Status(self.status).name}: {self.message}\n"
-            f"  f = {self.fun:.12g} after {self.nit} iterations\n"
+            f"  {end} after {self.nit} iterations\n"
             f"  calls: {', '.join(f'{k} {v}' for k, v in shown.items())}\n"
             f"  {self.plan}"
         )
@@ -60,9 +65,11 @@ class Result(OptimizeResult):
         """A table for notebooks: how the run ended, and what each oracle was asked."""
         status = Status(self.status).name
         grad_norm = self.get("grad_norm", float("nan"))
-        facts = [("message", self.message), ("f", f"{self.fun:.12g}")]
+        facts = [("message", self.message)]
+        if self.fun == self.fun:
+            facts.append(("f", f"{self.fun:.12g}"))
         if grad_norm == grad_norm:
-            facts.append(("|grad f|", f"{grad_norm:.3g}"))
+            facts.append(("|grad f|" if self.fun == self.fun else "residual", f"{grad_norm:.3g}"))
         facts.append(("outer iterations", str(self.nit)))
         if self.certificate is not None:
             bound = f"f - f* <= {self.certificate.bound:.3g}, if {self.certificate.assumption}"

@@ -24,6 +24,11 @@ class Status(IntEnum):
         """A full sentence that says what happened and what to do."""
         return _SENTENCES[self]
 
+    @property
+    def message_of_operators(self) -> str:
+        """The same for a run of `geartrain.equilibrium`."""
+        return _OF_OPERATORS.get(self, self.message)
+
 
 _SENTENCES = {
     Status.CONVERGED: "The stopping rule is met.",
@@ -55,6 +60,18 @@ _SENTENCES = {
     ),
     Status.FAILED: "An oracle or a callback raised an error; x is the best point so far.",
     Status.INTERRUPTED: "Interrupted by the user; x is the best point so far.",
+}
+
+_OF_OPERATORS = {
+    Status.MAX_ITER: (
+        "The iteration limit was reached before the stopping rule was met; raise max_iter or "
+        "continue with equilibrium(P, Q, state=res.state)."
+    ),
+    Status.STALLED: (
+        "The method finds no further progress: there may be no solution, P + Q may not be "
+        "monotone, a constant may be wrong, or the answers may be inexact; another method may go "
+        "on from x."
+    ),
 }
 
 # Where a term answers in single precision: the message of STALLED and NOISE after a descent, and

@@ -148,6 +148,7 @@ class RunView:
 
     def can_bound_gap(self) -> bool:
         """Whether a bound on f - f* may follow from the terms alone."""
+        self._refuse_operators()
         psi = self.problem.psi
         if not math.isnan(self.record.initial_gap):
             return True
@@ -166,6 +167,7 @@ class RunView:
         Without R it rests on a gradient, which is asked for now and then if the method knows none,
         and for norms on f, which is asked for where the bound may be below `threshold`.
         """
+        self._refuse_operators()
         if self.record.now.refuted:
             return math.inf
         unknown = math.isnan(self.known_grad_norm) and math.isnan(self.record.initial_gap)
@@ -183,6 +185,10 @@ class RunView:
             return math.inf
         bound, self.looked_at = min(known, key=lambda pair: pair[0])
         return bound
+
+    def _refuse_operators(self) -> None:
+        if not self.problem.of_functions:
+            raise TypeError("operators have no f - f*: stop by tol= or gt.stop.Gradient")
 
     def points(self) -> tuple[RunPoint, ...]:
         """The output of the current state, and the point of its gradient if that is another one."""

@@ -36,6 +36,10 @@ from geartrain.methods.inner.rpdg import RPDG
 from geartrain.methods.inner.spdc import SPDC
 from geartrain.methods.inner.varag import Varag
 from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
+from geartrain.methods.operators.anderson import Anderson
+from geartrain.methods.operators.extragradient import Extragradient
+from geartrain.methods.operators.hpe import HPE
+from geartrain.methods.operators.optimistic import OptimisticGradient
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
@@ -89,6 +93,14 @@ NONSMOOTH: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "working-set": lambda problem, inner: WorkingSet(),
     "cgs": lambda problem, inner: CGS(),
     "frank-wolfe": lambda problem, inner: FrankWolfe(),
+}
+# Methods of `geartrain.equilibrium`, for operators in the place of gradients.
+OPERATORS: dict[str, Callable[[], AnyMethod]] = {
+    "auto": HPE,
+    "hpe": HPE,
+    "extragradient": Extragradient,
+    "optimistic": OptimisticGradient,
+    "anderson": Anderson,
 }
 # They choose their inner method themselves unless one is given.
 _WITH_OWN_INNER = ("pqn", "ms", "catalyst")
@@ -190,6 +202,28 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
                 "of h and g; choose another inner method"
             )
     return made
+
+
+def make_operator_method(method: str | AnyMethod, problem: Sum) -> tuple[AnyMethod, str]:
+    """The method of that name, or the object itself, and the words for ``res.plan``."""
+    if isinstance(method, str):
+        name = _key(method, OPERATORS, "method of equilibrium")
+        made, told = OPERATORS[name](), f"{name!r} as asked for"
+        told = f"{type(made).__name__}, which needs no constants" if name == "auto" else told
+    else:
+        made, told = as_method(method), "given as an object"
+    if "operator" not in made.needs:
+        raise TypeError(
+            f"{type(made).__name__} is made for functions, not for operators; choose one of "
+            f"{', '.join(OPERATORS)}"
+        )
+    if problem.psi is not None and not _can_take(made, problem):
+        able = [key for key, maker in OPERATORS.items() if _can_take(maker(), problem)]
+        raise TypeError(
+            f"{type(made).__name__} is not made for a non-smooth term, here {problem.psi!r}; "
+            f"choose one of {', '.join(able) or 'those that take sets with a projection'}"
+        )
+    return made, told
 
 
 def _require_inside(told: str, inside: InnerMethod, outside: Sequence[str], problem: Sum) -> None:

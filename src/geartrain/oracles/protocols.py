@@ -22,8 +22,8 @@ AnyTerm: TypeAlias = object
 STATED: dict[str, Any] = {
     "n": None,  # dimension
     "L": None,  # Lipschitz constant of the gradient
-    "mu": 0.0,  # strong convexity
-    "convex": True,
+    "mu": 0.0,  # strong convexity; of an operator, strong monotonicity
+    "convex": True,  # of an operator: monotone
     "n_components": None,  # number of summands
     "L_coord": None,  # Lipschitz constants of the partial derivatives
     "L_occurring": None,  # those over the share of rows in which a variable is not zero

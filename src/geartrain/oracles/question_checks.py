@@ -26,6 +26,8 @@ _STEPS = ((1e-2, 1e-5, 1e-8), (1e-3, 1e-6))
 _PROX_ERROR = 1e-6
 # Sizes of the directions of linear minimisations.
 _LMO_SCALES = (1.0, 1.0, 1e-3, 1e3)
+# Lengths of the steps along which an operator is looked at.
+_OPERATOR_SCALES = (1.0, 1.0, 1.0, 1e-3, 1e-3, 10.0)
 
 
 def check_grad(c: Checker) -> None:
@@ -195,6 +197,31 @@ def check_lmo(c: Checker) -> None:
             f"the stated diameter = {diameter:.6g} is too small: two points of the set are "
             f"{far:.6g} apart"
         )
+
+
+def check_operator(c: Checker) -> None:
+    """An operator is monotone with its mu and Lipschitz with its L; a gradient has other checks."""
+    if c.has("grad"):
+        return
+    c.checked.append("monotonicity and constants of the operator")
+    at_x = c.array("the operator", c.asked.operator(c.x), (c.n,))
+    for scale in _OPERATOR_SCALES:
+        s = scale * c.scale * c.direction()
+        y = c.array("the operator", c.asked.operator(c.x + s), (c.n,)) - at_x
+        error = 1e-9 * norm(s) * norm(y) + 40.0 * EPS * norm(s) * norm(at_x)
+        L = norm(y) / norm(s)
+        if float(y @ s) < c.term.mu * norm(s) ** 2 - error:
+            bound = f"mu |u - v|^2 = {c.term.mu * norm(s) ** 2:.6g}" if c.term.mu else "0"
+            c.problems.append(
+                f"the operator is not monotone as stated: <R(u) - R(v), u - v> = {y @ s:.6g} for "
+                f"two points, which is below {bound}"
+            )
+            return
+        if c.term.L is not None and c.term.L * (1.0 + 1e-9) + error / norm(s) ** 2 < L:
+            c.problems.append(
+                f"the stated L = {c.term.L:.6g} is too small: two points show {L:.6g}"
+            )
+            return
 
 
 def _is_no_prox(

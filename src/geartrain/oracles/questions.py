@@ -365,6 +365,19 @@ QUESTIONS: dict[str, Question] = {
             combine=of_no_sum,
             nonsmooth=True,
         ),
+        Question(
+            "operator",
+            "x",
+            (VECTOR,),
+            words="the value of an operator",
+            check=checks.check_operator,
+            meaning="value of a monotone operator; of a function, its gradient",
+            key="operator",
+            tells=("grad",),
+            counted="values of operators",
+            constants=("L", "mu"),
+            ways=(Way(("grad",), lambda asked, x: asked.grad(x)),),
+        ),
     )
 }
 

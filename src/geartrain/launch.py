@@ -1,0 +1,224 @@
+"""What is common to the front doors: where a run starts, and what is seen and kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geartrain.callbacks.progress import Progress
+from geartrain.callbacks.verbosity import Narrator
+from geartrain.core.array_format import Form
+from geartrain.core.calling_back import Callback
+from geartrain.core.checkpoint import Checkpoint, GivenConstants, Saver
+from geartrain.core.contracts import AnyMethod
+from geartrain.core.driver import Run
+from geartrain.core.history import as_record
+from geartrain.core.interrupts import Interrupts
+from geartrain.core.resume_check import fingerprint, listen
+from geartrain.core.run_state import RunState
+from geartrain.core.stopping import Rule, Tolerance
+from geartrain.geometry import Geometry
+from geartrain.oracles.ledger import NonFiniteAnswer
+from geartrain.oracles.linear import constrained
+from geartrain.oracles.protocols import AnyTerm, Vector
+from geartrain.oracles.splitting import Psi
+from geartrain.oracles.validation import as_positive, as_vector, as_whole
+from geartrain.problem import Sum
+from geartrain.terms import AnyTerms, Terms
+
+if TYPE_CHECKING:
+    from geartrain.core.result import Result
+
+# The inverse length of a proximal step that goes nowhere inside of the domain of psi, whatever the
+# units are, and how far that is; a point that it moves by more than a part of it was outside.
+_SHORT, _NOWHERE, _OUTSIDE = 1e100, 1e-60, 1e-9
+
+DEFAULT_MAX_ITER = 100_000
+
+
+def formed(terms: AnyTerms, form: Form | None) -> AnyTerms:
+    """The terms as functions of vectors."""
+    if form is None:
+        return terms
+    return replace(terms, named={name: form.term(term) for name, term in terms.named.items()})
+
+
+def with_constraints(
+    of: Callable[[AnyTerm, AnyTerm], AnyTerms],
+    h: AnyTerm,
+    g: AnyTerm,
+    constraints: Any,
+    bounds: Any,
+    x0: Any,
+) -> AnyTerms:
+    """The terms, made by `of`, with constraints and bounds in g."""
+    terms = of(h, g)
+    if constraints is None and bounds is None:
+        return terms
+    n = terms.n if x0 is None or terms.n is not None else np.size(x0)
+    return of(h, constrained(terms.cheap, constraints, bounds, n))
+
+
+def starting_point(x0: Any, terms: Terms, state: RunState | None, space: Geometry) -> Vector:
+    """x0 as a vector; that of an earlier run; zero."""
+    n = terms.n
+    if state is not None:
+        if not isinstance(state, RunState):
+            raise TypeError(f"state must be res.state of an earlier run, got {state!r:.60}")
+        if x0 is not None:
+            raise TypeError("give x0 or state, not both")
+        x0 = space.leave(state.best.x)
+    if x0 is None:
+        if n is None:
+            who = " nor ".join(terms.named)
+            raise ValueError(f"x0 is needed: neither {who} knows its dimension")
+        return np.zeros(n)
+    return as_vector(x0 if Form.of(x0) is None else np.ravel(x0), "x0", n)
+
+
+def into_domain(x0: Vector, problem: Sum) -> tuple[Vector, str]:
+    """x0, or its projection where psi is infinite at x0, and a note about that.
+
+    A psi without values shows by a very short proximal step whether x0 is in its domain.
+    """
+    psi, norm = problem.psi, problem.geometry.norm
+    if psi is not None and not psi.has_prox:
+        return _into_set(x0, psi)
+    if psi is None or (psi.has_value and psi.value(x0) < np.inf):
+        return x0, ""
+    alpha = 1.0 if psi.has_value else _SHORT
+    try:
+        x = psi.prox(x0, alpha)
+    except NonFiniteAnswer:
+        if psi.has_value:
+            raise
+        return x0, ""
+    far = norm(x - x0)
+    if not psi.has_value and far <= max(_OUTSIDE * norm(x0), _NOWHERE):
+        return (x0 if far <= _NOWHERE else x), ""
+    told = f"started {far:.3g} away, at prox(x0, {alpha:g})"
+    return x, f"x0 is outside of the domain of {psi!r}: {told}"
+
+
+def _into_set(x0: Vector, psi: Psi) -> tuple[Vector, str]:
+    """x0, or a vertex of a set without a projection where it does not say that x0 is inside.
+
+    The vertex is the one furthest in the direction of x0; for x0 = 0, that of least sum.
+    """
+    if psi.holds(x0):
+        return x0, ""
+    somewhere = bool(np.any(x0))
+    told = "lmo(-x0)" if somewhere else "lmo(1, ..., 1)"
+    return psi.lmo(-x0 if somewhere else np.ones_like(x0)), (
+        f"{psi!r} does not say that x0 is inside, and has no projection: started at {told}"
+    )
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A run that can begin: what is solved, by what, from where."""
+
+    problem: Sum
+    terms: Terms
+    method: AnyMethod
+    plan: str
+    x0: Vector
+    state: RunState | None
+    form: Form | None
+    given: GivenConstants
+    moved: str  # a note where x0 was not in the domain
+
+
+def launch(
+    start: Launch,
+    interrupts: Interrupts,
+    *,
+    words: str,
+    stop: Rule | None,
+    tol: float,
+    max_iter: int | None,
+    callback: Callback | Sequence[Callback] | None,
+    progress: bool,
+    verbose: int,
+    record: str | Sequence[str] | None,
+    checkpoint: Any,
+) -> Result:
+    """Carry out a run, with what the user wants to see and keep of it."""
+    rule = Tolerance(rel=as_positive(tol, "tol")) if stop is None else _rule(stop)
+    most = _iterations(max_iter, start.state)
+    callbacks, place = _callbacks(callback, progress, checkpoint, rule)
+    narrator = Narrator(as_whole(verbose, "verbose"))
+    if narrator.listens:
+        callbacks.append(narrator)
+    narrator.begin(words)
+    run = Run(
+        start.problem,
+        start.method,
+        rule,
+        start.x0,
+        max_iter=most,
+        callbacks=callbacks,
+        plan=start.plan,
+        resume=start.state,
+        checkpoint=None if place is None else _saver(place, start, rule, most),
+        interrupts=interrupts,
+        record=as_record(record),
+        form=start.form,
+    )
+    if start.moved:
+        run.history.notes.append((0, start.moved))
+    result = run.go()
+    narrator.end(result)
+    return result
+
+
+def called(method: Any) -> str:
+    """The name of a method."""
+    return method if isinstance(method, str) else type(method).__name__
+
+
+def _rule(stop: Any) -> Rule:
+    if not callable(getattr(stop, "check", None)):
+        raise TypeError(f"stop must be a rule such as gt.stop.Gradient(rel=1e-6), got {stop!r}")
+    return stop
+
+
+def _iterations(max_iter: int | None, state: RunState | None) -> int:
+    done = 0 if state is None else state.iteration
+    if max_iter is None:
+        return done + DEFAULT_MAX_ITER
+    return done + as_whole(max_iter, "max_iter")
+
+
+def _callbacks(
+    given: Callback | Checkpoint | Sequence[Callback | Checkpoint] | None,
+    progress: bool,
+    checkpoint: Any,
+    rule: Rule,
+) -> tuple[list[Callback], Checkpoint | None]:
+    """The callbacks, and the checkpoint that may be among them."""
+    if given is None:
+        listed: list[Any] = []
+    elif callable(given) or isinstance(given, Checkpoint):
+        listed = [given]
+    elif isinstance(given, Iterable):
+        listed = list(given)
+    else:
+        raise TypeError(f"callback must be callable or a list of callables, got {given!r}")
+    places = [c for c in listed if isinstance(c, Checkpoint)]
+    places += [] if checkpoint is None else [Checkpoint.of(checkpoint)]
+    if len(places) > 1:
+        raise TypeError("give one checkpoint, not several")
+    callbacks = [c for c in listed if not isinstance(c, Checkpoint)]
+    return [*callbacks, *([Progress(rule)] if progress else [])], places[0] if places else None
+
+
+def _saver(place: Checkpoint, start: Launch, rule: Rule, max_iter: int) -> Saver:
+    problem, named = start.problem, start.terms.named
+    space = problem.geometry
+    heard = listen(problem.oracles, named.values(), space, place.heard)
+    known = fingerprint(named, space)
+    return Saver(place, start.method, rule, max_iter, start.given, known, heard)
