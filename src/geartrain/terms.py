@@ -170,7 +170,7 @@ class Operators(Terms):
         """The operators, if they are some; Q = None is 0."""
         named = {"P": P, "Q": Zero(as_term(P).n) if Q is None else Q}
         for name, given in named.items():
-            smooth = split(given)[0] if answers(given) else given
+            smooth = split(given)[0]
             if not can(smooth, "operator"):
                 what = (
                     f"answers only {known}" if (known := ", ".join(answers(smooth))) else "is none"
