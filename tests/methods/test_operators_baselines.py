@@ -133,9 +133,7 @@ def extragradient(R, prox, z, L, steps, theta=0.9):
     t = 0.9 * theta * secant(R, prox, z, Rz) if L is None else theta / L
     for _ in range(steps):
         if L is None:
-            w, Rw, t, t_next = trials(
-                R, z, Rz, t, theta, lambda t, z=z, Rz=Rz: prox(z - t * Rz, t)
-            )
+            w, Rw, t, t_next = trials(R, z, Rz, t, theta, lambda t, z=z, Rz=Rz: prox(z - t * Rz, t))
         else:
             t_next = t
             w = prox(z - t * Rz, t)
