@@ -447,6 +447,84 @@ def test_parameters(make, words):
         make()
 
 
+class PlainBox:
+    """A box that gives projections and nothing else."""
+
+    def prox(self, u, alpha):
+        return np.clip(u, -1.0, 1.0)
+
+
+@pytest.mark.parametrize("name", WITH_PSI)
+def test_a_set_without_residuals(name):
+    """The proximal step shows an element of the normal cone."""
+    known = Known("box")
+    problem = inclusion(known.P, known.Q, N, PlainBox(), known.L_P, known.L_Q)
+    run = states(METHODS[name], problem, known.z0, 300)
+    for state in run[1:]:
+        inside = np.abs(state.z) < 1.0
+        np.testing.assert_allclose(state.grad_psi[inside], 0.0, atol=1e-11)
+        assert np.all(state.grad_psi[~inside] * state.z[~inside] >= -1e-11)
+        np.testing.assert_allclose(state.grad, known.R(state.z) + state.grad_psi, atol=1e-11)
+    assert norm(run[-1].grad) <= 1e-4 * norm(run[1].grad)
+
+
+@pytest.mark.parametrize(("method", "steps"), [(Extragradient, 1), (OptimisticGradient, 2)])
+def test_steps_that_do_not_move_z_end_the_run(method, steps):
+    """Nothing is asked where w = z."""
+    P = gt.Operator(lambda z: z - 3.0, n=2)
+    res = gt.equilibrium(P, None, np.ones(2), method=method(L=1e30))
+    assert res.status is Status.STALLED and "Rounding" in res.message
+    assert res.nit == steps and res.calls["P.operator"] == 1
+
+
+def inside_of(radius, R):
+    return lambda z: R(z) if norm(z) < radius else np.full(z.size, np.nan)
+
+
+def test_trials_out_of_the_domain():
+    """t = 100 and 10 lead out of it, t = 1 is too long for the secant, t = 0.81 passes."""
+    problem = inclusion(inside_of(3.0, lambda z: z), zero, 2)
+    method, z = Extragradient(adaptive=True), np.array([2.0, 0.0])
+    start = replace(method.init(problem, z), t=100.0)
+    before = dict(problem.ledger.calls)
+    new = method.step(problem, start)
+    np.testing.assert_allclose(new.z, (1.0 - 0.81 * (1.0 - 0.81)) * z, atol=1e-12)
+    made = {key: n - before[key] for key, n in problem.ledger.calls.items() if n > before[key]}
+    assert made == {"P.operator": 5, "Q.operator": 3}
+
+
+def test_a_first_secant_out_of_the_domain():
+    """The short step is the first trial, then."""
+    problem = inclusion(inside_of(3.0, lambda z: z - 5.0), zero, 1)
+    for method in (METHODS["extragradient-adaptive"], METHODS["anderson"]):
+        state = method.step(problem, method.init(problem, np.array([2.9999])))
+        assert np.isfinite(state.R).all()
+
+
+@pytest.mark.parametrize("psi", [None, gt.Box(-9.0, 9.0)])
+@pytest.mark.parametrize(("size", "jump", "t"), [(1.0, -1.0, 1e-6), (1e-140, 1e200, 1e-10)])
+def test_an_operator_that_jumps_at_z(size, jump, t, psi):
+    """No trial passes: one that leads to z itself is none, and no length becomes 0."""
+    z = np.array([1.0 if size == 1.0 else 0.0])
+    problem = inclusion(lambda w: np.where(w == z, size, jump), zero, 1, psi)
+    for method in (METHODS["extragradient-adaptive"], METHODS["optimistic-adaptive"]):
+        start = replace(method.init(problem, z), t=t)
+        state = method.step(problem, start)
+        assert state.stalled and not state.rounding and state.z is start.z
+
+
+def test_a_mixture_far_out_empties_the_pairs():
+    known = Known()
+    problem, method = known.problem(), Anderson()
+    state = states(method, problem, known.z0, 4)[-1]
+    assert len(state.S) == 4
+    for far in (np.full(N, np.nan), np.full(N, 1001.0 * state.least)):
+        new = method.step(inclusion(lambda z, far=far: far, zero, N), state)
+        assert new.S == new.Y == () and new.failures == 30 and new.z is state.z
+        proven = method.step(problem, new)
+        assert norm(proven.z - known.z_star) <= norm(state.anchor.z - known.z_star) + 1e-10
+
+
 def test_an_overflow_of_the_sum_is_not_finite():
     """Two finite answers whose sum is not: no point of the run is taken for a solution."""
     huge = inclusion(lambda z: np.full(2, 1.5e308), lambda z: np.full(2, 1.5e308), 2)
