@@ -70,9 +70,8 @@ def equilibrium(
         projection.
     method : str or method
         "auto", which needs no constants (see `geartrain.methods.AndersonResolvent`), "hpe", whose
-        numbers of calls are proven, or one of the baselines "extragradient",
-        "adaptive-extragradient", "optimistic", "golden-ratio" and "anderson"; or an object such as
-        ``gt.methods.HPE(sigma=0.5)``.
+        numbers of calls are proven, or one of the baselines "extragradient", "optimistic" and
+        "anderson", which ask P as often as Q; or an object such as ``gt.methods.HPE(sigma=0.5)``.
     stop, tol
         As in `minimize`, for the residual R(z) = P(z) + Q(z): by default the run ends at
         ``|R(z)| <= tol |R(x0)|``. With a set it is the element of least norm of R(z) plus the

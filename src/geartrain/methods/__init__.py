@@ -21,6 +21,11 @@ from geartrain.methods.gmco import GMCO
 from geartrain.methods.inner_rule import PaperRule
 from geartrain.methods.learned_train import LearnedTrain
 from geartrain.methods.nested_sum import Train
+from geartrain.methods.operators.anderson import Anderson
+from geartrain.methods.operators.extragradient import Extragradient
+from geartrain.methods.operators.hpe import HPE
+from geartrain.methods.operators.mixing import AndersonResolvent
+from geartrain.methods.operators.optimistic import OptimisticGradient
 from geartrain.methods.planning.planned import Planned
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.r_sae import RSAE
@@ -37,11 +42,15 @@ __all__ = [
     "CGS",
     "FGM",
     "GMCO",
+    "HPE",
     "RSAE",
     "SAE",
     "SCSAE",
     "ACDWhole",
+    "Anderson",
+    "AndersonResolvent",
     "Catalyst",
+    "Extragradient",
     "FixedPeriod",
     "FrankWolfe",
     "GradientSliding",
@@ -53,6 +62,7 @@ __all__ = [
     "LearnedTrain",
     "Method",
     "MonteiroSvaiterWhole",
+    "OptimisticGradient",
     "PaperRule",
     "Planned",
     "ProximalQuasiNewton",

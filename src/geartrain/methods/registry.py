@@ -39,6 +39,7 @@ from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSe
 from geartrain.methods.operators.anderson import Anderson
 from geartrain.methods.operators.extragradient import Extragradient
 from geartrain.methods.operators.hpe import HPE
+from geartrain.methods.operators.mixing import AndersonResolvent
 from geartrain.methods.operators.optimistic import OptimisticGradient
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.r_sae import RSAE
@@ -95,12 +96,12 @@ NONSMOOTH: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "frank-wolfe": lambda problem, inner: FrankWolfe(),
 }
 # Methods of `geartrain.equilibrium`, for operators in the place of gradients.
-OPERATORS: dict[str, Callable[[], AnyMethod]] = {
-    "auto": HPE,
-    "hpe": HPE,
-    "extragradient": Extragradient,
-    "optimistic": OptimisticGradient,
-    "anderson": Anderson,
+OPERATORS: dict[str, Callable[[Sum], AnyMethod]] = {
+    "auto": lambda problem: AndersonResolvent(),
+    "hpe": lambda problem: HPE(),
+    "extragradient": lambda problem: Extragradient(adaptive=_has_no_constants(problem)),
+    "optimistic": lambda problem: OptimisticGradient(adaptive=_has_no_constants(problem)),
+    "anderson": lambda problem: Anderson(),
 }
 # They choose their inner method themselves unless one is given.
 _WITH_OWN_INNER = ("pqn", "ms", "catalyst")
@@ -208,7 +209,7 @@ def make_operator_method(method: str | AnyMethod, problem: Sum) -> tuple[AnyMeth
     """The method of that name, or the object itself, and the words for ``res.plan``."""
     if isinstance(method, str):
         name = _key(method, OPERATORS, "method of equilibrium")
-        made, told = OPERATORS[name](), f"{name!r} as asked for"
+        made, told = OPERATORS[name](problem), f"{name!r} as asked for"
         told = f"{type(made).__name__}, which needs no constants" if name == "auto" else told
     else:
         made, told = as_method(method), "given as an object"
@@ -218,12 +219,17 @@ def make_operator_method(method: str | AnyMethod, problem: Sum) -> tuple[AnyMeth
             f"{', '.join(OPERATORS)}"
         )
     if problem.psi is not None and not _can_take(made, problem):
-        able = [key for key, maker in OPERATORS.items() if _can_take(maker(), problem)]
+        able = [key for key, maker in OPERATORS.items() if _can_take(maker(problem), problem)]
         raise TypeError(
             f"{type(made).__name__} is not made for a non-smooth term, here {problem.psi!r}; "
             f"choose one of {', '.join(able) or 'those that take sets with a projection'}"
         )
     return made, told
+
+
+def _has_no_constants(problem: Sum) -> bool:
+    """Whether the lengths of steps have to be found by trial."""
+    return problem.L_h.value is None or problem.L_g.value is None
 
 
 def _require_inside(told: str, inside: InnerMethod, outside: Sequence[str], problem: Sum) -> None:

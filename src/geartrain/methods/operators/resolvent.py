@@ -105,18 +105,17 @@ class _Equation:
 
     def rounding(self, p: _At) -> float:
         """No e below this means anything."""
-        size = norm(p.v)
-        terms = norm(self.c) + norm(p.Q) + self.L * norm(self.b) + self.alpha * size
-        return 4.0 * EPS * terms
+        moved = self.L * norm(self.b) + (self.L + self.lipschitz) * norm(p.v)
+        return EPS * (norm(self.c) + norm(p.Q) + moved)
 
     def newton(self, p: _At) -> _At | None:
         """One step on the normal map; None where |M| does not fall along it."""
         alpha, size = self.alpha, norm(p.M)
         u = p.v + p.w / alpha
-        D = self._derivative(u, alpha)
+        D = None if self.psi is None else derivative(self.psi, u, alpha)
 
         def product(d: Vector) -> Vector:
-            x = D(d)
+            x = d if D is None else D(d[:, None])[:, 0]
             length = norm(x)
             if length <= EPS * norm(d):
                 return alpha * d
@@ -161,21 +160,6 @@ class _Equation:
     def _short(self, p: _At, size: float) -> float:
         return _SHORT * max(norm(p.v), norm(self.b), size / self.alpha)
 
-    def _derivative(self, u: Vector, alpha: float) -> Callable[[Vector], Vector]:
-        psi = self.psi
-        if psi is None:
-            return lambda d: d
-        if psi.has_derivative:
-            D = psi.derivative(u, alpha)
-            return lambda d: np.asarray(D(d[:, None]))[:, 0]
-        v, reach = psi.prox(u, alpha), _SHORT * max(norm(u), norm(self.b))
-
-        def difference(d: Vector) -> Vector:
-            t = reach / norm(d)
-            return (psi.prox(u + t * d, alpha) - v) / t
-
-        return difference
-
 
 def solve(
     g: Any,
@@ -202,21 +186,24 @@ def solve(
     c, L, b : array (n,), float, array (n,)
         Of the equation; L > 0.
     v0 : array (n,)
-        Where to begin; with psi and without `Q0`, at prox(v0, L + lipschitz).
+        Where to begin: without psi at v0; with psi at its forward-backward step if `Q0` is given,
+        and otherwise at its proximal step.
     enough : callable
         The rule that ends the run.
     Q0 : array (n,), optional
-        Q(v0), which is not asked again; psi(v0) must be finite then.
+        Q(v0), which is not asked again; with psi it may be a guess.
     lipschitz : float
         A Lipschitz constant of Q, or a guess; 0 where nothing is known.
     """
     equation = _Equation(g, psi, c, L, b, lipschitz)
-    plain = 0  # extragradient steps to come
+    alpha = equation.alpha
     if Q0 is None:
-        p = equation.at(v0, equation.alpha)
+        p = equation.at(v0, alpha)
+    elif psi is not None:
+        p = equation.at(v0 - equation.G(v0, Q0) / alpha, alpha)
     else:
         p = _At(v0, Q0, equation.G(v0, Q0), np.zeros(v0.size))
-        plain = 0 if psi is None else 1  # v0 may be at a bound that it should leave
+    plain = 0  # extragradient steps to come
     best, shortest = (p, p.G), math.inf
     for _ in range(_ROUNDS):
         e = equation.residual(p)
@@ -232,6 +219,19 @@ def solve(
         p = to
     p, e = best
     return Resolvent(p.v, p.Q, e, e - p.G, equation.lipschitz)
+
+
+def derivative(psi: Psi, u: Vector, alpha: float) -> Callable[[Vector], Vector]:
+    """Of the proximal step at u, for the columns of a matrix; by differences where psi has none."""
+    if psi.has_derivative:
+        return psi.derivative(u, alpha)
+    v, short = psi.prox(u, alpha), _SHORT * (norm(u) or 1.0)
+
+    def differences(X: Vector) -> Vector:
+        steps = [(x, short / (norm(x) or 1.0)) for x in X.T]
+        return np.array([(psi.prox(u + t * x, alpha) - v) / t for x, t in steps]).T
+
+    return differences
 
 
 def gmres(A: Callable[[Vector], Vector], b: Vector, accuracy: float, most: int) -> Vector:
