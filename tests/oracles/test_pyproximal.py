@@ -47,9 +47,10 @@ def test_the_same_term(name):
     h = gt.LinearModel(A, np.where(A[:, 0] > 0.1, 1.0, -1.0))
     g = gt.Quadratic(np.diag(np.geomspace(0.1, 10.0, N)))
     x0 = own.prox(np.zeros(N), 1.0)
-    res, same = (gt.minimize(h, g + psi, x0, tol=1e-6) for psi in (term, own))
+    tol = max(1e-6, 1e3 * accuracy)  # subgradients are known by differences of proximal steps
+    res, same = (gt.minimize(h, g + psi, x0, tol=tol) for psi in (term, own))
     assert res.success
-    np.testing.assert_allclose(res.x, same.x, atol=1e-5)
+    np.testing.assert_allclose(res.x, same.x, atol=10.0 * tol)
 
 
 def test_outside_of_a_set():

@@ -82,16 +82,18 @@ def search(
 ) -> Trial:
     """Shorten t until w = place(t) passes; one call of R per trial, none where w = z.
 
-    R at z is known. With theta = inf the first trial passes.
+    R is known at z. With theta = inf the first trial passes.
     """
     rounding, failure = False, None
     for trial in range(_TRIALS):
         w = place(t)
-        length = norm(w - z)
+        length, still = norm(w - z), np.array_equal(w, z)
         if trial == 0:
             rounding = length <= _ROUNDED * norm(z)
-        if np.array_equal(w, z):
-            return Trial(w, R, t, t, rounding)
+            if still:
+                return Trial(w, R, t, t, rounding)
+        elif still:
+            break
         try:
             R_w = finite(problem.grad(w))
         except NonFiniteAnswer as error:
