@@ -58,7 +58,7 @@ def test_the_same_term(name):
 
 
 def test_the_error_of_a_bisection_is_no_subgradient():
-    """Of very short steps it is all that is left: a scale for the tolerance that is far too large."""
+    """Of very short steps it is all that is left, and no scale for a tolerance."""
     operator, own, _ = PAIRS["Simplex"]
     bisected, exact = (
         Psi(term, 1.0, "g", Ledger(), N) for term in (gt.from_pyproximal(operator, n=N), own)
