@@ -48,7 +48,8 @@ _RAISE, _LOWER = 2.0, 0.8
 # not change over _FAR times the size of x0 has no zero; nor do proven steps help that fail with an
 # L of _HOPELESS times what was seen.
 _UNITS, _TRIES, _FAR, _HOPELESS = 10.0, 5, 1e6, 1e16
-# <R(v) - R(p), v - p> below this part of the norms, and changes above so many units, are no rounding.
+# R is not monotone where <R(v) - R(p), v - p> is below minus this part of the norms, and the change
+# of R is above so many units of rounding.
 _MONOTONE, _CLEAR = 1e-6, 1e4
 
 
@@ -317,12 +318,9 @@ def _learned(state: AndersonResolventState, to: Visit, taken: bool) -> AndersonR
     def secant(new: Vector, old: Vector) -> float:
         return (norm(new - old) - 4.0 * state.unit * (norm(new) + norm(old))) / length
 
-    change, level = to.R - p.R, _CLEAR * state.unit * (norm(to.P) + norm(to.Q))
-    turned = (
-        norm(change) > max(level, 0.0)
-        and dot(change, to.v - p.v) < -_MONOTONE * norm(change) * length
-    )
-    if turned and not state.refuted:
+    change, level = norm(to.R - p.R), _CLEAR * state.unit * (norm(to.P) + norm(to.Q))
+    turned = dot(to.R - p.R, to.v - p.v) < -_MONOTONE * change * length
+    if turned and change > level and not state.refuted:
         note = "two answers show that P + Q is not monotone: nothing is proven"
         state = replace(state, refuted=True, note=note)
     return replace(
@@ -356,8 +354,9 @@ def _nowhere(state: AndersonResolventState, proven: bool) -> AndersonResolventSt
 def _is_rounding(state: AndersonResolventState) -> bool:
     """Whether the best residual is a rounding error of its terms or of its point."""
     at, newest = state.best, state.pairs.P[:3] + state.pairs.Q[:3]
-    slope = max((norm(row) for row in newest), default=0.0)
-    return norm(at.e) <= _UNITS * state.unit * (norm(at.P) + norm(at.Q) + slope * norm(at.v))
+    slope = min((norm(row) for row in newest), default=0.0)
+    level = state.unit * (norm(at.P) + norm(at.Q) + slope * norm(at.v))
+    return norm(at.e) <= _UNITS * level and not state.refuted
 
 
 def _is_hopeless(state: AndersonResolventState) -> bool:
