@@ -45,9 +45,9 @@ _EDUCATED, _GROWN, _RADIUS = 0.9, 100.0, 0.25
 _OTHER, _GUARD, _BACK = 12, 30, 15
 _RAISE, _LOWER = 2.0, 0.8
 # A residual of so many rounding units does not fall any more after so many failures. R that does
-# not change over _FAR times the size of x0 has no zero; nor do proven steps help that fail with an
-# L of _HOPELESS times what was seen.
-_UNITS, _TRIES, _FAR, _HOPELESS = 10.0, 5, 1e6, 1e16
+# not change over _FAR times the size of x0 has no zero. After _HOPELESS failures, those beyond
+# _GUARD with proven steps of ever smaller lengths, nothing helps.
+_UNITS, _TRIES, _FAR, _HOPELESS = 10.0, 5, 1e6, _GUARD + 60
 # R is not monotone where <R(v) - R(p), v - p> is below minus this part of the norms, and the change
 # of R is above so many units of rounding.
 _MONOTONE, _CLEAR = 1e-6, 1e4
@@ -286,7 +286,7 @@ class AndersonResolvent:
             )
         rounding = fails >= _TRIES and _is_rounding(new)
         endless = is_flat and kind != "educated" and length > _FAR * state.size
-        return replace(new, stalled=rounding or endless or _is_hopeless(new), rounding=rounding)
+        return replace(new, stalled=rounding or endless or fails >= _HOPELESS, rounding=rounding)
 
 
 def _visit(problem: Sum, v: Vector, Q: Vector, w: Vector | None = None) -> Visit:
@@ -337,8 +337,8 @@ def _refused(state: AndersonResolventState, proven: bool, length: float) -> Ande
     if proven and not state.is_at_anchor:  # P has no value at the anchor
         return replace(state, z=state.p.v)
     if proven:
-        state = replace(state, L_proven=_RAISE * state.L_proven)
-        return replace(state, stalled=_is_hopeless(state))
+        stalled = state.fails >= _HOPELESS
+        return replace(state, L_proven=_RAISE * state.L_proven, stalled=stalled)
     if not length < math.inf:
         length = min(state.rho, state.size / _RADIUS)
     return replace(state, rho=_RADIUS * length)
@@ -357,8 +357,3 @@ def _is_rounding(state: AndersonResolventState) -> bool:
     slope = min((norm(row) for row in newest), default=0.0)
     level = state.unit * (norm(at.P) + norm(at.Q) + slope * norm(at.v))
     return norm(at.e) <= _UNITS * level and not state.refuted
-
-
-def _is_hopeless(state: AndersonResolventState) -> bool:
-    """Whether proven steps fail that are much shorter than the proof asks for."""
-    return state.L_proven > _HOPELESS * max(state.L_P, state.least)
