@@ -45,8 +45,8 @@ _EDUCATED, _GROWN, _RADIUS = 0.9, 100.0, 0.25
 _OTHER, _GUARD, _BACK = 12, 30, 15
 _RAISE, _LOWER = 2.0, 0.8
 # A residual of so many rounding units does not fall any more after so many failures. R that does
-# not change over _FAR times the size of x0 has no zero. After _HOPELESS failures, those beyond
-# _GUARD with proven steps of ever smaller lengths, nothing helps.
+# not change for so many steps, and over _FAR times the size of x0, has no zero. After _HOPELESS
+# failures, those beyond _GUARD with proven steps of ever smaller lengths, nothing helps.
 _UNITS, _TRIES, _FAR, _HOPELESS = 10.0, 5, 1e6, _GUARD + 60
 # R is not monotone where <R(v) - R(p), v - p> is below minus this part of the norms, and the change
 # of R is above so many units of rounding.
@@ -273,7 +273,7 @@ class AndersonResolvent:
             best=_better(state.best, to),
             kind=kind,
             fails=fails,
-            flat=_FLAT * state.flat if is_flat and not failed else 1.0,
+            flat=_FLAT * state.flat if is_flat and kind == "separating" else 1.0,
         )
         if proven:
             new = replace(new, L_proven=(_RAISE if failed else _LOWER) * L)
@@ -285,7 +285,7 @@ class AndersonResolvent:
                 kept=state.kept ^ (fails > 0 and fails % _OTHER == 0),
             )
         rounding = fails >= _TRIES and _is_rounding(new)
-        endless = is_flat and kind != "educated" and length > _FAR * state.size
+        endless = new.flat <= _FLAT**_TRIES and length > _FAR * state.size
         return replace(new, stalled=rounding or endless or fails >= _HOPELESS, rounding=rounding)
 
 

@@ -68,16 +68,17 @@ class Pairs:
         rows = zip(new, (self.S, self.P, self.Q), strict=True)
         return Pairs(*(np.vstack([x / length, old])[:most] for x, old in rows))
 
-    def independent(self) -> tuple[Vector, Vector, Vector]:
-        """S, dP and dQ as columns, without the steps that newer ones tell."""
-        S, P, Q = self.S.T, self.P.T, self.Q.T
-        for _ in range(3):
-            S, P, Q = (columns[:, : len(columns)] for columns in (S, P, Q))
-            new = np.abs(np.diag(np.linalg.qr(S)[1])) > _NEW
-            if new.all():
-                break
-            S, P, Q = S[:, new], P[:, new], Q[:, new]
-        return S, P, Q
+    def independent(self) -> tuple[list[int], Vector]:
+        """The rows with steps that newer ones do not tell, and an orthonormal basis of those."""
+        basis, rows = np.zeros((min(self.S.shape), self.S.shape[1])), []
+        for i, s in enumerate(self.S):
+            known = basis[: len(rows)]
+            for _ in range(2):  # the second time for the sake of rounding
+                s = s - (known @ s) @ known
+            if len(rows) < len(basis) and (length := norm(s)) > _NEW:
+                basis[len(rows)] = s / length
+                rows.append(i)
+        return rows, basis[: len(rows)]
 
 
 class Mixture(NamedTuple):
@@ -91,7 +92,8 @@ class Mixture(NamedTuple):
 
 def mixture(p: Visit, pairs: Pairs, psi: Psi | None, alpha: float, rho: float) -> Mixture:
     """The point p + S c, c = argmin |r + A c|^2 (+ (|r|/rho)^2 |S c|^2 for a finite rho)."""
-    S, dP, dQ = pairs.independent()
+    rows, basis = pairs.independent()
+    S, dP, dQ = (x[rows].T for x in (pairs.S, pairs.P, pairs.Q))
     r, A, n = p.R, dP + dQ, p.v.size
     if psi is not None:
         forward = p.v - r / alpha
@@ -100,15 +102,14 @@ def mixture(p: Visit, pairs: Pairs, psi: Psi | None, alpha: float, rho: float) -
     if not S.size:
         return Mixture(p.v, p.P, p.Q, norm(r))
     scale = np.sqrt((A * A).sum(axis=0)) + 1e-300
-    rows = [A / scale, math.sqrt(_RIDGE) * np.eye(len(scale))]
+    squares = [A / scale, math.sqrt(_RIDGE) * np.eye(len(scale))]
     if rho < math.inf:
-        rows.append(norm(r) / rho * S / scale)
-    q, triangle = np.linalg.qr(np.vstack(rows))
+        squares.append(norm(r) / rho * S / scale)
+    q, triangle = np.linalg.qr(np.vstack(squares))
     c = np.linalg.solve(triangle, -(q[:n].T @ r)) / scale
     b, P, Q, r = p.v + S @ c, p.P + dP @ c, p.Q + dQ @ c, r + A @ c
     if len(scale) < n:  # skew parts: Krylov spaces stand still where R(b) is in their span
-        basis = np.linalg.qr(S)[0]
-        outside, new = (x - basis @ (basis.T @ x) for x in (r, A[:, 0]))
+        outside, new = (x - (basis @ x) @ basis for x in (r, A[:, 0]))
         if norm(outside) < _NOVEL * norm(r) and norm(new) > _SEEN * norm(A[:, 0]):
             P = P + norm(r) / norm(new) * new
     return Mixture(b, P, Q, norm(r))
