@@ -431,7 +431,6 @@ def test_endings():
         (lambda z: np.ones(5), gt.NonNegative(), Status.CONVERGED),
         (lambda z: -np.ones(5), gt.NonNegative(), Status.STALLED),
         (lambda z: np.ones(5), box, Status.CONVERGED),
-        (lambda z: np.where(np.arange(5) < 2, 1.0, z - 1.0), None, Status.STALLED),
         (lambda z: 0.0 * z, gt.Operator(lambda z: A @ z - q, n=5), Status.CONVERGED),
         (lambda z: A @ z - q, None, Status.CONVERGED),
         (lambda z: A @ z - q, gt.L1(0.1), Status.CONVERGED),
@@ -441,6 +440,16 @@ def test_endings():
         res = gt.equilibrium(gt.Operator(fn, n=5), Q, max_iter=300)
         assert res.status is ending
         assert res.success == (ending is Status.CONVERGED)
+
+
+def test_what_has_no_solution_is_never_solved():
+    for fn in (
+        lambda z: np.where(np.arange(5) < 2, 1.0, z - 1.0),
+        lambda z: 1.0 + 1.0 / (1.0 + np.exp(-z)),
+        lambda z: np.exp(z),  # 0 at -infinity: small residuals are true there
+    ):
+        res = gt.equilibrium(gt.Operator(fn, n=5), None, max_iter=200)
+        assert res.status in (Status.STALLED, Status.MAX_ITER) or norm(fn(res.x)) <= 1e-5
 
 
 @pytest.mark.parametrize("Q", [None, gt.Box(-0.3, 0.3)], ids=["free", "box"])

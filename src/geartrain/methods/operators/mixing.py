@@ -49,8 +49,8 @@ _RAISE, _LOWER = 2.0, 0.8
 # failures, those beyond _GUARD with proven steps of ever smaller lengths, nothing helps.
 _UNITS, _TRIES, _FAR, _HOPELESS = 10.0, 5, 1e6, _GUARD + 60
 # R is not monotone where <R(v) - R(p), v - p> is below minus this part of the norms, and the change
-# of R is above so many units of rounding.
-_MONOTONE, _CLEAR = 1e-6, 1e4
+# of R is so many times above rounding.
+_MONOTONE, _CLEAR = 1e-6, 1e3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,8 +264,7 @@ class AndersonResolvent:
             kind, taken = "failure", not proven and r <= _GROWN * least
         failed = kind == "failure"
         fails = state.fails + 1 if failed or slow else _GUARD - _BACK if proven else 0
-        level = _UNITS * state.unit * (norm(to.P) + norm(to.Q))
-        is_flat = not norm(to.R - p.R) > level
+        is_flat = not norm(to.R - p.R) > _level(state, to)
         new = replace(
             _learned(state, to, taken),
             z=z,
@@ -307,9 +306,9 @@ def _better(best: Visit, to: Visit) -> Visit:
 
 
 def _learned(state: AndersonResolventState, to: Visit, taken: bool) -> AndersonResolventState:
-    """With the pair of the step from p, and what it tells of R."""
-    p, length = state.p, norm(to.v - state.p.v)
-    if not length > 0.0:
+    """With the pair of the step from p, and what it tells of R; rounding errors tell nothing."""
+    p, length, change = state.p, norm(to.v - state.p.v), norm(to.R - state.p.R)
+    if not change > _level(state, to):
         return state
     state = replace(state, pairs=state.pairs.and_step(p, to))
     if not taken:
@@ -318,9 +317,8 @@ def _learned(state: AndersonResolventState, to: Visit, taken: bool) -> AndersonR
     def secant(new: Vector, old: Vector) -> float:
         return (norm(new - old) - 4.0 * state.unit * (norm(new) + norm(old))) / length
 
-    change, level = norm(to.R - p.R), _CLEAR * state.unit * (norm(to.P) + norm(to.Q))
     turned = dot(to.R - p.R, to.v - p.v) < -_MONOTONE * change * length
-    if turned and change > level and not state.refuted:
+    if turned and change > _CLEAR * _level(state, to) and not state.refuted:
         note = "two answers show that P + Q is not monotone: nothing is proven"
         state = replace(state, refuted=True, note=note)
     return replace(
@@ -329,6 +327,11 @@ def _learned(state: AndersonResolventState, to: Visit, taken: bool) -> AndersonR
         L_Q=max(state.L_Q, secant(to.Q, p.Q)),
         L_R=max(state.L_R, secant(to.R, p.R)),
     )
+
+
+def _level(state: AndersonResolventState, at: Visit) -> float:
+    """Of rounding errors of R."""
+    return _UNITS * state.unit * (norm(at.P) + norm(at.Q))
 
 
 def _refused(state: AndersonResolventState, proven: bool, length: float) -> AndersonResolventState:
@@ -355,5 +358,5 @@ def _is_rounding(state: AndersonResolventState) -> bool:
     """Whether the best residual is a rounding error of its terms or of its point."""
     at, newest = state.best, state.pairs.P[:3] + state.pairs.Q[:3]
     slope = min((norm(row) for row in newest), default=0.0)
-    level = state.unit * (norm(at.P) + norm(at.Q) + slope * norm(at.v))
-    return norm(at.e) <= _UNITS * level and not state.refuted
+    level = _level(state, at) + _UNITS * state.unit * slope * norm(at.v)
+    return norm(at.e) <= level and not state.refuted

@@ -70,7 +70,8 @@ class Pairs:
 
     def independent(self) -> tuple[list[int], Vector]:
         """The rows with steps that newer ones do not tell, and an orthonormal basis of those."""
-        basis, rows = np.zeros((min(self.S.shape), self.S.shape[1])), []
+        rows: list[int] = []
+        basis = np.zeros((min(self.S.shape), self.S.shape[1]))
         for i, s in enumerate(self.S):
             known = basis[: len(rows)]
             for _ in range(2):  # the second time for the sake of rounding
