@@ -31,6 +31,8 @@ COMMANDS = {
     "composite": "geartrain bench composite --json out/tables/composite.json",
     "constraints": "python benchmarks/constraints.py --json out/tables/constraints.json "
     "--out out/tables",
+    "equilibria": "geartrain bench equilibria --json out/tables/equilibria.json",
+    "equilibria_law": "python benchmarks/equilibria_law.py --out out/tables",
     "sparse_rounds": "python benchmarks/sparse_rounds.py",
     "sparse_speed": "python benchmarks/sparse_speed.py",
     "gear_law": "python benchmarks/gear_law.py --out out/tables",
@@ -54,11 +56,21 @@ COMMANDS = {
     "density": "python benchmarks/density.py",
 }
 # Commands whose tables the page of the benchmarks shows, from their JSON files.
-PAGES = ("ablation", "composite", "constraints", "distributed", "estimators", "frontier", "kernels")
+PAGES = (
+    "ablation",
+    "composite",
+    "constraints",
+    "distributed",
+    "equilibria",
+    "estimators",
+    "frontier",
+    "kernels",
+)
 # Pictures that a command draws besides, and where the documentation looks for them.
 PICTURES = {
     "separation_law": "separation_law.png",
     "constraints": "constraints_law.png",
+    "equilibria_law": "equilibria_law.png",
     "frontier": "frontier.png",
     "profile": "profile.png",
     "map": "map.png",

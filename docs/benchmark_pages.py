@@ -145,6 +145,21 @@ TABLES: dict[str, tuple[str, str]] = {
         "Calls of h until f - f* is 1e-6 of its start; >: not reached, a dot: not for this form; "
         "seconds outside of h, and the milliseconds per call of h from which auto pays",
     ),
+    "equilibria_families": (
+        "equilibria",
+        "Calls of P over those of the best rival in hindsight: geometric mean and worst of the "
+        "solved problems by family",
+    ),
+    "equilibria_summary": (
+        "equilibria",
+        "Calls of P over those of the best rival in hindsight: geometric mean and worst of the "
+        "solved problems, and the ratio that 95 % of all problems do not exceed",
+    ),
+    "equilibria": (
+        "equilibria",
+        "Calls of P until the residual is 1e-8 (with a set 1e-6) of its start; each kind of rival "
+        "with the best of its settings; >: not reached",
+    ),
     "ablation": ("ablation", "Gradients of h in multiples of L-BFGS"),
     "loops": ("kernels", "Compiled loops in multiples of the work that cannot be avoided"),
 }

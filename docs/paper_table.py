@@ -56,8 +56,8 @@ ITEMS = {
     "log-density": "application of Section 5.2",
     "decentralised optimisation": "application of Section 8: g the penalty of a network",
     "adversarial attack": "application of Section 8: g with values only",
-    "saddle-point problems": "named in Section 8",
-    "variational inequalities": "named in Section 8",
+    "saddle-point problems": "named in Section 8: composite ones, each part asked as if alone",
+    "variational inequalities": "named in Section 8: smooth ones, with and without a set",
     "gradient sliding": "Lan 2016, where separation started",
     "conditional gradient sliding": "Lan and Zhou 2016, named in Section 1",
     "AGS": "Lan and Ouyang",
@@ -83,8 +83,6 @@ ITEMS = {
 }
 # Items that the library does not have, and why.
 ABSENT = {
-    "saddle-point problems": "not here: the library minimises",
-    "variational inequalities": "not here: the library minimises",
     "ARCD of 2012 and 2016": (
         "not here: the method of Nesterov and Stich takes their place, which has a bound of the "
         "same order with sum_i sqrt(beta_i), no larger than that of 2012"

@@ -85,7 +85,9 @@ def test_the_table():
     assert "<code>methods.sae.SAE</code>" in rows["Algorithm 1"]
     assert "<code>examples/black_box_attack.py</code>" in rows["adversarial attack"]
     assert "<code>methods.cgs.CGS</code>" in rows["conditional gradient sliding"]
-    assert "not here" in rows["saddle-point problems"]
+    assert "<code>oracles.operators.Saddle</code>" in rows["saddle-point problems"]
+    assert "<code>methods.operators.hpe.HPE</code>" in rows["variational inequalities"]
+    assert "not here" in rows["adaptive proximal method"]
 
 
 def test_markers_are_read_from_a_file(tmp_path, monkeypatch):

@@ -148,6 +148,7 @@ def _per_gradient(name: str, args: argparse.Namespace) -> tuple[str, float, floa
 _BENCHES = {
     "composite": ("benches.composite", "calls with a non-smooth term, against proximal methods"),
     "distributed": ("benches.cluster", "rounds and seconds on a Dask cluster, against dask-glm"),
+    "equilibria": ("benches.equilibria", "calls on 120 random equilibria, against the best rival"),
     "estimators": ("benches.kernel_svc", "seconds of KernelSVC and KernelSVR, against libsvm"),
     "frontier": ("benches.frontier", "calls on real data at three prices, against all methods"),
     "kernels": ("benches.compiled_loops", "compiled loops against the speed of memory"),

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from geartrain.core.result import Result
 
 
+# Paper: saddle-point problems
+# Paper: variational inequalities
 def equilibrium(
     P: AnyTerm,
     Q: AnyTerm = None,

@@ -71,6 +71,7 @@ def test_no_cheap_part():
     assert res.calls["Q.operator"] == 0
 
 
+# Paper: saddle-point problems
 def test_saddle_points_have_their_signs():
     """min over x, max over y of x'Ay + |x - 1|^2/2 - |y + 2|^2/2."""
     A = np.random.default_rng(3).standard_normal((3, 2))

@@ -49,6 +49,27 @@ def is_picture(path):
     return pixels.ndim == 3 and min(pixels.shape[:2]) > 200 and np.ptp(pixels) > 0.9
 
 
+def test_toll(quick):
+    left, out = quick("toll.py")
+    junctions, arcs, tolled = left["junctions"], left["arcs"], left["tolled"]
+    for res in (left["before"], left["after"]):
+        assert res.success and (res.x >= 0.0).all()
+        np.testing.assert_allclose(left["A"] @ res.x, left["b"], atol=1e-8)
+    assert 3 * left["before"].calls["P.operator"] < left["rival"].calls["P.operator"]
+    assert 3 * left["before"].grad_norm < left["rival"].grad_norm
+    before, after = left["flows"]["before"], left["flows"]["after"]
+    assert after[tolled].sum() < 0.9 * before[tolled].sum()
+    assert left["minutes"]["after"] < left["minutes"]["before"]
+    # The simulator is monotone, and no gradient.
+    rng = np.random.default_rng(0)
+    u, v = rng.uniform(0.0, 3.0, (2, arcs))
+    assert (junctions(u) - junctions(v)) @ (u - v) > 0.0
+    waits = left["waits"]
+    assert np.linalg.eigvalsh(waits + waits.T).min() >= -1e-12
+    assert np.abs(waits - waits.T).max() > 0.1
+    assert is_picture(out / "toll.png")
+
+
 # Paper: adversarial attack
 def test_attack_changes_the_verdict(quick):
     left, out = quick("black_box_attack.py")

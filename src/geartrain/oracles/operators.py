@@ -64,6 +64,7 @@ class Operator(Algebra):
         return f"{type(self).__name__}({', '.join(facts)})"
 
 
+# Paper: saddle-point problems
 class Saddle(Operator):
     """The operator of min over x, max over y of s(x, y): [grad_x s; -grad_y s] at z = [x; y].
 

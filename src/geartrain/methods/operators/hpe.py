@@ -67,6 +67,7 @@ class HPEState(State):
         return self.u
 
 
+# Paper: variational inequalities
 @dataclass(frozen=True)
 class HPE:
     r"""The hybrid proximal extragradient method [1]_ with a strong monotonicity mu >= 0.
