@@ -39,6 +39,9 @@ _SHORT, _SHORTER, _SHORTEST, _ALIKE = 1e-6, 1e-3, 1e-60, 1e-4
 # Steps below this part of x are rounding errors; proximal steps are right to so many units of x in
 # the last place.
 _ROUNDED, _ULPS, _EPS = 1e-12, 8.0, float(np.finfo(float).eps)
+# A proximal operator has this inverse length of a step where it should do nothing; a residual of
+# which errors of it are this part tells nothing.
+_NO_STEP, _NOISY = 1e100, 0.5
 
 
 @dataclass(frozen=True)
@@ -216,7 +219,8 @@ class Psi:
         Where the term has no residual and no w in dpsi(v) is known, it is the limit of
         alpha (v - prox(v - d/alpha, alpha)) for large alpha, whose norm grows with alpha and is
         never too large. Steps that are long in the units of psi may agree with each other, too: so
-        the answer is the first of the last ones that agree, before rounding is all that is left.
+        the answer is the first of the last ones that agree, before rounding is all that is left, or
+        the error of a proximal operator that is an iteration.
         """
         if self.has_residual:
             least = self._answering.residual(read_only(v), read_only(d / self.weight))
@@ -238,10 +242,18 @@ class Psi:
             if norm(now) < norm(before) - rounding:
                 break
             alike = norm(now - before) <= rounding
+            if not alike and self._error(v - step / slope * now) > _NOISY * step / slope * norm(
+                now
+            ):
+                break
             if alike and not still:
                 agreed = before
             before = now
         return before if agreed is None else agreed
+
+    def _error(self, p: Vector) -> float:
+        """Of the proximal operator: how far it moves p, one of its points, by no step at all."""
+        return norm(p - self.prox(p, _NO_STEP))
 
     def _along(self, v: Vector, d: Vector, alpha: float) -> Vector:
         """alpha (v - prox(v - d/alpha, alpha))."""

@@ -6,10 +6,11 @@ symbol        name           meaning
 R             ``R``          P + Q
 z             ``z``          the anchor, of which the proof speaks
 p             ``p``          the point that the mixture is made from
-s, dP, dQ     ``pairs``      steps between visited points, changes of P and Q along them
-e(v)          ``Visit.e``    the element of R(v) + dpsi(v) of least norm
+b             ``at.b``       the mixture, with P, Q and the residual that the pairs predict
+v             ``to.v``       the trial point
+e(v)          ``to.e``       the element of R(v) + dpsi(v) of least norm
+u             ``u``          the element of R(v) + dpsi(v) next to L (z - v)
 L_P, L_R      ``L_P``, ...   the largest changes of P and of R over a step between points taken
-D             ``D``          the derivative of the proximal step at p - R(p)/L_R
 rho           ``rho``        how far a mixture may go, after one that went too far
 ============  =============  ===============================================================
 """
@@ -18,110 +19,66 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
 from geartrain.methods.base import State
-from geartrain.methods.operators.resolvent import derivative, solve
+from geartrain.methods.operators.pairs import Mixture, Pairs, Visit, mixture
+from geartrain.methods.operators.resolvent import Resolvent, solve
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.vectors import Vector, dot, norm
 from geartrain.problem import EPS, Sum
 
 # The probe goes this far over the size of x0; the size that stands for that of x0 = 0.
 _PROBE, _SIZE = 1e-4, 1e-2
-# Steps with less than this outside of the newer ones are left out; weight of |c|^2; where less than
-# _NOVEL of the mixed residual is outside of the steps, the newest change stands for it.
-_NEW, _RIDGE, _NOVEL = 1e-3, 1e-12, 0.1
-# L over L_P or L_R; the least L, over |e(x0)| and the size of x0.
-_SHORTER, _LEAST = 0.3, 1e-12
-# Accuracy of a resolvent over the mixed residual, or this part of that at p.
+# L over L_P or L_R; the least L, over |e(x0)| and the size of x0; L falls by the last factor where
+# R does not change.
+_SHORTER, _LEAST, _FLAT = 0.3, 1e-12, 0.25
+# Accuracy of a resolvent over the mixed residual, or over this part of that at p.
 _ACCURACY, _FLOOR = 0.1, 0.01
 # A residual that falls by this factor is taken; the mixture goes on from residuals below _GROWN
 # times the best; the radius after others, over the length of the step.
 _EDUCATED, _GROWN, _RADIUS = 0.9, 100.0, 0.25
-# Failures in a row after which the other map is taken, the proven step comes, and the ones that are
-# left to the next proven step; factors of its L.
+# Failures in a row after which the other map is taken, and the proven step; after a proven step the
+# next one comes _BACK failures earlier. Factors of its L.
 _OTHER, _GUARD, _BACK = 12, 30, 15
 _RAISE, _LOWER = 2.0, 0.8
-# A residual of so many rounding units is not improved any more after so many failures. R that does
-# not change over _FAR times the size of x0 has no zero; nor do proven steps help that fail with an
-# L of _HOPELESS times what was seen.
-_UNITS, _TRIES, _FAR, _HOPELESS = 10.0, 5, 1e6, 1e16
-
-
-@dataclass(frozen=True)
-class Visit:
-    """A point with P and Q there."""
-
-    v: Vector
-    P: Vector
-    Q: Vector
-    e: Vector  # the element of R(v) + dpsi(v) of least norm
-
-    @property
-    def R(self) -> Vector:
-        return self.P + self.Q
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Steps of length 1 and the changes of P and Q along them, one per row, newest first."""
-
-    s: Vector
-    P: Vector
-    Q: Vector
-
-    def with_newest(self, p: Visit, to: Visit) -> Pairs:
-        """With the step from p to `to`; of n variables min(n, 200) + 20 are kept."""
-        s, n = to.v - p.v, p.v.size
-        new, most = (s, to.P - p.P, to.Q - p.Q), min(n, 200) + 20
-        return Pairs(
-            *(
-                np.vstack([x / norm(s), rows])[:most]
-                for x, rows in zip(new, self._rows, strict=True)
-            )
-        )
-
-    @property
-    def _rows(self) -> tuple[Vector, Vector, Vector]:
-        return self.s, self.P, self.Q
-
-    def independent(self) -> tuple[Vector, Vector, Vector]:
-        """The steps, changes of P and changes of R as columns, without what newer steps tell."""
-        S, P, Q = (rows.T for rows in self._rows)
-        R = P + Q
-        for _ in range(3):
-            S, P, R = (columns[:, : len(columns)] for columns in (S, P, R))
-            new = np.abs(np.linalg.qr(S, mode="r").diagonal()) > _NEW
-            if new.all():
-                break
-            S, P, R = S[:, new], P[:, new], R[:, new]
-        return S, P, R
+# A residual of so many rounding units does not fall any more after so many failures. R that does
+# not change for so many steps, and over _FAR times the size of x0, has no zero. After _HOPELESS
+# failures, those beyond _GUARD with proven steps of ever smaller lengths, nothing helps.
+_UNITS, _TRIES, _FAR, _HOPELESS = 10.0, 5, 1e6, _GUARD + 60
+# R is not monotone where <R(v) - R(p), v - p> is below minus this part of the norms, and the change
+# of R is so many times above rounding.
+_MONOTONE, _CLEAR = 1e-6, 1e3
 
 
 @dataclass(frozen=True, kw_only=True)
 class AndersonResolventState(State):
-    """State of `AndersonResolvent` after k trials."""
+    """State of `AndersonResolvent` after k iterations."""
 
     k: int
-    z: Vector  # the anchor
+    z: Vector
     p: Visit
     best: Visit  # with the shortest e; the output
     pairs: Pairs
-    L_P: float
-    L_Q: float
-    L_R: float
-    least: float  # L is never below
     size: float  # of x0
+    least: float  # L is never below
+    unit: float  # of rounding
+    L_P: float = 0.0
+    L_Q: float = 0.0
+    L_R: float = 0.0
+    flat: float = 1.0  # factor of L, where R does not change
     kept: bool = True  # which map: the resolvent of Q, or a step along R
-    fails: int = 0  # in a row
     rho: float = math.inf
-    L_proven: float = math.nan  # of the next proven step, where there was one
-    kind: str = "start"  # of the last trial: "educated", "separating", "failure", "anchor"
+    fails: int = 0  # in a row
+    L_proven: float = math.nan  # of the next proven step, after the first one
     L: float = math.nan  # of the last trial
+    kind: str = "start"  # "educated", "separating", "failure"; "anchor" where P was asked at z
     stalled: bool = False
     rounding: bool = False
+    refuted: bool = False
+    note: str = ""
 
     @property
     def point(self) -> Vector:
@@ -138,22 +95,10 @@ class AndersonResolventState(State):
         """Its part in dpsi."""
         return self.best.e - self.best.R
 
-
-class _Trial(NamedTuple):
-    v: Vector
-    Q: Vector
-    w: Vector | None  # an element of dpsi(v)
-    L: float
-    L_Q: float = 0.0  # as far as the resolvent has seen
-
-
-class _Mixture(NamedTuple):
-    """The point p + S c that the pairs propose, and what they predict there."""
-
-    b: Vector
-    P: Vector
-    R: Vector
-    r: float  # norm of the residual
+    @property
+    def is_at_anchor(self) -> bool:
+        """Whether P is known at z."""
+        return np.array_equal(self.p.v, self.z)
 
 
 @dataclass(frozen=True)
@@ -165,46 +110,49 @@ class AndersonResolvent:
 
     Algorithm, from p = z = x0 and the pair of one short step along -R, for k = 0, 1, ...::
 
-        1. c = argmin |r + A c|^2 (+ (|r|/rho)^2 |S c|^2), r = L_R (p - prox(p - R(p)/L_R, L_R)),
-           A = L_R S - D (L_R S - dR): without psi, r = R(p) and A = dR    [1]_
-           b = p + S c, P(b) ~ P(p) + dP c, R(b) ~ R(p) + dR c
-        2. kept:   0 in P(b) + Q(v) + L (v - b) + dpsi(v), L = 0.3 L_P
-           plain:  v = prox(b - R(b)/L, L),                L = 0.3 L_R
+        1. c = argmin |r + A c|^2 (+ (|r|/rho)^2 |S c|^2): without psi, r = R(p) and A = dR [1]_;
+           with psi, r = L_R (p - prox(p - R(p)/L_R, L_R)), A = L_R S - D (L_R S - dR)
+           b = p + S c, P(b) ~ P(p) + dP c, Q(b) ~ Q(p) + dQ c
+        2. kept:   0 in P(b) + Q(v) + L (v - b) + dpsi(v),  L = 0.3 L_P
+           plain:  v = prox(b - R(b)/L, L),                 L = 0.3 L_R
            (kept first; after 12 failures in a row the other one)
         3. P(v); u in R(v) + dpsi(v), the element next to L (z - v)
            educated,   |e(v)| <= 0.9 best:                           z = p = v
            separating, <u, z - v> >= sqrt(1 - sigma^2) |u| |z - v|:  t = <u, z - v>/|u|^2,
                        z = prox(z - t R(v), 1/t), p = v
            failure:    p = v if |e(v)| <= 100 best, otherwise rho = |v - p|/4
-        4. after 30 failures (or separating steps with t below half of a proven one's) p = z, and
-           2. is  0 in P(z) + Q(v) + L (v - z) + dpsi(v), L = L_P/(sigma (1 - zeta));
-           if it fails, 2 L; if it passes, 0.8 L, and the next one after 15 failures
+        4. after 30 failures (or separating steps of less than half the length of a proven one)
+           p = z, and 2. is  0 in P(z) + Q(v) + L (v - z) + dpsi(v), L = L_P/(sigma (1 - zeta));
+           where that fails, 2 L; otherwise 0.8 L, and the next one after 15 failures
 
-    Guarantee: a separating step brings z nearer to every solution z*,
-    \|z+ - z*\|^2 <= \|z - z*\|^2 - (1 - sigma^2) \|v - z\|^2, whatever v is. Proof: z+ is a proximal
-    step, so \|z+ - z*\|^2 <= \|z - z*\|^2 - \|z+ - z\|^2 - 2t (<R(v), z+ - z*> + psi(z+) - psi(z*));
-    R and dpsi are monotone, so the bracket is at least <u, z+ - v>; and
-    \|z+ - z\|^2 + 2t <u, z+ - v> >= 2t <u, z - v> - t^2 \|u\|^2 = <u, z - v>^2/\|u\|^2. A proven step
-    is separating once L >= Lip(P)/(sigma (1 - zeta)) [2]_. Educated steps are at most
-    ln(1/tol)/ln(1/0.9). One call of P per iteration, two before the first one.
+    Guarantee: a separating step brings z nearer to every solution z*, whatever v is::
+
+        |z+ - z*|^2 <= |z - z*|^2 - <u, z - v>^2/|u|^2 <= |z - z*|^2 - (1 - sigma^2) |z - v|^2
+
+    Proof: |z+ - z*|^2 <= |z - z*|^2 - |z+ - z|^2 - 2t (<R(v), z+ - z*> + psi(z+) - psi(z*)), as z+
+    is a proximal step; R is monotone and u - R(v) in dpsi(v), so the bracket is at least
+    <u, z+ - v>; and |z+ - z|^2 + 2t <u, z+ - v> >= 2t <u, z - v> - t^2 |u|^2. A proven step is
+    separating once L >= Lip(P)/(sigma (1 - zeta)) [2]_. To |e| <= tol |e(x0)| there are at most
+    ln(1/tol)/ln(1/0.9) educated steps. P is asked twice before the first iteration.
 
     Parameters
     ----------
     sigma : float
-        Of the separation.
+        Of the separation, between 0 and 1.
     zeta : float
-        Resolvents are solved until \|e\| <= zeta sigma L \|v - b\|.
+        Resolvents are solved to \|e\| <= zeta sigma L \|v - b\|; between 0 and 1.
 
     Notes
     -----
-    Where 90 % of the mixed residual lies in the span of the steps, as skew parts make it, the
-    newest change of R takes its place: Krylov spaces stand still there.
+    Where 90 % of the mixed residual is in the span of the steps, as skew parts make it, the newest
+    change of R is added to P(b): Krylov spaces stand still there. Where R does not change at all, L
+    falls by a factor of 4 per step.
 
     References
     ----------
     .. [1] D. Anderson, Iterative procedures for nonlinear integral equations, J. ACM 12 (1965).
-    .. [2] M. Solodov, B. Svaiter, A hybrid approximate extragradient-proximal point algorithm
-       using the enlargement of a maximal monotone operator, Set-Valued Anal. 7 (1999).
+    .. [2] M. Solodov, B. Svaiter, A hybrid approximate extragradient-proximal point algorithm using
+       the enlargement of a maximal monotone operator, Set-Valued Anal. 7 (1999).
     """
 
     sigma: float = 0.9
@@ -216,102 +164,94 @@ class AndersonResolvent:
     def __post_init__(self) -> None:
         for name in ("sigma", "zeta"):
             if not 0.0 < getattr(self, name) < 1.0:
-                raise ValueError(f"{name} must be between 0 and 1, got {getattr(self, name):g}")
+                raise ValueError(f"{name} must be between 0 and 1, got {getattr(self, name)!r}")
 
     def init(self, problem: Sum, x0: Vector) -> AndersonResolventState:
         """P and Q at x0 and at a point near it."""
-        start = _visit(problem, x0, problem.g.operator(x0), None)
-        none, r = np.zeros((0, x0.size)), norm(start.e)
-        size = norm(x0) or _SIZE * math.sqrt(x0.size)
+        at = _visit(problem, x0, problem.g.operator(x0))
+        r, size = norm(at.e), norm(x0) or _SIZE * math.sqrt(x0.size)
         state = AndersonResolventState(
             k=0,
             z=x0,
-            p=start,
-            best=start,
-            pairs=Pairs(none, none, none),
-            L_P=0.0,
-            L_Q=0.0,
-            L_R=0.0,
-            least=_LEAST * r / size,
+            p=at,
+            best=at,
+            pairs=Pairs.none(x0.size),
             size=size,
+            least=_LEAST * r / size,
+            unit=2.0**-23 if any(oracle.is_single for oracle in problem.oracles) else EPS,
         )
-        if r == 0.0:
-            return state
-        t = _PROBE * size / r
-        while True:
+        length = _PROBE * size
+        while r > 0.0:
             try:
-                near = _visit(problem, *_forward(problem, x0, start.R, 1.0 / t))
-                return _learned(state, near)
+                near = _forward(problem, x0, at.R, r / length)
+                return _learned(state, _visit(problem, near.v, near.Q, near.w), True)
             except NonFiniteAnswer:
-                t *= 1e-3
-                if t * r < EPS * size:
+                length *= 1e-3
+                if length < EPS * size:
                     raise
+        return state
 
     def step(self, problem: Sum, state: AndersonResolventState) -> AndersonResolventState:
-        """One trial point, at which P is asked; or P at the anchor, for a proven step from there."""
-        state, length = replace(state, k=state.k + 1, kind="failure"), math.nan
-        if proven := state.fails >= _GUARD:
+        """Lines 1 to 3 for one trial point; or P at the anchor, for line 4."""
+        state = replace(state, k=state.k + 1, kind="failure", note="")
+        proven, length = state.fails >= _GUARD, math.inf
+        if proven and not state.L_proven > 0.0:
             state = replace(state, L_proven=self._proven_L(state))
         try:
-            if proven and not np.array_equal(state.p.v, state.z):
-                return self._to_anchor(problem, state)
-            trial = self._proven(problem, state) if proven else self._mixed(problem, state)
-            length = norm(trial.v - state.p.v)
-            if not EPS * norm(state.p.v) < length < math.inf:
+            if proven and not state.is_at_anchor:
+                to = _visit(problem, state.z, problem.g.operator(state.z))
+                state = _learned(state, to, True)
+                return replace(state, p=to, best=_better(state.best, to), kind="anchor")
+            L, found = self._trial(problem, state, proven)
+            length = norm(found.v - state.p.v)
+            if length <= EPS * norm(state.p.v):
                 return _nowhere(state, proven)
-            to = _visit(problem, trial.v, trial.Q, trial.w)
+            if not length < math.inf:
+                raise NonFiniteAnswer("a step of the method led too far for numbers")
+            to = _visit(problem, found.v, found.Q, found.w)
         except NonFiniteAnswer:
             return _refused(state, proven, length)
-        return self._judged(problem, state, trial, to, proven)
-
-    def _to_anchor(self, problem: Sum, state: AndersonResolventState) -> AndersonResolventState:
-        at = _visit(problem, state.z, problem.g.operator(state.z), None)
-        return replace(_learned(state, at), p=at, best=_better(state.best, at), kind="anchor")
-
-    # lines 1 and 2
-    def _mixed(self, problem: Sum, state: AndersonResolventState) -> _Trial:
-        at = mixture(problem, state)
-        slope = _SHORTER * (state.L_P if state.kept else state.L_R)
-        L = max(slope, at.r / state.rho, state.least)
-        if not state.kept:
-            v, Q, w = _forward(problem, at.b, at.R, L)
-            return _Trial(v, Q, w, L)
-        exact = _ACCURACY * max(at.r, _FLOOR * norm(state.p.e))
-
-        def enough(v: Vector, e: float) -> bool:
-            return e <= min(self.zeta * self.sigma * L * norm(v - at.b), exact)
-
-        Q = None if problem.psi is None else at.R - at.P
-        found = solve(problem.g, problem.psi, at.P, L, at.b, at.b, enough, Q, state.L_Q)
-        return _Trial(found.v, found.Q, found.w, L, found.lipschitz)
-
-    # line 4
-    def _proven(self, problem: Sum, state: AndersonResolventState) -> _Trial:
-        p, L = state.p, state.L_proven
-
-        def enough(v: Vector, e: float) -> bool:
-            return e <= self.zeta * self.sigma * L * norm(v - p.v)
-
-        found = solve(problem.g, problem.psi, p.P, L, p.v, p.v, enough, p.Q, state.L_Q)
-        return _Trial(found.v, found.Q, found.w, L, found.lipschitz)
+        state = replace(state, L=L, L_Q=max(state.L_Q, found.lipschitz))
+        return self._judged(problem, state, to, found.w, proven)
 
     def _proven_L(self, state: AndersonResolventState) -> float:
         if state.L_proven > 0.0:
             return state.L_proven
         return max(state.L_P, state.least) / (self.sigma * (1.0 - self.zeta))
 
-    # line 3
+    def _trial(
+        self, problem: Sum, state: AndersonResolventState, proven: bool
+    ) -> tuple[float, Resolvent]:
+        """L and the trial point of lines 1 and 2, or of line 4."""
+        p, g, psi = state.p, problem.g, problem.psi
+        if proven:
+            at, L = Mixture(p.v, p.P, p.Q, math.inf), state.L_proven
+        else:
+            at = mixture(p, state.pairs, psi, max(state.L_R, state.least), state.rho)
+            slope = _SHORTER * state.flat * (state.L_P if state.kept else state.L_R)
+            L = max(slope, at.r / state.rho, state.least)
+            if not state.kept:
+                return L, _forward(problem, at.b, at.P + at.Q, L)
+        accuracy = _ACCURACY * max(at.r, _FLOOR * norm(p.e))
+
+        def enough(v: Vector, e: float) -> bool:
+            return e <= min(self.zeta * self.sigma * L * norm(v - at.b), accuracy)
+
+        Q = at.Q if proven or psi is not None else None  # without psi Q(b) itself is asked
+        return L, solve(g, psi, at.P, L, at.b, at.b, enough, Q, state.L_Q, state.unit)
+
     def _judged(
         self,
         problem: Sum,
         state: AndersonResolventState,
-        trial: _Trial,
         to: Visit,
+        w: Vector | None,
         proven: bool,
     ) -> AndersonResolventState:
-        p, z, L, fails, r = state.p, state.z, trial.L, state.fails, norm(to.e)
-        least, d = norm(state.best.e), z - to.v
-        u = problem.subgradient(to.v, to.R - L * d, trial.w) + L * d
+        """Line 3, and the numbers of the next trial."""
+        p, z, L, r, least = state.p, state.z, state.L, norm(to.e), norm(state.best.e)
+        length, d = norm(to.v - p.v), z - to.v
+        u = problem.subgradient(to.v, to.R - L * d, w) + L * d
         along, lengths = dot(u, d), norm(u) * norm(d)
         taken, slow = True, False
         if r <= _EDUCATED * least:
@@ -321,100 +261,66 @@ class AndersonResolvent:
             z = z - t * u if problem.psi is None else problem.psi.prox(z - t * to.R, 1.0 / t)
             slow = not proven and 1.0 / t > 2.0 * self._proven_L(state)
         else:
-            kind, taken = "failure", r <= _GROWN * least
-        failed, rho, L_proven = kind == "failure", state.rho, state.L_proven
-        if proven:
-            L_proven = (_RAISE if failed else _LOWER) * L
-        else:
-            length = norm(to.v - p.v)
-            rho = max(rho, 2.0 * length) if failed else math.inf
-            rho = rho if taken else _RADIUS * length
-        fails = fails + 1 if failed or slow else _GUARD - _BACK if proven else 0
-        learned = _learned(state, to, taken)
-        after = replace(
-            learned,
+            kind, taken = "failure", not proven and r <= _GROWN * least
+        failed = kind == "failure"
+        fails = state.fails + 1 if failed or slow else _GUARD - _BACK if proven else 0
+        is_flat = not norm(to.R - p.R) > _level(state, to)
+        new = replace(
+            _learned(state, to, taken),
             z=z,
-            p=to if taken and not (proven and failed) else p,
+            p=to if taken else p,
             best=_better(state.best, to),
             kind=kind,
-            L=L,
-            L_Q=max(learned.L_Q, trial.L_Q),
-            L_proven=L_proven,
-            rho=rho,
             fails=fails,
-            kept=state.kept ^ (not proven and fails > 0 and fails % _OTHER == 0),
+            flat=_FLAT * state.flat if is_flat and kind == "separating" else 1.0,
         )
-        over = after.fails >= _TRIES and _is_rounding(after)
-        stalled = over or _is_hopeless(after) or (kind != "educated" and _is_constant(state, to))
-        return replace(after, stalled=stalled, rounding=over)
+        if proven:
+            new = replace(new, L_proven=(_RAISE if failed else _LOWER) * L)
+        else:
+            near = max(state.rho, 2.0 * length) if failed else math.inf
+            new = replace(
+                new,
+                rho=near if taken else _RADIUS * length,
+                kept=state.kept ^ (fails > 0 and fails % _OTHER == 0),
+            )
+        rounding = fails >= _TRIES and _is_rounding(new)
+        endless = new.flat <= _FLAT**_TRIES and length > _FAR * state.size
+        return replace(new, stalled=rounding or endless or fails >= _HOPELESS, rounding=rounding)
 
 
-# line 1
-def mixture(problem: Sum, state: AndersonResolventState) -> _Mixture:
-    """The point that the pairs propose, and what they predict there."""
-    p, psi, n = state.p, problem.psi, state.p.v.size
-    S, dP, dR = state.pairs.independent()
-    r, A, R = p.R, dR, p.R
-    if psi is not None:
-        alpha = max(state.L_R, state.least)
-        forward = p.v - R / alpha
-        D = derivative(psi, forward, alpha)
-        r, A = alpha * (p.v - psi.prox(forward, alpha)), alpha * S - D(alpha * S - dR)
-    if not S.size:
-        return _Mixture(p.v, p.P, R, norm(r))
-    scale = np.sqrt((A * A).sum(axis=0)) + 1e-300
-    rows = [A / scale, math.sqrt(_RIDGE) * np.eye(len(scale))]
-    if state.rho < math.inf:
-        rows.append(norm(r) / state.rho * S / scale)
-    q, triangle = np.linalg.qr(np.vstack(rows))
-    c = np.linalg.solve(triangle, -(q[:n].T @ r)) / scale
-    b, P, R, r = p.v + S @ c, p.P + dP @ c, R + dR @ c, r + A @ c
-    size = norm(r)
-    if len(scale) < n:
-        basis = np.linalg.qr(S)[0]
-        if norm(r - basis @ (basis.T @ r)) < _NOVEL * size:
-            new = A[:, 0] - basis @ (basis.T @ A[:, 0])
-            if norm(new) > 1e-8 * norm(A[:, 0]):
-                new *= size / norm(new)
-                P, R = P + new, R + new
-    return _Mixture(b, P, R, size)
-
-
-def _visit(problem: Sum, v: Vector, Q: Vector, w: Vector | None) -> Visit:
-    """One call of P."""
+def _visit(problem: Sum, v: Vector, Q: Vector, w: Vector | None = None) -> Visit:
+    """The point v, for one call of P."""
     P = problem.h.operator(v)
     return Visit(v, P, Q, problem.subgradient(v, P + Q, w))
 
 
-def _forward(problem: Sum, b: Vector, R: Vector, L: float) -> tuple[Vector, Vector, Vector | None]:
-    """prox(b - R/L, L), Q there and the element of dpsi that the step tells."""
-    u, w = b - R / L, None
-    v = u
-    if problem.psi is not None:
-        v = problem.psi.prox(u, L)
-        w = L * (u - v)
-    return v, problem.g.operator(v), w
+def _forward(problem: Sum, b: Vector, R: Vector, L: float) -> Resolvent:
+    """prox(b - R/L, L), for one call of Q."""
+    u = b - R / L
+    v = u if problem.psi is None else problem.psi.prox(u, L)
+    return Resolvent(v, problem.g.operator(v), u, L * (u - v), 0.0)
 
 
 def _better(best: Visit, to: Visit) -> Visit:
     return to if norm(to.e) < norm(best.e) else best
 
 
-def _learned(
-    state: AndersonResolventState, to: Visit, taken: bool = True
-) -> AndersonResolventState:
-    """With the pair of the step from p, and the constants that it shows."""
-    p = state.p
-    length = norm(to.v - p.v)
-    if not length > 0.0:
+def _learned(state: AndersonResolventState, to: Visit, taken: bool) -> AndersonResolventState:
+    """With the pair of the step from p, and what it tells of R; rounding errors tell nothing."""
+    p, length, change = state.p, norm(to.v - state.p.v), norm(to.R - state.p.R)
+    if not change > _level(state, to):
         return state
-    state = replace(state, pairs=state.pairs.with_newest(p, to))
+    state = replace(state, pairs=state.pairs.and_step(p, to))
     if not taken:
         return state
 
     def secant(new: Vector, old: Vector) -> float:
-        return (norm(new - old) - 4.0 * EPS * (norm(new) + norm(old))) / length
+        return (norm(new - old) - 4.0 * state.unit * (norm(new) + norm(old))) / length
 
+    turned = dot(to.R - p.R, to.v - p.v) < -_MONOTONE * change * length
+    if turned and change > _CLEAR * _level(state, to) and not state.refuted:
+        note = "two answers show that P + Q is not monotone: nothing is proven"
+        state = replace(state, refuted=True, note=note)
     return replace(
         state,
         L_P=max(state.L_P, secant(to.P, p.P)),
@@ -423,14 +329,19 @@ def _learned(
     )
 
 
+def _level(state: AndersonResolventState, at: Visit) -> float:
+    """Of rounding errors of R."""
+    return _UNITS * state.unit * (norm(at.P) + norm(at.Q))
+
+
 def _refused(state: AndersonResolventState, proven: bool, length: float) -> AndersonResolventState:
     """After an answer that is not finite, at a step of that length, where it is known."""
     state = replace(state, fails=state.fails + 1)
-    if proven and not np.array_equal(state.p.v, state.z):
-        return replace(state, z=state.p.v)  # the anchor itself cannot be asked
+    if proven and not state.is_at_anchor:  # P has no value at the anchor
+        return replace(state, z=state.p.v)
     if proven:
-        state = replace(state, L_proven=_RAISE * state.L_proven)
-        return replace(state, stalled=_is_hopeless(state))
+        stalled = state.fails >= _HOPELESS
+        return replace(state, L_proven=_RAISE * state.L_proven, stalled=stalled)
     if not length < math.inf:
         length = min(state.rho, state.size / _RADIUS)
     return replace(state, rho=_RADIUS * length)
@@ -445,17 +356,7 @@ def _nowhere(state: AndersonResolventState, proven: bool) -> AndersonResolventSt
 
 def _is_rounding(state: AndersonResolventState) -> bool:
     """Whether the best residual is a rounding error of its terms or of its point."""
-    at = state.best
-    return norm(at.e) <= _UNITS * EPS * (norm(at.P) + norm(at.Q) + state.L_R * norm(at.v))
-
-
-def _is_hopeless(state: AndersonResolventState) -> bool:
-    """Whether proven steps fail that are much shorter than the proof asks for."""
-    return state.L_proven > _HOPELESS * max(state.L_P, state.least)
-
-
-def _is_constant(state: AndersonResolventState, to: Visit) -> bool:
-    """Whether R does not change over a very long step."""
-    R, far = state.p.R, _FAR * state.size
-    changed = norm(to.R - R) > _UNITS * EPS * (norm(to.P) + norm(to.Q))
-    return not changed and norm(to.v - state.p.v) > far
+    at, newest = state.best, state.pairs.P[:3] + state.pairs.Q[:3]
+    slope = min((norm(row) for row in newest), default=0.0)
+    level = _level(state, at) + _UNITS * state.unit * slope * norm(at.v)
+    return norm(at.e) <= level and not state.refuted

@@ -45,8 +45,8 @@ _FALL, _HALVINGS = 1e-3, 12
 # alpha is L and this part of the Lipschitz constant of Q. On 15 families with sets 1 and 0.01 take
 # 1.1 times as many calls of Q.
 _PART = 0.1
-# A difference product goes this far, over the size of v.
-_SHORT = 1e-7
+# A difference product goes this far over the size of v, times the root of the rounding unit.
+_SHORT = 7.0
 # Steps of a run at most; extragradient steps that stand for a Newton step which fails.
 _ROUNDS, _STEPS = 100, 10
 # An extragradient step has the length t = _LENGTH/Lip(G), or less where |G(w) - G(v)| exceeds
@@ -82,10 +82,17 @@ class _Equation:
     """0 in G(v) + dpsi(v), and what is learned about Q on the way."""
 
     def __init__(
-        self, g: Any, psi: Psi | None, c: Vector, L: float, b: Vector, lipschitz: float
+        self,
+        g: Any,
+        psi: Psi | None,
+        c: Vector,
+        L: float,
+        b: Vector,
+        lipschitz: float,
+        unit: float,
     ) -> None:
         self.g, self.psi, self.c, self.L, self.b = g, psi, c, L, b
-        self.lipschitz = lipschitz
+        self.lipschitz, self.unit = lipschitz, unit
 
     @property
     def alpha(self) -> float:
@@ -106,7 +113,7 @@ class _Equation:
     def rounding(self, p: _At) -> float:
         """No e below this means anything."""
         moved = self.L * norm(self.b) + (self.L + self.lipschitz) * norm(p.v)
-        return EPS * (norm(self.c) + norm(p.Q) + moved)
+        return self.unit * (norm(self.c) + norm(p.Q) + moved)
 
     def newton(self, p: _At) -> _At | None:
         """One step on the normal map; None where |M| does not fall along it."""
@@ -158,7 +165,7 @@ class _Equation:
             self.lipschitz = max(self.lipschitz, norm(change) / length)
 
     def _short(self, p: _At, size: float) -> float:
-        return _SHORT * max(norm(p.v), norm(self.b), size / self.alpha)
+        return _SHORT * math.sqrt(self.unit) * max(norm(p.v), norm(self.b), size / self.alpha)
 
 
 def solve(
@@ -171,6 +178,7 @@ def solve(
     enough: Callable[[Vector, float], bool],
     Q0: Vector | None = None,
     lipschitz: float = 0.0,
+    unit: float = EPS,
 ) -> Resolvent:
     """v with 0 in c + Q(v) + L (v - b) + dpsi(v) up to an e for which ``enough(v, |e|)`` holds.
 
@@ -194,8 +202,10 @@ def solve(
         Q(v0), which is not asked again; with psi it may be a guess.
     lipschitz : float
         A Lipschitz constant of Q, or a guess; 0 where nothing is known.
+    unit : float
+        The rounding unit of the answers of g.
     """
-    equation = _Equation(g, psi, c, L, b, lipschitz)
+    equation = _Equation(g, psi, c, L, b, lipschitz, unit)
     alpha = equation.alpha
     if Q0 is None:
         p = equation.at(v0, alpha)
@@ -225,7 +235,7 @@ def derivative(psi: Psi, u: Vector, alpha: float) -> Callable[[Vector], Vector]:
     """Of the proximal step at u, for the columns of a matrix; by differences where psi has none."""
     if psi.has_derivative:
         return psi.derivative(u, alpha)
-    v, short = psi.prox(u, alpha), _SHORT * (norm(u) or 1.0)
+    v, short = psi.prox(u, alpha), _SHORT * math.sqrt(EPS) * (norm(u) or 1.0)
 
     def differences(X: Vector) -> Vector:
         steps = [(x, short / (norm(x) or 1.0)) for x in X.T]

@@ -1,0 +1,116 @@
+r"""What visited points tell: steps with the changes of P and Q, and the mixture made of them.
+
+============  =============  ===============================================================
+symbol        name           meaning
+============  =============  ===============================================================
+R             ``R``          P + Q
+e(v)          ``e``          the element of R(v) + dpsi(v) of least norm
+S, dP, dQ     ``Pairs``      steps, changes of P and Q along them, as columns
+alpha         ``alpha``      inverse length of the proximal step that residuals are taken by
+D             ``D``          the derivative of that step
+r             ``r``          alpha (p - prox(p - R(p)/alpha, alpha)); without psi, R(p)
+A             ``A``          changes of r: alpha S - D (alpha S - dR); without psi, dR
+============  =============  ===============================================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from geartrain.methods.operators.resolvent import derivative
+from geartrain.oracles.splitting import Psi
+from geartrain.oracles.vectors import Vector, norm
+
+# Pairs that are kept, beyond the number of variables, of which at most so many count.
+_MORE, _MOST = 20, 200
+# Steps with less than this outside of the newer ones are left out; weight of |c|^2; where less than
+# _NOVEL of the mixed residual is outside of the steps, the newest change stands for it, if more
+# than _SEEN of that is.
+_NEW, _RIDGE, _NOVEL, _SEEN = 1e-3, 1e-12, 0.1, 1e-8
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A point, P and Q there, and the residual."""
+
+    v: Vector
+    P: Vector
+    Q: Vector
+    e: Vector
+
+    @property
+    def R(self) -> Vector:
+        """P + Q."""
+        return self.P + self.Q
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Steps of length 1 and the changes of P and Q along them, one per row, newest first."""
+
+    S: Vector
+    P: Vector
+    Q: Vector
+
+    @staticmethod
+    def none(n: int) -> Pairs:
+        """No pair of n variables."""
+        return Pairs(*(np.zeros((0, n)) for _ in range(3)))
+
+    def and_step(self, p: Visit, to: Visit) -> Pairs:
+        """With the step from p to `to`, and without the oldest one where there are many."""
+        most, length = min(p.v.size, _MOST) + _MORE, norm(to.v - p.v)
+        new = (to.v - p.v, to.P - p.P, to.Q - p.Q)
+        rows = zip(new, (self.S, self.P, self.Q), strict=True)
+        return Pairs(*(np.vstack([x / length, old])[:most] for x, old in rows))
+
+    def independent(self) -> tuple[list[int], Vector]:
+        """The rows with steps that newer ones do not tell, and an orthonormal basis of those."""
+        rows: list[int] = []
+        basis = np.zeros((min(self.S.shape), self.S.shape[1]))
+        for i, s in enumerate(self.S):
+            known = basis[: len(rows)]
+            for _ in range(2):  # the second time for the sake of rounding
+                s = s - (known @ s) @ known
+            if len(rows) < len(basis) and (length := norm(s)) > _NEW:
+                basis[len(rows)] = s / length
+                rows.append(i)
+        return rows, basis[: len(rows)]
+
+
+class Mixture(NamedTuple):
+    """A point b, what is predicted of P and Q there, and the norm of the residual."""
+
+    b: Vector
+    P: Vector
+    Q: Vector
+    r: float
+
+
+def mixture(p: Visit, pairs: Pairs, psi: Psi | None, alpha: float, rho: float) -> Mixture:
+    """The point p + S c, c = argmin |r + A c|^2 (+ (|r|/rho)^2 |S c|^2 for a finite rho)."""
+    rows, basis = pairs.independent()
+    S, dP, dQ = (x[rows].T for x in (pairs.S, pairs.P, pairs.Q))
+    r, A, n = p.R, dP + dQ, p.v.size
+    if psi is not None:
+        forward = p.v - r / alpha
+        r = alpha * (p.v - psi.prox(forward, alpha))
+        A = alpha * S - derivative(psi, forward, alpha)(alpha * S - A)
+    if not S.size:
+        return Mixture(p.v, p.P, p.Q, norm(r))
+    scale = np.sqrt((A * A).sum(axis=0)) + 1e-300
+    squares = [A / scale, math.sqrt(_RIDGE) * np.eye(len(scale))]
+    if rho < math.inf:
+        squares.append(norm(r) / rho * S / scale)
+    q, triangle = np.linalg.qr(np.vstack(squares))
+    c = np.linalg.solve(triangle, -(q[:n].T @ r)) / scale
+    b, P, Q, r = p.v + S @ c, p.P + dP @ c, p.Q + dQ @ c, r + A @ c
+    if len(scale) < n:  # skew parts: Krylov spaces stand still where R(b) is in their span
+        outside, new = (x - (basis @ x) @ basis for x in (r, A[:, 0]))
+        if norm(outside) < _NOVEL * norm(r) and norm(new) > _SEEN * norm(A[:, 0]):
+            P = P + norm(r) / norm(new) * new
+    return Mixture(b, P, Q, norm(r))
