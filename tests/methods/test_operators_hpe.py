@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.operators import known
+from monotone import known
 
 import geartrain as gt
 from geartrain.core.status import Status
