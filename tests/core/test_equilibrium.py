@@ -6,7 +6,6 @@ import pickle
 
 import numpy as np
 import pytest
-from monotone import known
 from scipy.optimize import LinearConstraint
 
 import geartrain as gt
@@ -14,6 +13,7 @@ from geartrain.core.checkpoint import CheckpointError
 from geartrain.core.status import Status
 from geartrain.methods.registry import OPERATORS
 from geartrain.oracles.protocols import MissingOracle
+from monotone import known
 
 norm = np.linalg.norm
 METHODS = sorted(OPERATORS)
