@@ -6,13 +6,14 @@ import pickle
 
 import numpy as np
 import pytest
-from tests.operators import known
+from scipy.optimize import LinearConstraint
 
 import geartrain as gt
 from geartrain.core.checkpoint import CheckpointError
 from geartrain.core.status import Status
 from geartrain.methods.registry import OPERATORS
 from geartrain.oracles.protocols import MissingOracle
+from monotone import known
 
 norm = np.linalg.norm
 METHODS = sorted(OPERATORS)
@@ -81,21 +82,17 @@ def test_saddle_points_have_their_signs():
     np.testing.assert_allclose(A.T @ x - y - 2, 0.0, atol=1e-8)
 
 
-def test_constraints_bounds_and_multipliers():
+@pytest.mark.parametrize("method", WITH_SETS)
+def test_constraints_bounds_and_multipliers(method):
     """A market: costs 2 z + z', capacities, and one budget; KKT conditions by hand."""
     market = gt.Operator(lambda z: 2 * z + z[::-1] - 10, n=2)
-    res = gt.equilibrium(market, None, constraints=gt_linear(), bounds=(0, 2), tol=1e-10)
+    budget = LinearConstraint(np.ones((1, 2)), ub=3.0)
+    res = gt.equilibrium(market, None, constraints=budget, bounds=(0, 2), tol=1e-10, method=method)
     assert res.success and res.violation <= 1e-12
     y, bound = res.multipliers["rows"], res.multipliers["bounds"]
     np.testing.assert_allclose(market.operator(res.x), np.ones((1, 2)).T @ y + bound, atol=1e-7)
     added = gt.equilibrium(market, gt.Linear(np.ones((1, 2)), upper=3.0) + gt.Box(0, 2), tol=1e-10)
     np.testing.assert_allclose(res.x, added.x, atol=1e-9)
-
-
-def gt_linear():
-    from scipy.optimize import LinearConstraint
-
-    return LinearConstraint(np.ones((1, 2)), ub=3.0)
 
 
 def test_points_of_any_shape():

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.operators import known, without_constants
 
 import geartrain as gt
 from geartrain.core.status import Status
@@ -16,6 +15,7 @@ from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.operators import mixing, resolvent
 from geartrain.methods.operators.pairs import Mixture, Pairs, Visit, mixture
 from geartrain.terms import Operators
+from monotone import known, without_constants
 
 norm = np.linalg.norm
 pytestmark = pytest.mark.filterwarnings("error")

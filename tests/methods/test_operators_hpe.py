@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.operators import known
 
 import geartrain as gt
 from geartrain.core.status import Status
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.operators import resolvent
 from geartrain.terms import Operators
+from monotone import known
 
 norm = np.linalg.norm
 
