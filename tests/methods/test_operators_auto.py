@@ -381,6 +381,26 @@ def test_resolvents_are_solved_to_their_rule(psi, L, is_known):
     assert asked(problem, "Q.operator") - before == (0 if is_known and psi is None else 1)
 
 
+@pytest.mark.parametrize("psi", SETS)
+def test_extragradient_steps_alone_solve_it_where_newton_steps_fail(psi, monkeypatch):
+    """Their distance to the solution of the resolvent falls, which |e|/L bounds from above."""
+    monkeypatch.setattr(resolvent._Equation, "newton", lambda self, p: None)
+    case = known(seed=16, psi=psi)
+    problem = problem_of(case.P, case.Q, 12)
+    c, b, L = np.ones(12), np.zeros(12), 5.0
+    seen = []
+
+    def enough(v, e):
+        seen.append(v)
+        return e <= 1e-4 * norm(c)
+
+    found = resolvent.solve(problem.g, problem.psi, c, L, b, b, enough)
+    assert norm(found.e) <= 1e-4 * norm(c)
+    away = [norm(v - found.v) for v in seen]
+    slack = 2.0 * norm(found.e) / L
+    assert all(new <= old + slack for old, new in itertools.pairwise(away))
+
+
 def test_a_set_that_tells_nothing_but_its_projection():
     box, case = gt.Box(-1.0, 1.0), known(seed=10, psi="box", mu=0.4)
     Q = case.Q.parts[0][1]

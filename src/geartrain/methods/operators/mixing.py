@@ -106,7 +106,7 @@ class AndersonResolvent:
     r"""Anderson mixing, then a resolvent of Q, with separating steps and a proven step as guard.
 
     Finds z with 0 in R(z) + dpsi(z), R = P + Q monotone, P dear, Q cheap, psi convex (or none). No
-    constants are needed, and every iteration asks P once.
+    constants are needed. Every iteration asks P once; or not at all, where its point is p itself.
 
     Algorithm, from p = z = x0 and the pair of one short step along -R, for k = 0, 1, ...::
 
@@ -298,7 +298,7 @@ def _forward(problem: Sum, b: Vector, R: Vector, L: float) -> Resolvent:
     """prox(b - R/L, L), for one call of Q."""
     u = b - R / L
     v = u if problem.psi is None else problem.psi.prox(u, L)
-    return Resolvent(v, problem.g.operator(v), u, L * (u - v), 0.0)
+    return Resolvent(v, problem.g.operator(v), np.zeros(v.size), L * (u - v), 0.0)
 
 
 def _better(best: Visit, to: Visit) -> Visit:

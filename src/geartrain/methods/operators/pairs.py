@@ -25,8 +25,9 @@ from geartrain.methods.operators.resolvent import derivative
 from geartrain.oracles.splitting import Psi
 from geartrain.oracles.vectors import Vector, norm
 
-# Pairs that are kept, beyond the number of variables, of which at most so many count.
-_MORE, _MOST = 20, 200
+# Pairs that are kept: _MORE than there are variables, at most _MOST and _MORE, and fewer where they
+# would have more than _ENTRIES numbers.
+_MORE, _MOST, _ENTRIES = 20, 200, 10**7
 # Steps with less than this outside of the newer ones are left out; weight of |c|^2; where less than
 # _NOVEL of the mixed residual is outside of the steps, the newest change stands for it, if more
 # than _SEEN of that is.
@@ -63,7 +64,8 @@ class Pairs:
 
     def and_step(self, p: Visit, to: Visit) -> Pairs:
         """With the step from p to `to`, and without the oldest one where there are many."""
-        most, length = min(p.v.size, _MOST) + _MORE, norm(to.v - p.v)
+        n, length = p.v.size, norm(to.v - p.v)
+        most = min(min(n, _MOST) + _MORE, max(_MORE, _ENTRIES // n))
         new = (to.v - p.v, to.P - p.P, to.Q - p.Q)
         rows = zip(new, (self.S, self.P, self.Q), strict=True)
         return Pairs(*(np.vstack([x / length, old])[:most] for x, old in rows))
