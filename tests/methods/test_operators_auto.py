@@ -213,7 +213,9 @@ def test_trial_points_solve_their_equation(psi, kept, monkeypatch):
             u = u if psi is None else problem.psi.prox(u, state.L)
             np.testing.assert_allclose(v, u, rtol=1e-9, atol=1e-12)
         L_P = norm(P(v) - P(old.p.v)) / norm(v - old.p.v)
-        assert pytest.approx(max(old.L_P, L_P), rel=1e-6) == state.L_P
+        assert (
+            pytest.approx(max(0.8 * old.L_P, L_P), rel=1e-6) == state.L_P
+        )  # older ones count less
 
 
 @pytest.mark.parametrize("psi", SETS)
