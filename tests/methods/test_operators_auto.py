@@ -94,22 +94,29 @@ def test_the_mixture_without_a_set(rho):
 
 
 @pytest.mark.parametrize("tells", [True, False])
-def test_the_mixture_with_a_set_is_a_step_on_the_natural_map(tells):
-    """With n steps it is Newton's step for alpha (v - prox(v - R(v)/alpha)) = 0: on a box,
-    coordinates that are to be at a bound go there, and the others have R = 0."""
-    rng, n, alpha = np.random.default_rng(1), 8, 3.0
-    p, pairs, J, D = pairs_of(rng, n, n)
-    box = gt.Box(-0.5, 0.5)
-    p = Visit(np.clip(p.v, -0.5, 0.5), p.P, p.Q, p.e)
-    psi = problem_of(gt.Operator(np.sin, n=n), box if tells else OnlyProx(box), n).psi
-    at = mixture(p, pairs, psi, alpha, math.inf)
-    u = p.v - (p.P + p.Q) / alpha
-    free = np.abs(u) < 0.5
-    assert 0 < free.sum() < n
-    R = p.P + p.Q + (J + D) @ (at.b - p.v)
-    np.testing.assert_allclose(at.b[~free], np.sign(u[~free]) * 0.5, atol=1e-5)
-    np.testing.assert_allclose(R[free], 0.0, atol=1e-4)
-    assert at.r <= 1e-4
+def test_the_mixture_with_a_set_solves_what_the_pairs_tell(tells):
+    """With n steps they tell all of a linear operator: coordinates of the equilibrium on a box are
+    at a bound, with R of the right sign, or have R = 0. With fewer the residual falls."""
+    n, alpha, box = 8, 3.0, gt.Box(-0.5, 0.5)
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        p, pairs, J, D = pairs_of(rng, n, n)
+        J, D = J @ J.T / n + np.eye(n), D - D.T
+        pairs = Pairs(pairs.S, pairs.S @ J.T, pairs.S @ D.T)
+        p = Visit(np.clip(p.v, -0.5, 0.5), p.P, p.Q, p.e)
+        psi = problem_of(gt.Operator(np.sin, n=n), box if tells else OnlyProx(box), n).psi
+        at = mixture(p, pairs, psi, alpha, math.inf)
+        R = p.P + p.Q + (J + D) @ (at.b - p.v)
+        np.testing.assert_allclose(at.P + at.Q, R, atol=1e-8)
+        np.testing.assert_allclose(at.b, np.clip(at.b - R / alpha, -0.5, 0.5), atol=1e-5)
+        bound = np.abs(at.b) > 0.5 - 1e-4
+        assert np.all(R[bound] * np.sign(at.b[bound]) <= 1e-3) and np.all(np.abs(R[~bound]) < 1e-3)
+        fewer = Pairs(pairs.S[:4], pairs.P[:4], pairs.Q[:4])
+        at, first = mixture(p, fewer, psi, alpha, math.inf), p.v - (p.P + p.Q) / alpha
+        at_p = alpha * norm(p.v - np.clip(first, -0.5, 0.5))
+        R = p.P + p.Q + (J + D) @ (at.b - p.v)
+        own = alpha * norm(at.b - np.clip(at.b - R / alpha, -0.5, 0.5))
+        assert at.r == pytest.approx(own, rel=1e-6) and own <= at_p * (1.0 + 1e-12)
 
 
 class OnlyProx:
@@ -176,8 +183,10 @@ def test_every_iteration_asks_P_once(psi, kept, monkeypatch):
         if kept:
             assert told.pop("Q.operator") >= 1
         else:  # the mixture, the step and, where it separates, the anchor
-            steps = 0 if psi is None else 3 if state.kind == "separating" else 2
-            assert told == ({"Q.operator": 1, "Q.prox": steps} if steps else {"Q.operator": 1})
+            assert told.pop("Q.operator") == 1
+            least = 0 if psi is None else 3 if state.kind == "separating" else 2
+            most = least and least + 20 * 6  # Gauss-Newton steps and their lengths
+            assert least <= told.pop("Q.prox", 0) <= most and not told
     assert calls["P.operator"] == 2 + state.k
 
 

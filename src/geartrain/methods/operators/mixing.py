@@ -114,9 +114,9 @@ class AndersonResolvent:
 
     Algorithm, from p = z = x0 and the pair of one short step along -R, for k = 0, 1, ...::
 
-        1. c = argmin |r + A c|^2 (+ (|r|/rho)^2 |S c|^2): without psi, r = R(p) and A = dR [1]_;
-           with psi, r = L_R (p - prox(p - R(p)/L_R, L_R)), A = L_R S - D (L_R S - dR)
-           b = p + S c, P(b) ~ P(p) + dP c, Q(b) ~ Q(p) + dQ c
+        1. b = p + S c, P(b) ~ P(p) + dP c, Q(b) ~ Q(p) + dQ c; c = argmin |r(b)|^2
+           (+ (|r(p)|/rho)^2 |S c|^2): without psi, r = R [1]_; with psi,
+           r = L_R (b - prox(b - R(b)/L_R, L_R)) by Gauss-Newton steps, no calls but of psi
         2. kept:   0 in P(b) + Q(v) + L (v - b) + dpsi(v),  L = 0.3 L_P
            plain:  v = prox(b - R(b)/L, L),                 L = 0.3 L_R
            (kept first; after 12 failures in a row the other one)

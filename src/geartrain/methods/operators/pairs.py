@@ -32,6 +32,9 @@ _MORE, _MOST, _ENTRIES = 20, 200, 10**7
 # _NOVEL of the mixed residual is outside of the steps, the newest change stands for it, if more
 # than _SEEN of that is.
 _NEW, _RIDGE, _NOVEL, _SEEN = 1e-3, 1e-12, 0.1, 1e-8
+# Gauss-Newton steps with psi: at most so many; the first one of these lengths t by which |r| falls
+# by that part of t.
+_ROUNDS, _LENGTHS, _FALL = 20, tuple(0.5**i for i in range(6)), 0.1
 
 
 @dataclass(frozen=True)
@@ -94,24 +97,46 @@ class Mixture(NamedTuple):
 
 
 def mixture(p: Visit, pairs: Pairs, psi: Psi | None, alpha: float, rho: float) -> Mixture:
-    """The point p + S c, c = argmin |r + A c|^2 (+ (|r|/rho)^2 |S c|^2 for a finite rho)."""
+    """The point p + S c, c = argmin |r(c)|^2 (+ (|r(0)|/rho)^2 |S c|^2 for a finite rho).
+
+    r(c) is what the pairs predict of r at p + S c: without psi r + A c. With psi, Gauss-Newton
+    steps, which cost proximal steps only, until they do not help.
+    """
     rows, basis = pairs.independent()
     S, dP, dQ = (x[rows].T for x in (pairs.S, pairs.P, pairs.Q))
-    r, A, n = p.R, dP + dQ, p.v.size
-    if psi is not None:
-        forward = p.v - r / alpha
-        r = alpha * (p.v - psi.prox(forward, alpha))
-        A = alpha * S - derivative(psi, forward, alpha)(alpha * S - A)
-    if not S.size:
-        return Mixture(p.v, p.P, p.Q, norm(r))
-    scale = np.sqrt((A * A).sum(axis=0)) + 1e-300
-    squares = [A / scale, math.sqrt(_RIDGE) * np.eye(len(scale))]
-    if rho < math.inf:
-        squares.append(norm(r) / rho * S / scale)
-    q, triangle = np.linalg.qr(np.vstack(squares))
-    c = np.linalg.solve(triangle, -(q[:n].T @ r)) / scale
-    b, P, Q, r = p.v + S @ c, p.P + dP @ c, p.Q + dQ @ c, r + A @ c
-    if len(scale) < n:  # skew parts: Krylov spaces stand still where R(b) is in their span
+    dR, n, k = dP + dQ, p.v.size, len(rows)
+
+    def predicted(c: Vector) -> tuple[Vector, Vector]:
+        b, R = p.v + S @ c, p.R + dR @ c
+        if psi is None:
+            return R, dR
+        forward = b - R / alpha
+        r = alpha * (b - psi.prox(forward, alpha))
+        return r, alpha * S - derivative(psi, forward, alpha)(alpha * S - dR)
+
+    c = np.zeros(k)
+    r, A = predicted(c)
+    start = norm(r)
+    for _ in range(_ROUNDS if k else 0):
+        scale = np.sqrt((A * A).sum(axis=0)) + 1e-300
+        squares, rest = [A / scale, math.sqrt(_RIDGE) * np.eye(k)], [r, np.zeros(k)]
+        if rho < math.inf:
+            squares.append(start / rho * S / scale)
+            rest.append(start / rho * (S @ c))
+        q, triangle = np.linalg.qr(np.vstack(squares))
+        d = -np.linalg.solve(triangle, q.T @ np.concatenate(rest)) / scale
+        if psi is None:
+            c, r = d, r + A @ d
+            break
+        for t in _LENGTHS:
+            r_new, A_new = predicted(c + t * d)
+            if norm(r_new) <= (1.0 - _FALL * t) * norm(r):
+                break
+        else:
+            break
+        c, r, A = c + t * d, r_new, A_new
+    b, P, Q = p.v + S @ c, p.P + dP @ c, p.Q + dQ @ c
+    if 0 < k < n:  # skew parts: Krylov spaces stand still where R(b) is in their span
         outside, new = (x - (basis @ x) @ basis for x in (r, A[:, 0]))
         if norm(outside) < _NOVEL * norm(r) and norm(new) > _SEEN * norm(A[:, 0]):
             P = P + norm(r) / norm(new) * new
