@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 import geartrain as gt
 
 Array = NDArray[Any]
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+parser = argparse.ArgumentParser(description="Traffic before and after a toll.")
 parser.add_argument("--side", type=int, default=7, help="junctions along a side of the town (7)")
 parser.add_argument(
     "--toll", type=float, default=0.5, help="minutes that the toll of a street is worth (0.5)"
