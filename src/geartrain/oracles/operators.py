@@ -13,7 +13,7 @@ from geartrain.oracles.validation import as_nonnegative, as_positive, as_whole
 
 
 class Operator(Algebra):
-    """An operator of `geartrain.equilibrium`, given as a function.
+    r"""An operator of `geartrain.equilibrium`, given as a function.
 
     It need not be the gradient of anything. It should be monotone together with the other one:
     <R(u) - R(v), u - v> >= 0 for all u and v, where R = P + Q. Operators can be added to each
@@ -28,7 +28,7 @@ class Operator(Algebra):
     L : float, optional
         Lipschitz constant.
     mu : float
-        Strong monotonicity: <R(u) - R(v), u - v> >= mu |u - v|^2.
+        Strong monotonicity: <R(u) - R(v), u - v> >= mu \|u - v\|^2.
 
     Examples
     --------

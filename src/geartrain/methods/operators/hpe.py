@@ -83,11 +83,11 @@ class HPE:
 
         (L + mu) |z_+ - z*|^2 <= L |z - z*|^2 - (1 - sigma^2) L^2/(L + mu) |v - z|^2
 
-    Proof: z_+ minimises <u, w> + L/2 |w - z|^2 + mu/2 |w - v|^2; the three-point inequality at
-    w = z*, <u, v - z*> >= mu |v - z*|^2, and |e|^2/(2 (L + mu)) <= L/2 |v - z|^2 by 3.; a
+    Proof: z_+ minimises <u, w> + L/2 \|w - z\|^2 + mu/2 \|w - v\|^2; the three-point inequality at
+    w = z*, <u, v - z*> >= mu \|v - z*\|^2, and \|e\|^2/(2 (L + mu)) <= L/2 \|v - z\|^2 by 3.; a
     projection on a convex set that holds z* does not move away from it. The test passes once
     L >= 2 L_P/sigma, L_P the Lipschitz constant of P: O(L_P/mu ln 1/eps) calls of P, two per step,
-    whatever Q is; for mu = 0 the least |v - z| falls like 1/sqrt(k). Step 1 asks Q alone.
+    whatever Q is; for mu = 0 the least \|v - z\| falls like 1/sqrt(k). Step 1 asks Q alone.
 
     Where L_P is known (stated, or given as ``L_P=``), L = 2 L_P/sigma. Otherwise one short probe of
     P finds a first L, which grows after a failed test and falls by a fifth after a passed one.
