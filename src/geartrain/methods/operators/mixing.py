@@ -133,10 +133,11 @@ class AndersonResolvent:
 
         |z+ - z*|^2 <= |z - z*|^2 - <u, z - v>^2/|u|^2 <= |z - z*|^2 - (1 - sigma^2) |z - v|^2
 
-    Proof: \|z+ - z*\|^2 <= \|z - z*\|^2 - \|z+ - z\|^2 - 2t (<R(v), z+ - z*> + psi(z+) - psi(z*)), as z+
-    is a proximal step; R is monotone and u - R(v) in dpsi(v), so the bracket is at least
-    <u, z+ - v>; and \|z+ - z\|^2 + 2t <u, z+ - v> >= 2t <u, z - v> - t^2 \|u\|^2. A proven step is
-    separating once L >= Lip(P)/(sigma (1 - zeta)) [2]_. To \|e\| <= tol \|e(x0)\| there are at most
+    Proof: z+ is a proximal step, so
+    \|z+ - z*\|^2 <= \|z - z*\|^2 - \|z+ - z\|^2 - 2t (<R(v), z+ - z*> + psi(z+) - psi(z*)); R is
+    monotone and u - R(v) in dpsi(v), so the bracket is at least <u, z+ - v>; and
+    \|z+ - z\|^2 + 2t <u, z+ - v> >= 2t <u, z - v> - t^2 \|u\|^2. A proven step is separating once
+    L >= Lip(P)/(sigma (1 - zeta)) [2]_. To \|e\| <= tol \|e(x0)\| there are at most
     ln(1/tol)/ln(1/0.9) educated steps. P is asked twice before the first iteration.
 
     Parameters
