@@ -49,7 +49,7 @@ def known(seed=0, n=12, mu=0.1, psi=None, skew=1.0, stiff=10.0):
         z, normal, Q_set = rng.standard_normal(n), np.zeros(n), None
     # P(z) + Q(z) + normal = 0
     a = J @ z + np.tanh(z)
-    b = -(a - J @ np.zeros(n)) - D @ z - normal
+    b = -a - D @ z - normal
     P = gt.Operator(lambda v: J @ v + np.tanh(v), n=n, L=L_J + 1.0, mu=mu)
     Q = gt.Operator(lambda v: D @ v + b, n=n, L=L_D)
     return Known(P, Q if Q_set is None else Q + Q_set, z, L_J + 1.0, L_D, mu)

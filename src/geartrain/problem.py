@@ -28,6 +28,7 @@ from geartrain.oracles.splitting import Psi
 from geartrain.oracles.sum_oracle import Together, leaves
 
 EPS = float(np.finfo(np.float64).eps)
+_EPS_SINGLE = float(np.finfo(np.float32).eps)
 
 
 class MissingConstant(ValueError):
@@ -124,6 +125,11 @@ class Sum:
     def ledger(self) -> Ledger:
         """Calls and seconds so far."""
         return self.h.ledger
+
+    @property
+    def unit(self) -> float:
+        """The rounding unit of the answers so far: that of single precision, if one came in it."""
+        return _EPS_SINGLE if any(oracle.is_single for oracle in self.oracles) else EPS
 
     @property
     def mu_h(self) -> float:

@@ -78,7 +78,7 @@ def test_the_error_rule_is_needed_and_is_enough(psi, monkeypatch):
     honest = resolvent.solve
     rng = np.random.default_rng(5)
 
-    def sloppy(g, psi, c, L, b, v0, enough, Q0=None, lipschitz=0.0):
+    def sloppy(g, psi, c, L, b, v0, enough, Q0=None, lipschitz=0.0, unit=0.0):
         run = honest(g, psi, c, L, b, v0, lambda v, error: error <= 1e-12 * norm(c), Q0, lipschitz)
         d, best = rng.standard_normal(b.size), run
         for t in np.geomspace(1e-8, 1.0, 40) * norm(run.v - b) / norm(d):

@@ -126,34 +126,35 @@ class HPE:
         """Lines 1 to 3 for one trial point: one call of P, and one at z_+ where it passes."""
         z, L, psi = state.z, state.L, problem.psi
         state = replace(state, k=state.k + 1, note="")
-        if _is_level(state):
+        if _is_level(state, problem.unit):
             return replace(state, stalled=True, rounding=True)
         mu, found = float(problem.mu.value or 0.0), problem.L_h.value is None
         # 1.
-        level = 10.0 * EPS * (norm(state.P_z) + norm(state.Q_z))
+        unit = problem.unit
+        level = 10.0 * unit * (norm(state.P_z) + norm(state.Q_z))
 
         def enough(v: Vector, error: float) -> bool:
             return error <= max(0.5 * self.sigma * L * norm(v - z), level)
 
         try:
             run = resolvent.solve(
-                problem.g, psi, state.P_z, L, z, z, enough, state.Q_z, state.lipschitz
+                problem.g, psi, state.P_z, L, z, z, enough, state.Q_z, state.lipschitz, unit
             )
             v, Q, lipschitz = run.v, run.Q, run.lipschitz
+            away, length = v - z, norm(v - z)
             if not norm(v) < _FAR:
                 raise NonFiniteAnswer("a step of the method led too far for numbers")
+            if length <= 2.0 * EPS * norm(z):
+                return replace(state, stalled=True)
             P = problem.h.operator(v)
         except NonFiniteAnswer:
             if state.failures >= _FAILURES:
                 raise
             return replace(state, L=4.0 * L, failures=state.failures + 1)
-        away, length = v - z, norm(v - z)
-        if length <= 2.0 * EPS * norm(z):
-            return replace(state, stalled=True)
         # 2.
-        e, _ = _shortest(problem, v, P + Q + L * away)
+        e, _ = _shortest(problem, v, P + Q + L * away, run.w)
         ratio = norm(e) / (L * length)
-        shortest, w = _shortest(problem, v, P + Q)
+        shortest, w = _shortest(problem, v, P + Q, run.w)
         state = replace(state, v=v, u=shortest, grad_psi=w, lipschitz=lipschitz, ms_ratio=ratio)
         change = P + Q - state.P_z - state.Q_z
         if not state.refuted and dot(change, away) < -_MONOTONE * norm(change) * length:
@@ -178,11 +179,13 @@ class HPE:
         )
 
 
-def _shortest(problem: Sum, v: Vector, R: Vector) -> tuple[Vector, Vector | None]:
-    """The shortest element of R + dpsi(v), and its part in dpsi(v)."""
+def _shortest(
+    problem: Sum, v: Vector, R: Vector, w: Vector | None = None
+) -> tuple[Vector, Vector | None]:
+    """The shortest known element of R + dpsi(v), where w is in dpsi(v); and its part in dpsi(v)."""
     if problem.psi is None:
         return R, None
-    u = problem.psi.residual(v, R)
+    u = problem.psi.residual(v, R, w)
     return u, u - R
 
 
@@ -205,6 +208,6 @@ def _least(z: Vector, u: Vector) -> float:
     return 1e-12 * norm(u) / (norm(z) or 1.0) or 1.0
 
 
-def _is_level(state: HPEState) -> bool:
+def _is_level(state: HPEState, unit: float) -> bool:
     """Whether the residual is rounding error."""
-    return norm(state.u) <= 10.0 * EPS * (norm(state.P_z) + norm(state.Q_z))
+    return norm(state.u) <= 10.0 * unit * (norm(state.P_z) + norm(state.Q_z))

@@ -183,7 +183,7 @@ class AndersonResolvent:
             pairs=Pairs.none(x0.size),
             size=size,
             least=_LEAST * r / size,
-            unit=2.0**-23 if any(oracle.is_single for oracle in problem.oracles) else EPS,
+            unit=problem.unit,
         )
         length = _PROBE * size
         while r > 0.0:

@@ -36,8 +36,6 @@ _ULPS, _INEXACT, _ALIKE = 16.0, 1e-12, 64.0
 CURVED = 1e-12
 # A gradient of f is rounding error below so many units of those of h and g.
 _LEVEL = 10.0
-# The rounding unit of a term that answers in single precision.
-_EPS_SINGLE = 2.0**-23
 # Armijo's constant.
 _ARMIJO = 1e-4
 # Squares of lengths beyond this overflow.
@@ -187,9 +185,7 @@ class TermEvaluator:
         g, grad_g = self.g(v) if known_g is None else known_g
         if self.values and math.isnan(g):
             g = self.problem.g.value(self.outside(v))
-        single = any(oracle.is_single for oracle in self.problem.oracles)
-        unit = _EPS_SINGLE if single else EPS
-        return Point(v, h, grad_h, g, grad_g, 0.0, grad_h + grad_g, unit)
+        return Point(v, h, grad_h, g, grad_g, 0.0, grad_h + grad_g, self.problem.unit)
 
     def both(
         self, v: Vector, known_g: tuple[float, Vector] | None = None, w: Vector | None = None
