@@ -313,7 +313,10 @@ class Nuclear(NonSmooth):
         return (D - free + (left * np.maximum(s - self.lam, 0)) @ right).ravel()
 
     def blur(self, x: Any, d: Any) -> Any:
-        return ROUGH * (size(d) + self.lam)
+        """A rounded x turns the singular vectors of its smallest singular value by EPS s_1/s_r."""
+        s = svd(x.reshape(self.shape))[1]
+        turned = EPS * s[0] / min((t for t in s if t > LD(1e-15) * s[0]), default=LD(1))
+        return ROUGH * (size(d) + self.lam) + turned * self.lam
 
 
 @dataclass

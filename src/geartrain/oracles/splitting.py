@@ -27,6 +27,7 @@ from geartrain.oracles.protocols import (
     Vector,
     answers,
     as_term,
+    extended_valued,
     is_nonsmooth,
     read_only,
 )
@@ -164,6 +165,11 @@ class Psi:
     def has_residual(self) -> bool:
         """Whether the term gives least-norm subgradients."""
         return callable(getattr(self.term, "residual", None))
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether its values are finite everywhere."""
+        return not extended_valued(self.term)
 
     @property
     def has_derivative(self) -> bool:

@@ -97,12 +97,15 @@ class ProxQN:
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: ProxQNState | None = None
     ) -> ProxQNState:
-        """Start at v0 where an element of dpsi(v0) is known, otherwise at a proximal step."""
+        """Start at v0 where an element of dpsi(v0) is known, otherwise at a proximal step.
+
+        A new v0 was extrapolated: rounding may have led it out of a set.
+        """
         psi = _psi(phi)
         pairs = () if warm is None else warm.pairs
         M = phi.alpha + (phi.L_g or phi.alpha)
-        unknown = grad_g0 is None and not psi.has_residual
-        if unknown or (psi.has_value and psi.value(v0) > 1e300):
+        doubtful = not (psi.has_residual and psi.is_finite)
+        if (grad_g0 is None and doubtful) or (psi.has_value and psi.value(v0) > 1e300):
             v = psi.prox(v0, M)
             return ProxQNState(v, phi.g.grad(v), M * (v0 - v), pairs)
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0

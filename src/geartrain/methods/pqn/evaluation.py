@@ -79,7 +79,7 @@ class Point:
 class NoPsi:
     """psi = 0."""
 
-    separable = has_value = has_residual = True
+    separable = has_value = has_residual = is_finite = True
 
     def value(self, v: Vector) -> float:
         """The number 0."""
