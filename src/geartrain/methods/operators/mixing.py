@@ -202,6 +202,8 @@ class AndersonResolvent:
         proven, length = state.fails >= _GUARD, math.inf
         if proven and not state.L_proven > 0.0:
             state = replace(state, L_proven=self._proven_L(state))
+        if proven and np.array_equal(state.best.v, state.z):  # the anchor was visited
+            state = replace(state, p=state.best)
         try:
             if proven and not state.is_at_anchor:
                 to = _visit(problem, state.z, problem.g.operator(state.z))
