@@ -152,6 +152,22 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     assert not (tmp_path / "far").exists()
 
 
+def test_only_what_was_made_is_removed(tmp_path, monkeypatch):
+    """Another program's file in the new folder, and all that was there before, stays."""
+    url, cache = archive(tmp_path, metadata(), data()), tmp_path / "kept" / "new" / "cache"
+    (tmp_path / "kept").mkdir()
+
+    def interrupted(self, target):
+        (cache.parent / "foreign").touch()
+        cache.joinpath(next(iter(datasets.GAS_UCI))).touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pathlib.Path.replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        datasets.fetch_gas_sensors(cache, url=url)
+    assert [p.name for p in (tmp_path / "kept").rglob("*")] == ["new", "foreign"]
+
+
 def test_no_archive(tmp_path):
     (tmp_path / "page.zip").write_text("<html>moved</html>")
     with pytest.raises(ValueError, match="did not answer with a zip archive"):

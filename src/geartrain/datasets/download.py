@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import os
-import shutil
 import tempfile
 import urllib.request
 import zipfile
@@ -141,7 +141,7 @@ def _verify(url: str, data: bytes, metadata: bytes) -> None:
 
 def _store(folder: Path, files: dict[str, bytes]) -> None:
     """Write the files beside the folder, then move them into it; nothing stays after an error."""
-    made = next((p for p in reversed([folder, *folder.parents]) if not p.exists()), None)
+    missing = [p for p in (folder, *folder.parents) if not p.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as part:
@@ -150,8 +150,11 @@ def _store(folder: Path, files: dict[str, bytes]) -> None:
             for name in GAS_UCI:
                 (Path(part) / name).replace(folder / name)
     except BaseException as error:
-        if made is not None:
-            shutil.rmtree(made, ignore_errors=True)
+        # Our own files and empty folders only, by calls that cannot remove anything else.
+        ours = [folder / name for name in GAS_UCI] if folder in missing else []
+        for remove in (*(file.unlink for file in ours), *(made.rmdir for made in missing)):
+            with contextlib.suppress(OSError):
+                remove()
         if isinstance(error, OSError):
             raise OSError(f"the data cannot be written to {folder} ({error})") from error
         raise
