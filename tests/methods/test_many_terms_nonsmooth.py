@@ -130,7 +130,7 @@ def check_run(known, steps=16):
 
 
 @pytest.mark.parametrize(
-    ("name", "residuals"), [*((name, True) for name in PSIS), ("l1", False), ("simplex", False)]
+    ("name", "residuals"), [("l1", True), ("l1", False), ("box", True), ("simplex", False)]
 )
 def test_what_the_theorem_says_holds_along_runs(name, residuals):
     known = many(name, residuals)
@@ -178,15 +178,14 @@ def planted(name, monkeypatch):
         monkeypatch.setattr(error_rule.ErrorRule, "__call__", blind)
 
 
-@pytest.mark.parametrize("psi", ["l1", "box"])
 @pytest.mark.parametrize(
-    "name",
+    ("name", "psi"),
     [
-        "eps dropped",
-        "w of the point before",
-        "w left out of the step of z",
-        "w of twice its size",
-        "a level is left without a look at psi",
+        ("eps dropped", "box"),
+        ("w of the point before", "box"),
+        ("w left out of the step of z", "l1"),
+        ("w of twice its size", "box"),
+        ("a level is left without a look at psi", "l1"),
     ],
 )
 def test_a_planted_error_is_found(name, psi, monkeypatch):
@@ -206,9 +205,8 @@ def recorded(term, seen):
     return gt.Term(grad=grad, value=term.value, n=term.n, L=term.L, mu=term.mu)
 
 
-@pytest.mark.parametrize("name", ["l1", "box"])
-def test_nothing_is_asked_twice(name):
-    known, asked = many(name), ([], [], [])
+def test_nothing_is_asked_twice():
+    known, asked = many("box"), ([], [], [])
     h1, h2, g = (recorded(t, seen) for t, seen in zip(known.smooth.terms, asked, strict=True))
     res = gt.minimize([h1, h2], g + known.psi, method="afb", stop=NEVER, max_iter=12)
     assert res.calls["h1.grad"] == 12
@@ -228,8 +226,7 @@ def test_without_a_smooth_g_the_last_level_is_one_proximal_step():
 
 
 @pytest.mark.parametrize(
-    ("method", "prices"),
-    [("auto", None), ("auto", PRICES), ("afb", None), ("afb", PRICES), ("fgm", None)],
+    ("method", "prices"), [("auto", None), ("auto", PRICES), ("afb", None), ("fgm", None)]
 )
 def test_the_answer_is_that_of_two_terms(pair, method, prices):
     h, g = [pair[0], gt.Quadratic(np.eye(12), np.ones(12))], pair[1] + gt.L1(0.1)
@@ -240,7 +237,7 @@ def test_the_answer_is_that_of_two_terms(pair, method, prices):
     np.testing.assert_array_equal(res.x == 0.0, want.x == 0.0)
 
 
-@pytest.mark.parametrize("inner", ["proxqn", "approx", "apcg", "katyusha", "l-katyusha", "varag"])
+@pytest.mark.parametrize("inner", ["proxqn", "approx", "katyusha"])
 def test_any_inner_method_for_psi_serves_the_last_level(inner):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((40, 6))

@@ -35,8 +35,7 @@ def exact_solver(known):
 # Paper: Algorithm 1
 # Paper: equation (5)
 # Paper: equation (23)
-@pytest.mark.parametrize("sigma", [0.25, 0.5, 0.9])
-@pytest.mark.parametrize("ratio", [0.25, 1.0, 4.0])
+@pytest.mark.parametrize(("sigma", "ratio"), [(0.25, 0.25), (0.9, 1.0), (0.5, 4.0)])
 def test_sae_is_algorithm_1(sigma, ratio):
     known = quadratics()
     L_h = known.h.L
@@ -171,7 +170,7 @@ def test_fgm(mu):
 
 
 # Paper: AGS
-@pytest.mark.parametrize("L_g", [0.5, 1.0, 7.0, 300.0])
+@pytest.mark.parametrize("L_g", [0.5, 300.0])
 def test_ags(L_g):
     known = quadratics(L_g=L_g)
     states = run(gt.methods.AGS(mu=0.0), known.sum(), X0, 20)
@@ -209,7 +208,7 @@ def test_monteiro_svaiter_on_the_whole_is_sae_without_h():
 
 # Paper: AGM
 # Paper: equation (2)
-@pytest.mark.parametrize("alpha", [0.01, 1.0, 50.0])
+@pytest.mark.parametrize("alpha", [0.01, 50.0])
 def test_agm_composite_and_whole_are_the_same_map(alpha):
     """Both options of Section 4.1: quadratic as composite term, gradient step on all of phi."""
     known = logistic()

@@ -145,14 +145,6 @@ def test_calls():
     assert gt.minimize(*shards(), method="pqn", tol=1e-11).calls["h.product"] == 0
 
 
-def test_fewer_rounds_with_more_columns():
-    rounds = [
-        gt.minimize(*shards(1e-4), method=SimilarNewton(columns=k), tol=1e-9).calls["h.grad"]
-        for k in (1, 4, N)
-    ]
-    assert rounds[0] > rounds[1] > rounds[2]
-
-
 def test_seeds():
     """The same seed gives the same points; another one other directions."""
     runs = []

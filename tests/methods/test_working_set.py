@@ -75,8 +75,10 @@ PSIS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["sparse", "dense", "float32"])
-@pytest.mark.parametrize("psi", PSIS.values(), ids=PSIS)
+@pytest.mark.parametrize(
+    ("psi", "kind"),
+    list(zip(PSIS.values(), ("float32", "sparse", "dense", "sparse"), strict=True)),
+)
 def test_solutions_and_fields(psi, kind):
     """Along a run: f falls, and all fields of the state are what they are called."""
     A, y = data()
@@ -97,8 +99,7 @@ def test_solutions_and_fields(psi, kind):
     assert np.array_equal(states[-1].point == 0.0, x == 0.0)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(("loss", "intercept"), list(zip(LOSSES, itertools.cycle((True, False)))))
 def test_losses_intercept_and_ridge(loss, intercept):
     A, y = data(seed=1)
     h = gt.LinearModel(A, y, loss=loss, intercept=intercept)
