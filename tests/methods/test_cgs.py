@@ -167,32 +167,6 @@ def test_theory_refuses(name):
             function(**{"L": 1.0, "D": 1.0, "eps": 1.0, name: 0.0})
 
 
-# Paper: conditional gradient sliding
-def test_the_law_of_both_counts():
-    """|x|^2/2 on a simplex: gradients of order eps^-1/2, linear minimisations of order eps^-1.
-
-    A point of t vertices has f >= 1/(2 t), so that no method gets to f* + eps = 1/(2 n) + eps with
-    fewer than 1/(2 eps + 1/n) - 1 linear minimisations: the order is shown from both sides.
-    """
-    n = 4000
-    h = gt.Term(lambda x: (0.5 * float(x @ x), x.copy()), n=n, L=1.0)
-    accuracies = np.array([1e-2, 3e-3, 1e-3])
-    calls = {"cgs": [], "frank-wolfe": []}
-    for eps in accuracies:
-        for method, counts in calls.items():
-            if method == "frank-wolfe" and eps < 3e-3:
-                continue
-            res = gt.minimize(h, Vertices(n), method=method, stop=gt.stop.Gap(eps))
-            counts.append((res.calls["h.grad"], res.calls["g.lmo"]))
-            assert res.success
-            assert 1.0 / (2.0 * eps + 1.0 / n) - 1.0 <= res.calls["g.lmo"]
-    of_grad, of_lmo = np.polyfit(np.log(1.0 / accuracies), np.log(calls["cgs"]), 1)[0]
-    assert 0.4 <= of_grad <= 0.6 and 0.8 <= of_lmo <= 1.1
-    (few, _), (many, _) = calls["frank-wolfe"]
-    assert math.log(many / few) / math.log(10 / 3) >= 0.8  # gradients, too
-    assert few > 5 * calls["cgs"][0][0]
-
-
 # Stopping and results ---------------------------------------------------------------------------
 
 

@@ -117,18 +117,6 @@ def test_with_all_columns_it_is_newtons_method(monkeypatch):
     assert problem.ledger.calls["h.grad"] == 2 and problem.ledger.calls["h.product"] == 2 * N
 
 
-def test_known_directions_are_solved(monkeypatch):
-    """Where the gradient is H D c, the step is -D c: M has no say on the span of D."""
-    h, g = shards(loss="squared")
-    problem, method = counted(h, g), SimilarNewton(columns=4)
-    state = method.init(problem, np.zeros(N))
-    H_h, M = hessians(h, g, state.x)
-    wanted = state.D @ np.array([1.0, -2.0, 0.5, 3.0])
-    moved = replace(state, grad_h=(H_h + M) @ wanted - state.grad_g)
-    monkeypatch.setattr(similar_newton, "_lower", lambda *_: True)
-    np.testing.assert_allclose(method.step(problem, moved).x, state.x - wanted, atol=1e-10)
-
-
 def test_calls():
     """One gradient and `columns` products of h per point; for tol, one gradient at x0."""
     h, g = shards()
