@@ -4,8 +4,9 @@ import numpy as np
 from scipy import sparse
 
 import geartrain as gt
+from composite import counted
 from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.problem import Constant, Model, Sum
+from geartrain.problem import Model
 
 
 def linear(form="dense", m=30, n=8, **options):
@@ -36,14 +37,5 @@ def calls(phi):
     return phi.g.ledger.calls["g.component"], phi.g.ledger.calls["g.grad"]
 
 
-def problem(h, g, mu=0.0, seed=0):
-    ledger = Ledger()
-    L_g = getattr(g, "L", None)
-    return Sum(
-        Oracle(h, "h", ledger, h.n),
-        Oracle(g, "g", ledger, h.n),
-        Constant(h.L, "term"),
-        Constant(L_g, "term"),
-        Constant(mu, "given"),
-        seed=seed,
-    )
+def problem(h, g, mu=0.0):
+    return counted(h, g, L_h=h.L, L_g=getattr(g, "L", None), mu=mu)

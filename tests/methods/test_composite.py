@@ -15,6 +15,7 @@ from geartrain.methods.registry import INNER, METHODS
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.splitting import Psi
 from geartrain.problem import Model
+from geartrain_lab.laws.composite import KINDS, STATED, exponents, planted, sweep
 from runs import same
 
 PROVEN = {"sae": gt.SAE, "sc-sae": gt.methods.SCSAE, "afb": gt.methods.AFB}
@@ -324,3 +325,23 @@ def test_user_terms_with_a_proximal_operator_alone():
     assert res.success and math.isnan(res.fun)
     want = gt.minimize(p.h, p.psi, method="afb", tol=1e-8)
     np.testing.assert_allclose(res.x, want.x, atol=1e-7)
+
+
+# The law -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_planted_point_is_the_solution(kind):
+    """0 is a subgradient of f there, and half of the coordinates are at a kink."""
+    h, g, psi, x = planted(kind, 100.0, n=30)
+    assert np.linalg.norm(psi.residual(x, h.grad(x) + g.grad(x))) <= 1e-12
+    assert np.count_nonzero((x == 0.0) | (np.abs(x) == 1.0)) >= 15
+    assert pytest.approx(1.0) == h.L and pytest.approx(100.0) == g.L
+
+
+def test_exponents_in_L_g():
+    rows = sweep((*STATED, "fgm"), ("l1",), (1e1, 1e3), (0,), n=40)
+    for method in STATED:
+        of_h, of_g = exponents(rows, "l1", method)
+        assert of_h <= 0.1 and 0.38 <= of_g <= 0.62, (method, of_h, of_g)
+    assert exponents(rows, "l1", "fgm")[0] >= 0.3

@@ -186,6 +186,31 @@ def test_a_loss_of_the_users_own_is_asked_call_by_call():
 # One step from a given state, averaged over all coordinates ---------------------------------
 
 
+@pytest.mark.parametrize(
+    "inner", [gt.inner.ACD(), gt.inner.NesterovStich(), gt.inner.APPROX()], ids=repr
+)
+def test_budget(inner):
+    """1e-8 of the gap within the natural number of steps times the logarithm: momentum works."""
+    rng = np.random.default_rng(0)
+    n = 60
+    U = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    Q = (U * np.geomspace(1e-3, 1e3, n)) @ U.T
+    term = gt.Quadratic((Q + Q.T) / 2)
+    phi = model_of(term, alpha=0.1)
+    hessian = term.Q + phi.alpha * np.eye(n)
+    best = np.linalg.solve(hessian, -phi.beta)
+    state = inner.init(phi, np.ones(n), None)
+    gap = lambda v: 0.5 * (v - best) @ hessian @ (v - best)  # noqa: E731
+    first = gap(state.v)
+    while gap(state.v) > 1e-8 * first:
+        state = inner.step(phi, state)
+        assert state.chunk < 100
+    L = term.L_coord + phi.alpha
+    unit = np.sqrt(L).sum() if not isinstance(inner, gt.inner.APPROX) else n * np.sqrt(L.max())
+    used = phi.g.ledger.calls["g.coord"] / (unit / np.sqrt(phi.alpha) * np.log(1e8))
+    assert used < 0.9
+
+
 def test_no_vector_work_in_a_step(monkeypatch):
     """The loop in plain Python, with vectors that count how often an entry of theirs is used."""
     used = [0]

@@ -8,9 +8,8 @@ import pytest
 from scipy import sparse
 
 import geartrain as gt
+from composite import counted
 from coordinate_problems import model, quadratic
-from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.problem import Constant, Sum
 from problems import logistic, quadratics
 from reference import coordinate as reference
 
@@ -39,11 +38,8 @@ PAIRS = [(name, "quadratic", mu) for name, mu in zip(TERMS, itertools.cycle([0.0
 PAIRS += [("sparse softmax", "sparse quadratic", 0.0), ("quadratic", "sparse model", 0.2)]
 
 
-def problem(h, g, mu=0.0, seed=0):
-    ledger = Ledger()
-    known = Constant(mu, "given")
-    L_h, L_g = (Constant(t.L, "term") for t in (h, g))
-    return Sum(Oracle(h, "h", ledger, N), Oracle(g, "g", ledger, N), L_h, L_g, known, seed)
+def problem(h, g, mu=0.0):
+    return counted(h, g, L_h=h.L, L_g=g.L, mu=mu)
 
 
 def transcription(f, x0, mu, chunks, restart=None):

@@ -5,7 +5,7 @@ import pytest
 
 import geartrain as gt
 from finite_sums import by_components, calls, linear, model, problem
-from geartrain.methods.inner.finite_sum import Sampling, Snapshot, finite_sum
+from geartrain.methods.inner.finite_sum import Sampling, finite_sum
 from geartrain.methods.registry import make_inner
 
 INNER = [gt.Katyusha(), gt.Katyusha(epoch=11), gt.inner.LKatyusha(), gt.inner.Varag()]
@@ -53,22 +53,6 @@ def test_without_memory_two_calls_a_step_and_the_same_iterates(monkeypatch):
     state = gt.Katyusha(epoch=11).step(phi, gt.Katyusha().init(phi, np.ones(term.n), None))
     assert calls(phi) == (30 + 2 * 11 + 30, 0)
     np.testing.assert_allclose(state.v, first.v, atol=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("kind", "form"),
-    [("importance", "dense"), ("uniform", "csr"), ("importance", "csr"), ("uniform", "components")],
-)
-def test_the_estimator_is_unbiased(kind, form):
-    """By enumeration of all components."""
-    term = linear("dense" if form == "components" else form, l2=0.3, intercept=True)
-    phi = model(by_components(term) if form == "components" else term)
-    terms = finite_sum(phi.g)
-    draw = terms.sampling(kind)
-    xt, x = np.ones(term.n), np.sin(np.arange(term.n))
-    estimate = terms.estimator(Snapshot(xt, *terms.snapshot(xt)), draw.scale)
-    mean = sum(draw.p[k] * estimate(x, k) for k in range(term.m))
-    np.testing.assert_allclose(mean, term.grad(x), atol=1e-12)
 
 
 def test_alias_table_has_the_stated_probabilities():

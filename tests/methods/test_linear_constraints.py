@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, linprog
+from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 from scipy.sparse.linalg import LinearOperator
 
 import geartrain as gt
@@ -245,28 +245,6 @@ def test_programs_are_solved_on_request_only(monkeypatch):
     asked.clear()
     res = gt.minimize(CASE.h, CASE.g, method="pqn", stop=gt.stop.Gap(1e-9, R=10.0), **CASE.words)
     assert len(asked) <= res.nit + 2
-
-
-def test_multipliers_of_a_quadratic_program_near_a_linear_one():
-    """The signs and sizes are those of HiGHS."""
-    rng = np.random.default_rng(3)
-    n, m = 8, 5
-    A, x = rng.standard_normal((m, n)), rng.random(n)
-    upper, c = A @ x + 0.3 * rng.random(m), rng.standard_normal(n)
-    found = linprog(c, A, upper, bounds=[(0.0, 1.0)] * n)
-    h = gt.Quadratic(1e-6 * np.eye(n), -c)
-    res = gt.minimize(
-        h,
-        gt.Quadratic(1e-6 * np.eye(n)),
-        constraints=LinearConstraint(A, -INF, upper),
-        bounds=(0.0, 1.0),
-        method="pqn",
-        tol=1e-9,
-    )
-    np.testing.assert_allclose(res.x, found.x, atol=1e-4)
-    np.testing.assert_allclose(res.multipliers["rows"], found.ineqlin.marginals, atol=1e-4)
-    z = found.lower.marginals + found.upper.marginals
-    np.testing.assert_allclose(res.multipliers["bounds"], z, atol=1e-4)
 
 
 @pytest.mark.same_everywhere  # a run is compared with itself

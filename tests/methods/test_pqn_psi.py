@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from composite import PSIS, N, bare, case, states
+from composite import PSIS, N, bare, case, counted, states
 from geartrain.methods.pqn import inner_prox, noise_detection, prox_step, scaling
 from geartrain.methods.pqn.evaluation import Step, TermEvaluator
 from geartrain.methods.pqn.inner import Phi
@@ -19,9 +19,8 @@ from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.pqn.models import KEEP, PLAIN, Models
 from geartrain.methods.pqn.tuning import DEFAULT
-from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain.oracles.ledger import Ledger
 from geartrain.oracles.splitting import Psi, Zero
-from geartrain.problem import Constant, Sum
 from runs import same
 
 EPS = float(np.finfo(float).eps)
@@ -34,13 +33,6 @@ ALL = {
     "nuclear": gt.NuclearNorm((3, 4), 0.05),
     "tall": gt.NuclearNorm((4, 3), 0.05),
 }
-
-
-def counted(h, g, psi):
-    """A counted problem."""
-    ledger, unknown = Ledger(), Constant(None, "unknown")
-    terms = (Oracle(term, name, ledger, h.n) for term, name in ((h, "h"), (g, "g")))
-    return Sum(*terms, unknown, unknown, unknown, psi=Psi(psi, 1.0, "g", ledger, h.n))
 
 
 # The derivative of proximal steps ----------------------------------------------------------------

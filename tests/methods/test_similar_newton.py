@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import geartrain as gt
+from composite import counted
 from geartrain.methods import similar_newton
 from geartrain.methods.similar_newton import SimilarNewton
-from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import MissingOracle
-from geartrain.problem import Constant, Sum
 from shards import N, make_rows, whole
 
 
@@ -38,12 +37,6 @@ def shards(l2=0.02, loss="logistic"):
     A, y, _ = whole(**kinds)
     f, f_1 = gt.LinearModel(A, y, loss), gt.LinearModel(*make_rows(0, **kinds), loss)
     return Difference(f, f_1), gt.LinearModel(*make_rows(0, **kinds), loss, l2=l2)
-
-
-def counted(h, g):
-    ledger, unknown = Ledger(), Constant(None, "unknown")
-    terms = Oracle(h, "h", ledger, h.n), Oracle(g, "g", ledger, h.n)
-    return Sum(*terms, unknown, unknown, unknown)
 
 
 def hessians(h, g, x):
