@@ -9,10 +9,10 @@ from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.problem import Model
 
 
-def linear(form="dense", m=30, n=8, **options):
+def linear(form="dense", m=30, n=8, density=0.5, **options):
     rng = np.random.default_rng(1)
-    A = rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.5)
-    A *= np.exp(rng.standard_normal((m, 1)))
+    A = rng.standard_normal((m, n)) * (rng.random((m, n)) < density)
+    A *= np.exp(rng.standard_normal((m, 1)))  # rows of different sizes
     y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
     return gt.LinearModel(sparse.csr_array(A) if form == "csr" else A, y, **options)
 
@@ -26,6 +26,19 @@ def by_components(term, component=None, **more):
         L_components=term.L_components,
         **more,
     )
+
+
+def compiled_component(term):
+    """The components of a squared loss as a Numba function."""
+    from numba import njit
+
+    A, y = term.A, term.y
+
+    @njit
+    def component(x, k):
+        return A[k] * (np.dot(A[k], x) - y[k])
+
+    return component
 
 
 def model(term, alpha=0.05, key=(0, 3)):

@@ -107,19 +107,6 @@ def test_gmco_contracts_as_theorem_2_says():
         assert known.f(state.zeta) - known.f_star <= bound * (1 + 1e-9)
 
 
-def test_fgm_and_ags_bounds():
-    known = quadratics(L_g=300.0)
-    x0 = known.x_star + 1.0
-    R2 = float(np.sum((x0 - known.x_star) ** 2))
-    L = known.h.L + known.g.L
-    for k, state in enumerate(states(gt.methods.FGM(mu=0.0), known.sum(), x0, 80)):
-        if k:
-            assert known.f(state.x) - known.f_star <= 2 * L * R2 / (k + 1) ** 2
-    for k, state in enumerate(states(gt.methods.AGS(mu=0.0), known.sum(), x0, 30)):
-        if k:
-            assert known.f(state.x_bar) - known.f_star <= 15 * known.h.L * R2 / (k * (k + 1))
-
-
 def test_ags_takes_a_bounded_number_of_sliding_steps():
     """L_h = 5e-15 beside L_g = 1 would mean 14 million of them in one iteration."""
     h, g = gt.Quadratic(5e-15 * np.eye(3)), gt.Quadratic(np.eye(3), np.ones(3))

@@ -11,7 +11,7 @@ from scipy import sparse
 
 import geartrain as gt
 import reference.primal_dual as boxes
-from finite_sums import by_components, calls, linear, model
+from finite_sums import by_components, calls, compiled_component, linear, model
 from geartrain.methods.inner.apcg import apcg_numbers
 from geartrain.methods.inner.finite_sum import finite_sum
 from geartrain.methods.inner.primal_dual import weights_of_quadratic
@@ -168,26 +168,12 @@ def test_apcg_asks_for_the_derivatives_of_the_losses():
 # Any finite sum -----------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def jitted():
-    """The components of a squared loss, compiled."""
-    from numba import njit
-
-    term = linear(loss="squared")
-    A, y = term.A, term.y
-
-    @njit
-    def component(x, k):
-        return A[k] * (np.dot(A[k], x) - y[k])
-
-    return component
-
-
 # Compiling takes seconds; both runs are a few steps, whose rounding is far below the tolerance.
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.same_everywhere)])
-def test_rpdg_of_components_equals_that_of_rows(compiled, jitted):
+def test_rpdg_of_components_equals_that_of_rows(compiled):
     term = linear(loss="squared")
-    other = by_components(term, jitted if compiled else None, grad=term.grad)
+    jitted = compiled_component(term) if compiled else None
+    other = by_components(term, jitted, grad=term.grad)
     ends = [run(gt.inner.RPDG(), model(t), np.ones(term.n), 2) for t in (term, other)]
     assert finite_sum(model(other).g)._compiled is compiled
     for one, two in zip(*ends, strict=True):
