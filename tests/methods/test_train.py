@@ -24,67 +24,59 @@ def test_what_the_theorem_says_holds_along_runs(known):
     check_run(known, 25)
 
 
-def planted(name, monkeypatch):
-    """An error in the method, by name."""
-    step, weights, iterate = afb.Gear.step, afb.weights, afb.AFB.iterate
+def gear(**changes):
+    """An error in what a level hands to the one above."""
 
-    def gear(**changes):
+    def plant(monkeypatch, step=afb.Gear.step):
         def wrong(self, phi, state):
             after = step(self, phi, state)
             return replace(after, **{k: change(after) for k, change in changes.items()})
 
         monkeypatch.setattr(afb.Gear, "step", wrong)
 
-    if name == "eps dropped":
-        gear(eps=lambda s: 0.0)
-    elif name == "eps of half the size":
-        gear(eps=lambda s: 0.5 * s.eps)
-    elif name == "s without the term of its level":
-        gear(grad_g=lambda s: s.level.grad_g)
-    elif name == "slack dropped":
-        gear(slack=lambda s: 0.0)
-        monkeypatch.setattr(
-            afb.AFB,
-            "iterate",
-            lambda self, p, s, above: replace(
-                (new := iterate(self, p, s, above)), grad_bound=1e-3 * new.grad_bound
-            ),
-        )
-    elif name == "z pushed twice":
-
-        def twice(A, eta, mu):
-            w = weights(A, eta, mu)
-            return replace(w, push=2 * w.push)
-
-        monkeypatch.setattr(afb, "weights", twice)
-    elif name == "step too long":
-        monkeypatch.setattr(afb, "_smooth", lambda L, mu: 0.5 * (L - mu))
-    elif name == "rule of the level above not tested":
-        accepting = afb.solve_model
-
-        def loose(inner, phi, v0, accept, **more):
-            return accepting(inner, phi, v0, lambda *args: True, **more)
-
-        monkeypatch.setattr(afb, "solve_model", loose)
+    return plant
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "eps dropped",
-        "eps of half the size",
-        "s without the term of its level",
-        "slack dropped",
-        "z pushed twice",
-        "step too long",
-        "rule of the level above not tested",
-    ],
-)
+def slack_dropped(monkeypatch, iterate=afb.AFB.iterate):
+    def wrong(self, problem, state, above):
+        new = iterate(self, problem, state, above)
+        return replace(new, grad_bound=1e-3 * new.grad_bound)
+
+    gear(slack=lambda s: 0.0)(monkeypatch)
+    monkeypatch.setattr(afb.AFB, "iterate", wrong)
+
+
+def z_pushed_twice(monkeypatch, weights=afb.weights):
+    def twice(A, eta, mu):
+        w = weights(A, eta, mu)
+        return replace(w, push=2 * w.push)
+
+    monkeypatch.setattr(afb, "weights", twice)
+
+
+def rule_of_the_level_above_not_tested(monkeypatch, solve=afb.solve_model):
+    def loose(inner, phi, v0, accept, **more):
+        return solve(inner, phi, v0, lambda *args: True, **more)
+
+    monkeypatch.setattr(afb, "solve_model", loose)
+
+
+PLANTED = {
+    "eps dropped": gear(eps=lambda s: 0.0),
+    "eps of half the size": gear(eps=lambda s: 0.5 * s.eps),
+    "s without the term of its level": gear(grad_g=lambda s: s.level.grad_g),
+    "slack dropped": slack_dropped,
+    "z pushed twice": z_pushed_twice,
+    "step too long": lambda m: m.setattr(afb, "_smooth", lambda L, mu: 0.5 * (L - mu)),
+    "rule of the level above not tested": rule_of_the_level_above_not_tested,
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_error_is_found(name, monkeypatch):
-    known = train_of_quadratics()
-    planted(name, monkeypatch)
+    PLANTED[name](monkeypatch)
     with pytest.raises(AssertionError):
-        check_run(known, 25)
+        check_run(train_of_quadratics(), 25)
 
 
 def test_what_a_level_hands_to_the_rule_of_the_level_above():
