@@ -29,6 +29,28 @@ def bare(psi):
     return gt.Term(prox=psi.prox, value=psi.value)
 
 
+def counted(h, g, psi=None, L_h=None, L_g=None, mu=None, seed=0):
+    """A counted problem with a ledger of its own."""
+    ledger, constants = Ledger(), (Constant(c, "given") for c in (L_h, L_g, mu))
+    terms = Oracle(h, "h", ledger, h.n), Oracle(g, "g", ledger, h.n)
+    psi = None if psi is None else Psi(psi, 1.0, "g", ledger, h.n)
+    return Sum(*terms, *constants, seed=seed, psi=psi)
+
+
+def proximal_minimiser(grad, psi, L, x0):
+    """By proximal gradient steps with momentum and restart, written out here."""
+    x, y, t = x0, x0, 1.0
+    for k in range(60_000):
+        new = psi.prox(y - grad(y) / L, L)
+        if (y - new) @ (new - x) > 0:
+            t = 1.0
+        after = (1 + np.sqrt(1 + 4 * t * t)) / 2
+        y, x, t = new + (t - 1) / after * (new - x), new, after
+        if k % 50 == 0 and np.linalg.norm(psi.residual(x, grad(x))) <= 1e-12:
+            return x
+    raise AssertionError("no reference solution")
+
+
 class Composite:
     """Logistic h, badly conditioned quadratic g, and psi, with the minimiser."""
 
@@ -43,7 +65,7 @@ class Composite:
         self.psi = self.term = psi
         self.mu = self.h.mu + self.g.mu
         self.x0 = psi.prox(0.3 * rng.standard_normal(N), 1.0)
-        self.x_star = self._solve()
+        self.x_star = proximal_minimiser(self.grad, psi, self.h.L + self.g.L, self.x0)
         self.f_star = self.f(self.x_star)
 
     def f(self, x):
@@ -57,32 +79,9 @@ class Composite:
         """How far w is from being a subgradient of psi at x: prox(x + w, 1) = x for those."""
         return float(np.linalg.norm(self.psi.prox(x + w, 1.0) - x))
 
-    def _solve(self):
-        """By proximal gradient steps with momentum and restart, written out here."""
-        L = self.h.L + self.g.L
-        x = y = self.x0
-        t = 1.0
-        for k in range(60_000):
-            new = self.psi.prox(y - self.grad(y) / L, L)
-            if (y - new) @ (new - x) > 0:
-                t = 1.0
-            after = (1 + np.sqrt(1 + 4 * t * t)) / 2
-            y, x, t = new + (t - 1) / after * (new - x), new, after
-            if k % 50 == 0 and np.linalg.norm(self.psi.residual(x, self.grad(x))) <= 1e-12:
-                return x
-        raise AssertionError("no reference solution")
-
-    def sum(self, mu=None):
+    def sum(self):
         """A counted problem with a ledger of its own."""
-        ledger = Ledger()
-        return Sum(
-            Oracle(self.h, "h", ledger, N),
-            Oracle(self.g, "g", ledger, N),
-            Constant(self.h.L, "term"),
-            Constant(self.g.L, "term"),
-            Constant(self.mu if mu is None else mu, "term"),
-            psi=Psi(self.term, 1.0, "g", ledger, N),
-        )
+        return counted(self.h, self.g, self.term, self.h.L, self.g.L, self.mu)
 
 
 @cache

@@ -4,14 +4,15 @@ import numpy as np
 from scipy import sparse
 
 import geartrain as gt
+from composite import counted
 from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.problem import Constant, Model, Sum
+from geartrain.problem import Model
 
 
-def linear(form="dense", m=30, n=8, **options):
+def linear(form="dense", m=30, n=8, density=0.5, **options):
     rng = np.random.default_rng(1)
-    A = rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.5)
-    A *= np.exp(rng.standard_normal((m, 1)))
+    A = rng.standard_normal((m, n)) * (rng.random((m, n)) < density)
+    A *= np.exp(rng.standard_normal((m, 1)))  # rows of different sizes
     y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
     return gt.LinearModel(sparse.csr_array(A) if form == "csr" else A, y, **options)
 
@@ -27,6 +28,19 @@ def by_components(term, component=None, **more):
     )
 
 
+def compiled_component(term):
+    """The components of a squared loss as a Numba function."""
+    from numba import njit
+
+    A, y = term.A, term.y
+
+    @njit
+    def component(x, k):
+        return A[k] * (np.dot(A[k], x) - y[k])
+
+    return component
+
+
 def model(term, alpha=0.05, key=(0, 3)):
     oracle = Oracle(term, "g", Ledger(), term.n)
     return Model(oracle, beta=np.linspace(-0.3, 0.2, term.n), alpha=alpha, key=key)
@@ -36,14 +50,5 @@ def calls(phi):
     return phi.g.ledger.calls["g.component"], phi.g.ledger.calls["g.grad"]
 
 
-def problem(h, g, mu=0.0, seed=0):
-    ledger = Ledger()
-    L_g = getattr(g, "L", None)
-    return Sum(
-        Oracle(h, "h", ledger, h.n),
-        Oracle(g, "g", ledger, h.n),
-        Constant(h.L, "term"),
-        Constant(L_g, "term"),
-        Constant(mu, "given"),
-        seed=seed,
-    )
+def problem(h, g, mu=0.0):
+    return counted(h, g, L_h=h.L, L_g=getattr(g, "L", None), mu=mu)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.sparse.csgraph import minimum_spanning_tree
 
 import geartrain as gt
 from problems import Known
@@ -72,27 +71,6 @@ class GridPaths:
         return p + np.where(x > 0.0, 0.0, rng.uniform(0.0, 0.5, x.size))
 
 
-class SpanningTrees:
-    """The spanning trees of the complete graph with m vertices, as vectors of its edges."""
-
-    def __init__(self, m):
-        self.ends = np.triu_indices(m, 1)
-        self.m, self.n, self.diameter = m, self.ends[0].size, math.sqrt(2.0 * (m - 1))
-
-    def lmo(self, d):
-        """The tree of least weight; all trees have as many edges, so weights may be moved."""
-        weights = np.zeros((self.m, self.m))
-        weights[self.ends] = d - d.min() + 1.0  # zeros are no edges
-        tree = minimum_spanning_tree(weights).tocoo()
-        chosen = np.zeros((self.m, self.m))
-        chosen[tree.row, tree.col] = 1.0
-        return chosen[self.ends]
-
-    def price(self, x, rng):
-        """The same for all edges: all trees have as many."""
-        return np.full(x.size, 0.7)
-
-
 class NuclearBall:
     """Matrices of a shape whose singular values sum to one at most: lmo is a pair of vectors."""
 
@@ -112,7 +90,6 @@ class NuclearBall:
 SETS = {
     "simplex": lambda: Vertices(30),
     "paths": lambda: GridPaths(6),
-    "trees": lambda: SpanningTrees(7),
     "nuclear": lambda: NuclearBall(5, 6),
 }
 

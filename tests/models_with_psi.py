@@ -22,17 +22,3 @@ def model(term, psi, key=(0,)):
     beta = 0.1 * np.random.default_rng(5).standard_normal(N)
     oracle = Oracle(term, "g", ledger, N)
     return Model(oracle, beta, ALPHA, term.L, key=key, psi=Psi(psi, 1.0, "g", ledger, N)), ledger
-
-
-def minimum(phi, term, psi):
-    """By proximal gradient steps, each of which is a contraction by 1 - ALPHA/L."""
-    v, L = np.zeros(N), term.L + ALPHA
-    for _ in range(20_000):
-        before, v = v, psi.prox(v - (phi.beta + ALPHA * v + term.grad(v)) / L, L)
-        if np.linalg.norm(v - before) <= 1e-15:
-            break
-    return v
-
-
-def value(phi, term, psi, v):
-    return phi.beta @ v + 0.5 * ALPHA * v @ v + term.value(v) + psi.value(v)

@@ -86,7 +86,7 @@ def test_state_belongs_to_its_point():
         np.testing.assert_allclose(state.grad, known.grad(state.point), atol=1e-12)
 
 
-@pytest.mark.parametrize("factor", [0.1, 100.0])
+@pytest.mark.parametrize("factor", [0.1, 10.0])
 def test_wrong_L_h_costs_time_only(factor):
     known = logistic()
     res = gt.minimize(known.h, known.g, method="aeg", L_h=factor * known.h.L, tol=1e-8)

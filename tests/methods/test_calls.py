@@ -102,7 +102,7 @@ def test_ags_asks_g_T_times_as_often():
     assert problem.ledger.calls["g.grad"] == 12 * T
 
 
-@pytest.mark.parametrize("method", ["sae", "r-sae", "sc-sae", "afb", "fgm", "ags", "ms", "lbfgs"])
+@pytest.mark.parametrize("method", ["r-sae", "afb", "ags", "lbfgs"])
 def test_watching_changes_no_count(method):
     """History, progress, callbacks, values: none of them is counted."""
     known = logistic()

@@ -12,7 +12,9 @@ import geartrain as gt
 from geartrain.methods import coordinate, separable
 from geartrain.methods.inner.apcg import apcg_numbers
 from geartrain.methods.inner.finite_sum import finite_sum
-from models_with_psi import ALPHA, M, N, data, minimum, model, value
+from models_with_psi import ALPHA, M, N, data, model
+from reference import coordinate as reference
+from reference import primal_dual as boxes
 
 PSIS = {"l1": gt.L1(0.02), "weights": gt.L1(np.linspace(0, 0.1, N)), "box": gt.Box(-0.3, 0.7)}
 
@@ -34,15 +36,6 @@ def asked(psi):
     return Own()
 
 
-def next_theta(t):
-    return (math.sqrt(t**4 + 4 * t**2) - t**2) / 2
-
-
-def coordinates(psi, i):
-    """psi_i as a function of a number."""
-    return lambda t: psi.value(np.where(np.arange(N) == i, t, 0.0))
-
-
 # APPROX ------------------------------------------------------------------------------------------
 
 
@@ -51,31 +44,29 @@ def draws(steps, key, chunk):
     return np.searchsorted(np.arange(1, N + 1) / N, uniform, side="right")
 
 
-@pytest.mark.parametrize("kind", PSIS)
-@pytest.mark.parametrize("form", ["dense", "sparse", "asked"])
-@pytest.mark.parametrize("l2", [0.0, 0.05])
+@pytest.mark.parametrize(
+    ("kind", "form", "l2"),
+    [
+        ("l1", "dense", 0.0),
+        ("weights", "sparse", 0.05),
+        ("box", "dense", 0.05),
+        ("l1", "asked", 0.0),
+    ],
+)
 def test_approx_against_its_box(kind, form, l2):
     """A literal transcription with the same draws and a restart: same points, exact counts."""
-    term, psi, restart = linear(form == "sparse", l2=l2), PSIS[kind], 700
+    term, psi, restart = linear(form == "sparse", l2=l2), PSIS[kind], 150
     phi, ledger = model(term, asked(psi) if form == "asked" else psi, key=(7,))
     approx = gt.inner.APPROX(restart=restart)
     state = approx.init(phi, np.zeros(N), None)
     b = term.L_coord
     steps = math.ceil(N * math.sqrt((b.max() + ALPHA) / ALPHA))
-    x = z = np.zeros(N)
-    theta, since = 1 / N, 0
+    orders = [draws(steps, (7,), chunk) for chunk in range(4)]
     for chunk in range(4):
-        order = draws(steps, (7,), chunk)
-        for i in order:
-            if since == restart:
-                z, theta, since = x, 1 / N, 0
-            y = (1 - theta) * x + theta * z
-            weight = N * theta * b[i] + ALPHA
-            new = z.copy()
-            new[i] = (N * theta * b[i] * z[i] - term.grad(y)[i] - phi.beta[i]) / weight
-            new[i] = psi.prox(new, weight)[i]
-            x, z = y + N * theta * (new - z), new
-            theta, since = next_theta(theta), since + 1
+        index = np.concatenate(orders[: chunk + 1])
+        x, z = reference.approx(
+            term.grad, np.zeros(N), b, phi.beta, ALPHA, index, restart, psi.prox
+        )
         before = dict(ledger.calls)
         state = approx.step(phi, state)
         np.testing.assert_allclose(state.walk.x, x, atol=1e-9)
@@ -92,131 +83,32 @@ def test_approx_against_its_box(kind, form, l2):
         np.testing.assert_allclose(settled.grad_g, term.grad(state.v), atol=1e-12)
 
 
-def violations(kind, steps=120):
-    """Steps of APPROX whose mean over all coordinates breaks the inequality of its proof.
-
-    With psi^_{k+1} = (1 - th) psi^_k - (n - 1) th psi(z_k) + n th psi(z_{k+1}), which is at least
-    psi(x_{k+1}): E [g(x_+) + psi^_+ - phi* + (n th)^2/2 |z_+ - v*|_b^2] <=
-    (1 - th)(g(x) + psi^ - phi*) + (n th)^2/2 |z - v*|_b^2. Here the quadratic belongs to psi.
-    """
-    term, psi = linear(), PSIS[kind]
-    phi, _ = model(term, psi)
-    star = minimum(phi, term, psi)
-    best, b = value(phi, term, psi, star), term.L_coord
-    lengths = coordinate.StepLengths(x=1 / b, z=b, composite=True)
-
-    def whole(v):
-        return phi.beta @ v + ALPHA / 2 * v @ v + psi.value(v)
-
-    rng, theta = np.random.default_rng(1), 1 / N
-    walk = coordinate.start_walk((term,), np.zeros(N))
-    hat, found = whole(walk.x), 0
-    for _ in range(steps):
-        scale = (N * theta) ** 2 / 2
-        weights = coordinate.Schedule(*(np.array([t]) for t in (1 - theta, 0.0, N * theta)))
-        ends, hats, after = [], [], []
-        for i in range(N):
-            end = coordinate.walk_model(phi, walk, np.array([i]), weights, lengths)
-            new = (1 - theta) * hat - (N - 1) * theta * whole(walk.z) + N * theta * whole(end.z)
-            if not np.isfinite(new):
-                return steps
-            assert new >= whole(end.x) - 1e-12
-            distance = np.sum(b * (end.z - star) ** 2)
-            after.append(term.value(end.x) + new - best + scale * distance)
-            ends.append(end)
-            hats.append(new)
-        before = (1 - theta) * (term.value(walk.x) + hat - best)
-        before += scale * np.sum(b * (walk.z - star) ** 2)
-        found += np.mean(after) > before * (1 + 1e-10) + 1e-13
-        i = int(rng.integers(N))
-        walk, hat, theta = ends[i], hats[i], next_theta(theta)
-    return found
-
-
-@pytest.mark.parametrize("kind", PSIS)
-def test_the_inequality_of_the_proof_of_approx(kind):
-    assert violations(kind) == 0
-
-
-def test_planted_errors_of_approx_are_caught(monkeypatch):
-    """psi left out, its weights doubled and halved."""
-    right = separable.by_numbers
-    for factor in (0.0, 0.5, 2.0):
-
-        def wrong(psi, n, factor=factor):
-            numbers = right(psi, n)
-            return numbers._replace(lam=factor * numbers.lam)
-
-        monkeypatch.setattr(coordinate, "by_numbers", wrong)
-        assert violations("l1") > 0, factor
-
-
-@pytest.mark.parametrize("kind", PSIS)
-def test_the_bound_of_approx(kind):
-    """The mean over seeds of the gap, without restarts, after each chunk."""
-    term, psi = linear(), PSIS[kind]
-    phi, _ = model(term, psi)
-    star = minimum(phi, term, psi)
-    best, x0 = value(phi, term, psi, star), np.zeros(N)
-    start = (1 - 1 / N) * (value(phi, term, psi, x0) - best)
-    start += np.sum(term.L_coord * (x0 - star) ** 2) / 2
-    steps = math.ceil(N * math.sqrt((term.L_coord.max() + ALPHA) / ALPHA))
-    runs = []
-    for seed in range(10):
-        phi, _ = model(term, psi, key=(seed,))
-        approx = gt.inner.APPROX(restart=10**6)
-        state, run = approx.init(phi, x0, None), []
-        for _ in range(5):
-            state = approx.step(phi, state)
-            run.append(value(phi, term, psi, state.walk.x) - best)
-        runs.append(run)
-    for chunk, gap in enumerate(np.mean(runs, axis=0), 1):
-        assert gap <= 4 * N**2 / (chunk * steps - 1 + 2 * N) ** 2 * start
-
-
 # APCG --------------------------------------------------------------------------------------------
 
 
-def apcg_box(term, psi, phi, orders, v0):
-    """Algorithm 2 of Lin, Lu and Xiao on the dual, for the squared loss: s = zeta - y."""
-    A = term.A.toarray() if sparse.issparse(term.A) else term.A
-    D = np.full(N, ALPHA + term.l2)
-    if term.intercept:
-        A = np.hstack([A, np.ones((M, 1))])
-        D[-1] = ALPHA
-
-    def primal(s):
-        """Coordinate by coordinate, for the weights D may differ."""
-        u = -(phi.beta + A.T @ s / M) / D
-        return np.array([psi.prox(u, D[j])[j] for j in range(N)])
-
-    L = (A**2 / D).sum(axis=1) / M**2 + 1 / M
-    a = math.sqrt(1 / M / L.max()) / M
-    x = z = A @ v0 - term.y
-    for order in orders:
-        for k in order:
-            y = (x + a * z) / (1 + a)
-            slope = -(A[k] @ primal(y)) / M + y[k] / M
-            new = (1 - a) * z + a * y
-            # argmin M a L_k/2 (t - new_k)^2 + slope t + (t y_k)/M, as loss*(t) - t^2/2 = t y_k
-            new[k] -= (slope + term.y[k] / M) / (M * a * L[k])
-            x, z = y + M * a * (new - z) + M * a**2 * (z - y), new
-        yield x, z, primal(x)
-
-
-@pytest.mark.parametrize("kind", PSIS)
-@pytest.mark.parametrize("sparsely", [False, True])
-@pytest.mark.parametrize(("l2", "intercept"), [(0.0, False), (0.05, False), (0.05, True)])
+@pytest.mark.parametrize(
+    ("kind", "sparsely", "l2", "intercept"),
+    [
+        ("l1", False, 0.0, False),
+        ("weights", True, 0.05, True),
+        ("box", True, 0.05, False),
+        ("box", False, 0.05, True),
+    ],
+)
 def test_apcg_against_its_box(kind, sparsely, l2, intercept):
     term, psi = linear(sparsely, "squared", l2, intercept), PSIS[kind]
     phi, ledger = model(term, psi, key=(3,))
+    A = term.A.toarray() if sparsely else term.A
     D = np.full(N, ALPHA + l2)
-    D[-1] = ALPHA if intercept else D[-1]
+    if intercept:
+        A, D[-1] = np.hstack([A, np.ones((M, 1))]), ALPHA
     a = apcg_numbers(finite_sum(phi.g), D, 1.0)[1]
     orders = [np.random.default_rng((3, s)).integers(M, size=math.ceil(1 / a)) for s in range(3)]
     apcg = gt.inner.APCG()
     state = apcg.init(phi, psi.prox(np.full(N, 0.2), 1.0), None)
-    for x, z, v in apcg_box(term, psi, phi, orders, state.v):
+    for x, z, v in boxes.apcg(
+        A, term.y, lambda y, zeta: zeta - y, 1.0, orders, phi.beta, D, state.v, psi.prox
+    ):
         before = dict(ledger.calls)
         state = apcg.step(phi, state)
         np.testing.assert_allclose(state.z + state.u, x, atol=1e-8)
@@ -229,57 +121,38 @@ def test_apcg_against_its_box(kind, sparsely, l2, intercept):
         assert np.linalg.norm(psi.prox(state.v + state.grad_psi, 1.0) - state.v) <= 1e-9
 
 
-@pytest.mark.parametrize("plant", [None, "without psi", "wrong numbers"])
-@pytest.mark.parametrize("kind", ["l1", "box"])
-def test_the_theorem_of_apcg(monkeypatch, kind, plant):
-    """E F(x^t) - F* <= (1 - a)^t [F(x^0) - F* + mu_L/2 |x^0 - x*|_L^2], mean over seeds."""
-    term, psi = linear(loss="squared"), PSIS[kind]
-    phi, _ = model(term, psi)
-    terms = finite_sum(phi.g)
-    L, a = apcg_numbers(terms, np.full(N, ALPHA), 1.0)
+@pytest.mark.parametrize("factor", [0.0, 0.5, 2.0])
+def test_planted_errors_are_caught(factor, monkeypatch):
+    """psi left out, its numbers halved and doubled."""
+    right = separable.by_numbers
 
-    def F(s):
-        """The conjugate of psi + alpha/2 |.|^2, and those of the losses."""
-        w = -(phi.beta + term.A.T @ s / M)
-        v = psi.prox(w / ALPHA, ALPHA)
-        return np.mean(s**2 / 2 + s * term.y) + w @ v - ALPHA / 2 * v @ v - psi.value(v)
+    def wrong(psi, n):
+        numbers = right(psi, n)
+        upper = factor * np.minimum(numbers.upper, 1e9)
+        return numbers._replace(lam=factor * numbers.lam, upper=upper)
 
-    star = minimum(phi, term, psi)
-    s_0, s_star = -term.y, term.A @ star - term.y
-    start = F(s_0) - F(s_star) + np.sum(L * (s_0 - s_star) ** 2) / (2 * M * L.max())
-    rate = (1 - a) ** math.ceil(1 / a)
-    if plant is not None:
-        numbers = separable.by_numbers(phi.psi, N)
-        if plant == "without psi":
-            wrong = separable.NOTHING
-        else:
-            wrong = numbers._replace(lam=2 * numbers.lam, upper=0.5 * numbers.upper)
-        monkeypatch.setattr("geartrain.methods.inner.apcg.by_numbers", lambda psi, n: wrong)
-    gaps = []
-    for seed in range(4):
-        phi, _ = model(term, psi, key=(seed,))
-        state, run = gt.inner.APCG().init(phi, np.zeros(N), None), []
-        for _ in range(8):
-            state = gt.inner.APCG().step(phi, state)
-            run.append(F(state.z + state.u) - F(s_star))
-        gaps.append(run)
-    kept = [gap <= start * rate**k for k, gap in enumerate(np.mean(gaps, axis=0), 1)]
-    assert all(kept) if plant is None else not all(kept)
+    monkeypatch.setattr(coordinate, "by_numbers", wrong)
+    monkeypatch.setattr("geartrain.methods.inner.apcg.by_numbers", wrong)
+    with pytest.raises(AssertionError):
+        test_approx_against_its_box("l1", "dense", 0.0)
+    with pytest.raises(AssertionError):
+        test_apcg_against_its_box("box", True, 0.05, False)
 
 
 # Inside of outer methods, and what is refused ---------------------------------------------------
 
 
-@pytest.mark.parametrize("inner", ["approx", "apcg"])
-@pytest.mark.parametrize("method", ["sae", "afb"])
-def test_inside_of_outer_methods(method, inner):
+@pytest.mark.parametrize(
+    ("method", "inner", "psi"),
+    [("sae", "approx", 2.0 * PSIS["weights"]), ("afb", "apcg", 2.0 * PSIS["l1"])],
+)
+def test_inside_of_outer_methods(method, inner, psi):
     term, h = linear(), gt.Quadratic(0.1 * np.eye(N), 0.05 * np.ones(N))
-    for psi, factor in zip(PSIS.values(), (1.0, 2.0, 1.0), strict=True):
-        res = gt.minimize(h, term + factor * psi, method=method, inner=inner, tol=1e-6)
-        want = gt.minimize(h, term + factor * psi, method="fgm", tol=1e-9)
-        assert res.success and res.calls["g.prox"] > 0
-        np.testing.assert_allclose(res.x, want.x, atol=1e-4)
-        np.testing.assert_array_equal(res.x == 0.0, want.x == 0.0)
+    res = gt.minimize(h, term + psi, method=method, inner=inner, tol=1e-6)
+    want = gt.minimize(h, term + psi, method="fgm", tol=1e-9)
+    assert res.success and res.calls["g.prox"] > 0
+    np.testing.assert_allclose(res.x, want.x, atol=1e-4)
+    np.testing.assert_array_equal(res.x == 0.0, want.x == 0.0)
 
 
 def test_what_is_refused():

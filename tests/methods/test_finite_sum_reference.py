@@ -1,40 +1,17 @@
 """Finite-sum methods: kernels and loops against their literal transcriptions."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import geartrain as gt
+from finite_sums import by_components, calls, compiled_component, linear, model
 from geartrain.methods.inner.finite_sum import finite_sum
-from geartrain.oracles.ledger import Ledger, Oracle
-from geartrain.problem import Model
 from reference import finite_sum as boxes
 
-LOSSES = {
-    "logistic": {},
-    "squared": {},
-    "smoothed_hinge": {"mu": 0.1},
-    "huber": {"delta": 0.3},
-    "squared_hinge": {},
-}
-KEY = (5, 7)
-
-
-def data(m=20, n=9, density=0.4, seed=0):
-    rng = np.random.default_rng(seed)
-    A = rng.standard_normal((m, n)) * (rng.random((m, n)) < density)
-    A *= np.exp(rng.standard_normal((m, 1)))  # rows of different sizes
-    y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
-    return A, y
-
-
-def model(term, alpha, key=KEY):
-    """phi with a ledger of its own."""
-    oracle = Oracle(term, "g", Ledger(), term.n)
-    beta = np.linspace(-0.3, 0.2, term.n)
-    return Model(oracle, beta=beta, alpha=alpha, L_g=1.0, key=key)
+KEY = (0, 3)  # of `model`
 
 
 def start(term):
@@ -70,93 +47,60 @@ def assert_same(states, expected, tol=1e-10):
             np.testing.assert_allclose(got, want, rtol=0, atol=tol * max(1, abs(want).max()))
 
 
+HINGE, HUBER = gt.oracles.losses.SmoothedHinge(mu=0.1), gt.oracles.losses.Huber(delta=0.3)
+
+
 # Paper: Katyusha
-@pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
-    ("intercept", "l2", "option"),
-    [(False, 0.0, "I"), (False, 0.2, "II"), (True, 0.0, "II"), (True, 0.2, "I")],
+    ("form", "alpha", "options", "method"),
+    [
+        ("dense", 0.05, {}, gt.Katyusha(13, "I")),
+        ("csr", 0.05, {"loss": "squared", "l2": 0.2}, gt.Katyusha(13)),
+        ("dense", 0.05, {"loss": HINGE, "intercept": True}, gt.Katyusha(13)),
+        ("csr", 0.05, {"loss": HUBER, "intercept": True, "l2": 0.2}, gt.Katyusha(13, "I")),
+        ("dense", 0.05, {"loss": "squared_hinge", "intercept": True}, gt.Katyusha(13, "I")),
+        ("csr", 1e-3, {"intercept": True, "l2": 10.0}, gt.Katyusha(13)),
+        ("dense", 0.3, {}, gt.Katyusha(13, quadratic="whole")),
+        ("csr", 0.3, {}, gt.Katyusha(13, sampling="uniform", quadratic="whole")),
+        ("csr", 0.3, {}, gt.Katyusha(13, sampling="uniform")),
+        ("dense", 0.0, {}, gt.Katyusha(20, "I")),
+        ("csr", 0.0, {}, gt.Katyusha(20)),
+    ],
 )
-def test_katyusha_is_the_printed_one(form, loss, intercept, l2, option):
-    A, y = data()
-    A = sparse.csr_array(A) if form == "csr" else A
-    term = gt.LinearModel(A, y, loss=loss, l2=l2, intercept=intercept, **LOSSES[loss])
-    phi = model(term, alpha=0.05)
-    method = gt.Katyusha(option=option, epoch=13)
+def test_katyusha_is_the_printed_one(form, alpha, options, method):
+    term = linear(form, m=20, n=9, **options)
+    phi = model(term, alpha)
     states = run(method, phi, start(term), 3, plain=False)
-    draw = finite_sum(phi.g).sampling("importance")
     component, ridge = sampled(term)
+    more = alpha if method.quadratic == "whole" else 0.0
+    L_k = term.L_components - term.l2 + more
+    p, L = L_k / L_k.sum(), L_k.mean()
+    if method.sampling == "uniform":
+        p, L = np.full(term.m, 1 / term.m), L_k.max()
+    draw = finite_sum(phi.g).sampling(method.sampling, more)
+    np.testing.assert_allclose(draw.p, p)
     expected = boxes.katyusha(
         component,
         term.m,
-        draw.p,
-        draw.L,
-        orders(draw, 3, 13),
+        p,
+        L,
+        orders(draw, 3, method.epoch),
         phi.beta,
-        phi.alpha + ridge,
+        alpha + ridge,
         start(term),
-        option,
+        method.option,
+        convex=alpha == 0.0,
     )
     assert_same(states, expected)
+    assert calls(phi) == (3 * method.epoch, 1 + 3)
     for state in states:
         np.testing.assert_allclose(state.grad_g, term.grad(state.v), atol=1e-12)
 
 
-@pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("sampling", ["importance", "uniform"])
-@pytest.mark.parametrize("quadratic", ["composite", "whole"])
-def test_sampling_and_place_of_the_quadratic(form, sampling, quadratic):
-    A, y = data()
-    term = gt.LinearModel(sparse.csr_array(A) if form == "csr" else A, y)
-    phi = model(term, alpha=0.3)
-    states = run(
-        gt.Katyusha(sampling=sampling, quadratic=quadratic, epoch=13),
-        phi,
-        start(term),
-        3,
-        plain=False,
-    )
-    L_k = term.L_components + (0.3 if quadratic == "whole" else 0.0)
-    if sampling == "importance":
-        p, L = L_k / L_k.sum(), L_k.mean()
-    else:
-        p, L = np.full(term.m, 1 / term.m), L_k.max()
-    draw = finite_sum(phi.g).sampling(sampling, 0.3 if quadratic == "whole" else 0.0)
-    np.testing.assert_allclose(draw.p, p)
-    expected = boxes.katyusha(
-        term.component, term.m, p, L, orders(draw, 3, 13), phi.beta, 0.3, start(term)
-    )
-    assert_same(states, expected)
-
-
-@pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("option", ["I", "II"])
-def test_convex_variant(form, option):
-    A, y = data()
-    term = gt.LinearModel(sparse.csr_array(A) if form == "csr" else A, y)
-    phi = model(term, alpha=0.0)
-    states = run(gt.Katyusha(option=option), phi, start(term), 4)
-    draw = finite_sum(phi.g).sampling("importance")
-    expected = boxes.katyusha(
-        term.component,
-        term.m,
-        draw.p,
-        draw.L,
-        orders(draw, 4, term.m),
-        phi.beta,
-        0.0,
-        start(term),
-        option,
-        convex=True,
-    )
-    assert_same(states, expected)
-
-
-@pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(("form", "intercept"), [("dense", False), ("csr", True)])
 def test_well_conditioned_is_prox_svrg(form, intercept):
-    A, y = data()
-    term = gt.LinearModel(sparse.csr_array(A) if form == "csr" else A, y, intercept=intercept)
+    """An epoch has min(m, 9 L/alpha) steps."""
+    term = linear(form, m=20, n=9, intercept=intercept)
     L = term.L_components.mean()
     phi = model(term, alpha=L)
     states = run(gt.Katyusha(), phi, start(term), 3)
@@ -165,13 +109,12 @@ def test_well_conditioned_is_prox_svrg(form, intercept):
         term.component, term.m, draw.p, draw.L, orders(draw, 3, 9), phi.beta, L, start(term)
     )
     assert_same(states, [(xt, v, v) for xt, v in expected])
+    assert calls(phi) == (3 * 9, 1 + 3)
 
 
-@pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("prob", [None, 0.3])
+@pytest.mark.parametrize(("form", "prob"), [("dense", None), ("csr", 0.3)])
 def test_l_katyusha_is_the_printed_one(form, prob):
-    A, y = data()
-    term = gt.LinearModel(sparse.csr_array(A) if form == "csr" else A, y)
+    term = linear(form, m=20, n=9)
     phi = model(term, alpha=0.02)
     states = run(gt.inner.LKatyusha(p=prob), phi, start(term), 6)
     draw = finite_sum(phi.g).sampling("importance")
@@ -184,14 +127,13 @@ def test_l_katyusha_is_the_printed_one(form, prob):
         term.component, term.m, draw.p, draw.L, drawn, phi.beta, 0.02, start(term), p
     )
     assert_same(states, expected)
+    assert calls(phi) == (sum(map(len, drawn)), 1 + 6)
 
 
 # Paper: Varag
-@pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("alpha", [1e-4, 0.02, 1.0])
+@pytest.mark.parametrize(("form", "alpha"), [("dense", 1e-4), ("csr", 0.02), ("dense", 1.0)])
 def test_varag_is_the_printed_one(form, alpha):
-    A, y = data()
-    term = gt.LinearModel(sparse.csr_array(A) if form == "csr" else A, y)
+    term = linear(form, m=20, n=9)
     phi = model(term, alpha)
     states = run(gt.inner.Varag(), phi, start(term), 9)
     draw = finite_sum(phi.g).sampling("importance")
@@ -202,17 +144,18 @@ def test_varag_is_the_printed_one(form, alpha):
         term.component, term.m, draw.p, draw.L, drawn, phi.beta, alpha, start(term)
     )
     assert_same(states, expected)
+    assert calls(phi) == (sum(map(len, drawn)), 1 + 9)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1e-8, 1e-3, 1.0, 1e4])
-@pytest.mark.parametrize("epoch", [100, 800])
-@pytest.mark.parametrize("option", ["I", "II"])
+@pytest.mark.parametrize(
+    ("alpha", "epoch", "option"),
+    [(0.0, 800, "I"), (1e-8, 100, "II"), (1e-3, 800, "II"), (1.0, 100, "I"), (1e4, 800, "II")],
+)
 def test_lazy_equals_dense(alpha, epoch, option):
     """Rows with 2 % entries: coordinates wait long; small alpha, underflow and T = 0 included."""
-    A, y = data(m=400, n=300, density=0.02)
     ends = []
-    for matrix in (A, sparse.csr_array(A)):
-        term = gt.LinearModel(matrix, y, l2=1e-3 * alpha, intercept=True)
+    for form in ("dense", "csr"):
+        term = linear(form, m=200, n=150, density=0.03, l2=1e-3 * alpha, intercept=True)
         phi = model(term, alpha)
         ends.append(run(gt.Katyusha(epoch=epoch, option=option), phi, start(term), 3, plain=False))
     for dense, lazy in zip(*ends, strict=True):
@@ -222,56 +165,27 @@ def test_lazy_equals_dense(alpha, epoch, option):
             np.testing.assert_allclose(getattr(lazy, name), want, rtol=0, atol=tol)
 
 
-@pytest.mark.parametrize("strong", [1.0, 10.0, 100.0])
-def test_ridge_that_spares_the_intercept(strong):
+def test_ridge_that_spares_the_intercept():
     """A strong ridge and a weak alpha: r and T may come close, the diagonal form must not break."""
-    A, y = data()
-    term = gt.LinearModel(A, y, l2=strong, intercept=True)
+    term = linear(m=20, n=9, l2=10.0, intercept=True)
     phi = model(term, alpha=1e-3)
-    state = run(gt.Katyusha(), phi, start(term), 400)[-1]
+    state = run(gt.Katyusha(), phi, start(term), 1000)[-1]
     assert np.linalg.norm(phi.grad(state.v, state.grad_g)) <= 1e-9
-
-
-def as_term(linear, component, **more):
-    return gt.Term(
-        component=component,
-        n=linear.n,
-        n_components=linear.m,
-        L_components=linear.L_components,
-        **more,
-    )
-
-
-@pytest.fixture(scope="module")
-def numba_component():
-    """The components of a squared loss, compiled; made once because compiling takes a while."""
-    from numba import njit
-
-    A, y = data()
-
-    @njit
-    def component(x, k):
-        return A[k] * (np.dot(A[k], x) - y[k])
-
-    return component
 
 
 # Compiling takes seconds; both runs are a few steps, whose rounding is far below the tolerance.
 @pytest.mark.same_everywhere
-@pytest.mark.parametrize(("option", "alpha"), [("I", 0.05), ("II", 10.0)])
-def test_python_component_and_numba_component_equal_the_kernel(option, alpha, numba_component):
-    A, y = data()
-    linear = gt.LinearModel(A, y, loss="squared")
-    method = gt.Katyusha(option=option)
-    ends, compiled = [], []
-    for term in (linear, as_term(linear, linear.component), as_term(linear, numba_component)):
-        phi = model(term, alpha)
-        ends.append(run(method, phi, start(linear), 3))
-        compiled.append(getattr(finite_sum(phi.g), "_compiled", None))
-    assert compiled == [None, False, True]
-    for state, *others in zip(*ends, strict=True):
-        for other in others:
-            for name in ("v", "y", "z", "grad_g"):
-                np.testing.assert_allclose(
-                    getattr(other, name), getattr(state, name), rtol=0, atol=1e-11
-                )
+def test_python_component_and_numba_component_equal_the_kernel():
+    rows = linear(loss="squared")
+    jitted = compiled_component(rows)
+    for option, alpha in (("I", 0.05), ("II", 10.0)):
+        ends, compiled = [], []
+        for term in (rows, by_components(rows), by_components(rows, jitted)):
+            phi = model(term, alpha)
+            ends.append(run(gt.Katyusha(option=option), phi, start(rows), 3))
+            compiled.append(getattr(finite_sum(phi.g), "_compiled", None))
+        assert compiled == [None, False, True]
+        for state, *others in zip(*ends, strict=True):
+            for other, name in itertools.product(others, ("v", "y", "z", "grad_g")):
+                got, want = getattr(other, name), getattr(state, name)
+                np.testing.assert_allclose(got, want, rtol=0, atol=1e-11)

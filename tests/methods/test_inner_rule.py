@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -32,8 +33,7 @@ def chunk(g, alpha):
 
 
 # Paper: equation (6)
-@pytest.mark.parametrize("name", INNER)
-@pytest.mark.parametrize("N_M", [1, 300, 2461])
+@pytest.mark.parametrize(("name", "N_M"), list(zip(INNER, itertools.cycle([300, 1, 2461]))))
 def test_a_run_of_the_papers_rule_makes_N_M_basic_calls(name, N_M):
     """At least N_M, unless it ends at rounding, and at most one chunk or epoch more."""
     known = logistic()
@@ -91,8 +91,10 @@ def test_N_M_is_that_of_equation_6(make):
     assert gt.methods.PaperRule(calls=7).basic_calls(problem, make(), L, L) == 7
 
 
-@pytest.mark.parametrize("make", [gt.inner.AGM, gt.inner.ACD, gt.Katyusha])
-@pytest.mark.parametrize("method", [gt.SAE, gt.methods.RSAE])
+@pytest.mark.parametrize(
+    ("make", "method"),
+    [(gt.inner.AGM, gt.methods.RSAE), (gt.inner.ACD, gt.SAE), (gt.Katyusha, gt.SAE)],
+)
 def test_the_papers_rule_passes_the_test_at_once(make, method):
     """N_M calls are enough for the Monteiro-Svaiter test after as few steps as exact solutions."""
     known = logistic()

@@ -40,9 +40,10 @@ def case(request):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_gradients_in_the_state_belong_to_its_point(case, name):
+def test_gradients_in_the_state_belong_to_its_point(name):
     """A stale gradient is what optimum and rate tests never see."""
-    known, x0 = case
+    make, x0 = PROBLEMS["logistic"]
+    known = make()
     for state in states(METHODS[name](), known.sum(), x0):
         if state.grad is not None:
             np.testing.assert_allclose(
@@ -111,8 +112,9 @@ def test_afb_error_rule_and_bound(case, name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_second_run_is_the_same_and_changes_nothing(case, name):
-    known, x0 = case
+def test_a_second_run_is_the_same_and_changes_nothing(name):
+    make, x0 = PROBLEMS["quadratic"]
+    known = make()
     before = x0.copy()
     kept = states(METHODS[name](), known.sum(), x0, 5)
     copies = [s.point.copy() for s in kept]

@@ -31,7 +31,7 @@ def learned(known):
     return gt.methods.LearnedTrain(tuple((oracle.name,) for oracle in known.sum().oracles))
 
 
-@pytest.fixture(params=KNOWN)
+@pytest.fixture(params=["logistic", "four terms"])
 def known(request):
     return KNOWN[request.param]()
 
@@ -48,16 +48,6 @@ def asked_at(terms):
         return gt.Term(value_and_grad=value_and_grad, n=term.n, convex=True)
 
     return [wrapped(*pair) for pair in zip(terms, points, strict=True)], points
-
-
-def test_it_gets_there(known):
-    n = known.x_star.size
-    res = gt.minimize(known.h, known.g, method=learned(known), tol=1e-7)
-    assert res.success
-    size = np.linalg.norm(known.grad(np.zeros(n)))
-    assert np.linalg.norm(known.grad(res.x)) <= 1.01e-7 * size
-    names = [oracle.name for oracle in known.sum().oracles]
-    assert res.plan.startswith(f"{' > '.join(names)}: pqn on every level")
 
 
 def test_nothing_is_asked_twice(known):
@@ -87,11 +77,10 @@ def test_a_resumed_run_is_the_uninterrupted_one(known, tmp_path):
     path = tmp_path / "run.gtck"
     options = {"method": learned(known), "stop": NEVER}
     whole = gt.minimize(known.h, known.g, max_iter=5, **options)
-    for done in (1, 3):
-        gt.minimize(known.h, known.g, max_iter=done, checkpoint=path, **options)
-        again = gt.resume(path, known.h, known.g, max_iter=5 - done)
-        same(whole, again)
-        assert again.plan == whole.plan
+    gt.minimize(known.h, known.g, max_iter=2, checkpoint=path, **options)
+    again = gt.resume(path, known.h, known.g, max_iter=3)
+    same(whole, again)
+    assert again.plan == whole.plan
 
 
 def test_the_guard_tries_both_in_doubt_and_keeps_the_cheaper_one():
@@ -139,8 +128,9 @@ def quadratic_bowl(rng, n, geometry=EUCLIDEAN):
     return QuadraticModel(rng.standard_normal(n), LowRank(2.0), rng.standard_normal(n), geometry)
 
 
-def test_a_term_with_a_quadratic_added(known):
+def test_a_term_with_a_quadratic_added():
     """Value and gradient against their formula, and the gradient against differences of values."""
+    known = KNOWN["logistic"]()
     rng, n = np.random.default_rng(0), known.x_star.size
     g, bowl = known.sum().g, quadratic_bowl(rng, n)
     raised = ShiftedOracle(ShiftedOracle(g, bowl), quadratic_bowl(rng, n))
@@ -154,9 +144,9 @@ def test_a_term_with_a_quadratic_added(known):
     assert change / 2e-6 == pytest.approx(grad @ d, rel=1e-5, abs=1e-4)
 
 
-def test_what_a_level_has_learned_is_carried_over(known):
+def test_what_a_level_has_learned_is_carried_over():
     """Later runs of the second level begin with pairs; the first one has none to begin with."""
-    begun = []
+    known, begun = KNOWN["logistic"](), []
     begin = gt.methods.ProximalQuasiNewton.begin
 
     def recorded(self, terms, at, learned):
@@ -221,8 +211,9 @@ def test_numbers_of_levels_and_prices_that_do_not_fit():
         gt.methods.LearnedTrain((("h1",), ("h2",), ("g",)), rho=(2.0,))
 
 
-def test_two_levels_are_the_learned_method_itself(known):
+def test_two_levels_are_the_learned_method_itself():
     """The terms tell no curvature along coordinates, by which the method would scale them."""
+    known = KNOWN["logistic"]()
     (*h, g), _ = asked_at(known.terms)
     names = [oracle.name for oracle in known.sum().oracles]
     levels = ((names[0],), tuple(names[1:]))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, linprog
+from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 from scipy.sparse.linalg import LinearOperator
 
 import geartrain as gt
@@ -27,14 +27,11 @@ class Planted:
     loose; three variables are at their lower and two at their upper bounds.
     """
 
-    def __init__(self, seed=0, kappa=None, L_g=30.0):
-        rng = np.random.default_rng(seed)
+    def __init__(self):
+        rng = np.random.default_rng(0)
         X = rng.standard_normal((60, N))
         self.h = gt.LinearModel(X, np.sign(X @ rng.standard_normal(N) + 0.1), l2=0.05)
         A = rng.standard_normal((5, N))
-        if kappa is not None:  # the condition of the rows
-            U, _, V = np.linalg.svd(A, full_matrices=False)
-            A = (U * np.geomspace(1.0, 1.0 / kappa, 5)) @ V
         self.A, self.x = A, rng.uniform(-0.5, 0.5, N)
         self.lo, self.hi = np.full(N, -1.0), np.full(N, 1.0)
         self.lo[:3], self.hi[3:5] = self.x[:3], self.x[3:5]
@@ -46,7 +43,7 @@ class Planted:
         self.z = np.zeros(N)
         self.z[:3], self.z[3:5] = [0.3, 0.5, 0.8], [-0.4, -0.6]
         G = np.linalg.qr(rng.standard_normal((N, N)))[0]
-        G = (G * np.geomspace(0.1, L_g, N)) @ G.T
+        G = (G * np.geomspace(0.1, 30.0, N)) @ G.T
         G = 0.5 * (G + G.T)
         b = self.h.grad(self.x) + G @ self.x - A.T @ self.y - self.z
         self.g = gt.Quadratic(G, b)
@@ -70,29 +67,32 @@ class Planted:
         assert res.violation <= 1e-9
         assert abs(res.fun - self.f_star) <= accuracy
         y, z = res.multipliers["rows"], res.multipliers["bounds"]
-        np.testing.assert_allclose(y * np.linalg.norm(self.A, axis=1), self.scaled, atol=1e-4)
+        np.testing.assert_allclose(y, self.y, atol=1e-4 / np.linalg.norm(self.A, axis=1).max())
         np.testing.assert_allclose(z, self.z, atol=1e-4)
         slope = self.h.grad(res.x) + self.g.grad(res.x) - self.A.T @ y - z
         assert np.linalg.norm(slope) == pytest.approx(res.grad_norm, abs=1e-9)
-
-    @property
-    def scaled(self):
-        return self.y * np.linalg.norm(self.A, axis=1)
 
 
 CASE = Planted()
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method(method):
-    res = gt.minimize(CASE.h, CASE.g + CASE.psi, method=method, tol=1e-8, max_iter=20_000)
+@pytest.mark.parametrize(
+    ("method", "inner"), [*((m, "auto") for m in METHODS), ("sae", "proxqn"), ("pqn", "agm")]
+)
+def test_every_method(method, inner):
+    """All points of a run are feasible, and the last one is the solution."""
+    seen = []
+    res = gt.minimize(
+        CASE.h,
+        CASE.g + CASE.psi,
+        method=method,
+        inner=inner,
+        tol=1e-8,
+        max_iter=20_000,
+        callback=lambda x: seen.append(CASE.psi.violation(x)),
+    )
     CASE.check(res)
-
-
-@pytest.mark.parametrize("inner", ["agm", "proxqn"])
-@pytest.mark.parametrize("method", ["afb", "sae", "pqn"])
-def test_inner_methods(method, inner):
-    CASE.check(gt.minimize(CASE.h, CASE.g + CASE.psi, method=method, inner=inner, tol=1e-8))
+    assert max(seen) <= 1e-9
 
 
 def test_methods_that_do_not_take_it_say_so():
@@ -122,7 +122,7 @@ def test_a_black_box():
 
 def test_several_terms():
     half = gt.Quadratic(0.5 * CASE.g.Q, 0.5 * CASE.g.b)
-    for method in ("auto", "afb", "pqn"):
+    for method in ("auto", "afb"):
         res = gt.minimize([CASE.h, half], half + CASE.psi, method=method, tol=1e-8)
         CASE.check(res)
 
@@ -226,17 +226,6 @@ def test_a_start_outside_is_projected():
     assert "x0 is outside of the domain of Linear" in res.history.notes[0][1]
 
 
-def test_points_of_a_run_are_feasible():
-    seen = []
-
-    def look(x):
-        seen.append(CASE.psi.violation(x))
-
-    for method in ("pqn", "afb", "fgm"):
-        gt.minimize(CASE.h, CASE.g, method=method, callback=look, tol=1e-7, **CASE.words)
-    assert max(seen) <= 1e-9
-
-
 def test_the_certificate_needs_no_distance():
     """stop.Gap by linear programs; without it one at the end, and none before."""
     g = gt.Term(value=CASE.g.value, grad=CASE.g.grad, n=N, L=CASE.g.L)
@@ -258,48 +247,8 @@ def test_programs_are_solved_on_request_only(monkeypatch):
     assert len(asked) <= res.nit + 2
 
 
-def test_multipliers_are_prices():
-    """The minimum rises by y when a side rises by 1, and by z for a bound."""
-    e = 1e-4
-
-    def minimum(**changes):
-        case = Planted()
-        for name, (i, change) in changes.items():
-            getattr(case, name)[i] += change
-        return gt.minimize(case.h, case.g + case.psi, method="pqn", tol=1e-11).fun
-
-    for i, sides in ((0, ("lower", "upper")), (1, ("upper",)), (2, ("lower",))):
-        up, down = (minimum(**dict.fromkeys(sides, (i, s * e))) for s in (1, -1))
-        assert (up - down) / (2 * e) == pytest.approx(CASE.y[i], rel=1e-3)
-    for i, side in ((0, "lo"), (3, "hi")):
-        up, down = (minimum(**{side: (i, s * e)}) for s in (1, -1))
-        assert (up - down) / (2 * e) == pytest.approx(CASE.z[i], rel=1e-3)
-
-
-def test_multipliers_of_a_quadratic_program_near_a_linear_one():
-    """The signs and sizes are those of HiGHS."""
-    rng = np.random.default_rng(3)
-    n, m = 8, 5
-    A, x = rng.standard_normal((m, n)), rng.random(n)
-    upper, c = A @ x + 0.3 * rng.random(m), rng.standard_normal(n)
-    found = linprog(c, A, upper, bounds=[(0.0, 1.0)] * n)
-    h = gt.Quadratic(1e-6 * np.eye(n), -c)
-    res = gt.minimize(
-        h,
-        gt.Quadratic(1e-6 * np.eye(n)),
-        constraints=LinearConstraint(A, -INF, upper),
-        bounds=(0.0, 1.0),
-        method="pqn",
-        tol=1e-9,
-    )
-    np.testing.assert_allclose(res.x, found.x, atol=1e-4)
-    np.testing.assert_allclose(res.multipliers["rows"], found.ineqlin.marginals, atol=1e-4)
-    z = found.lower.marginals + found.upper.marginals
-    np.testing.assert_allclose(res.multipliers["bounds"], z, atol=1e-4)
-
-
 @pytest.mark.same_everywhere  # a run is compared with itself
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["pqn", "auto", "afb", "fgm"])
 def test_equal_runs_and_resumed_runs(tmp_path, method):
     """With one term object: the warm start belongs to the run and goes into its checkpoint."""
     psi, path = CASE.psi, tmp_path / "run.gtck"
@@ -309,15 +258,13 @@ def test_equal_runs_and_resumed_runs(tmp_path, method):
     g = CASE.g + psi
     whole = gt.minimize(CASE.h, g, max_iter=9, **options)
     same(whole, gt.minimize(CASE.h, g, max_iter=9, **options))
-    for cut in (1, 4):
-        gt.minimize(CASE.h, g, max_iter=cut, checkpoint=path, **options)
-        second = gt.resume(path, CASE.h, CASE.g, max_iter=9 - cut, **CASE.words)
-        same(whole, second)
-        if whole.multipliers is not None:
-            for side, price in whole.multipliers.items():
-                np.testing.assert_array_equal(price, second.multipliers[side])
-        again = gt.resume(path, CASE.h, g)
-        same(whole, again)
+    gt.minimize(CASE.h, g, max_iter=4, checkpoint=path, **options)
+    second = gt.resume(path, CASE.h, CASE.g, max_iter=5, **CASE.words)
+    same(whole, second)
+    if whole.multipliers is not None:
+        for side, price in whole.multipliers.items():
+            np.testing.assert_array_equal(price, second.multipliers[side])
+    same(whole, gt.resume(path, CASE.h, g))
 
 
 @pytest.mark.same_everywhere  # a run is compared with itself
@@ -354,7 +301,7 @@ def test_calls_do_not_feel_the_condition_of_A(method):
     b = A @ case.x
     U, V = (np.linalg.qr(rng.standard_normal((5, 5)))[0] for _ in range(2))
     counts = []
-    for kappa in (1.0, 10.0, 100.0, 1000.0):
+    for kappa in (1.0, 1000.0):
         T = (U * np.geomspace(1.0, 1.0 / kappa, 5)) @ V  # {x : T A x = T b} is one set for all
         psi = gt.Linear(T @ A, T @ b, T @ b)
         stop = gt.stop.Value(_minimum(case, A, b) + 1e-7)

@@ -119,8 +119,7 @@ def test_the_run_is_that_of_the_levels_that_were_found(clock):
     np.testing.assert_allclose(one.x, two.x, rtol=1e-6)
 
 
-@pytest.mark.parametrize("done", [0, 1, 2])
-@pytest.mark.parametrize("first", [0.0, 100.0])
+@pytest.mark.parametrize(("done", "first"), [(0, 0.0), (1, 100.0), (2, 100.0)])
 def test_a_resumed_run_is_the_uninterrupted_one(clock, tmp_path, done, first):
     path = tmp_path / "run.gtck"
 

@@ -66,22 +66,19 @@ def test_descent_and_certificate_from_x0(problem):
         assert cert.c >= 0.5 * norm(cert.G) ** 2 * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("rho", [1.0, 10.0, math.inf])
-@pytest.mark.parametrize("psi", PSI)
-def test_one_gradient_of_h_per_trial_point(psi, rho):
-    known = logistic()
-    problem = known.sum(psi=PSI[psi])
-    x0 = np.ones(10) if PSI[psi] is None else PSI[psi].prox(np.ones(10), 1.0)
-    run = states(ProximalQuasiNewton(rho=rho), problem, x0, 6)
-    assert problem.ledger.calls["h.grad"] == 1 + sum(s.trials for s in run[1:])
-    assert problem.ledger.calls["h.value"] == problem.ledger.calls["g.value"] == 0
-    assert run[-1].safeguard.calls == problem.ledger.calls["h.grad"]
-
-
-@pytest.mark.parametrize("rho", [1.0, 10.0, math.inf])
-@pytest.mark.parametrize("psi", PSI)
+@pytest.mark.parametrize(
+    ("psi", "rho"),
+    [
+        ("none", 1.0),
+        ("none", 10.0),
+        ("l1", 10.0),
+        ("box", 1.0),
+        ("simplex", math.inf),
+        ("groups", 9),
+    ],
+)
 def test_nothing_is_asked_twice(psi, rho):
-    """No term at one point twice, in all of a run."""
+    """One gradient of h per trial point, and no term at one point twice in all of a run."""
     known, seen = logistic(), {"h": [], "g": []}
 
     def recorded(name, term):
@@ -93,13 +90,16 @@ def test_nothing_is_asked_twice(psi, rho):
 
     terms = Known(recorded("h", known.h), recorded("g", known.g), known.x_star, 0.0)
     x0 = np.ones(10) if PSI[psi] is None else PSI[psi].prox(np.ones(10), 1.0)
-    states(ProximalQuasiNewton(rho=rho), terms.sum(psi=PSI[psi]), x0, 6)
+    problem = terms.sum(psi=PSI[psi])
+    run, calls = states(ProximalQuasiNewton(rho=rho), problem, x0, 6), problem.ledger.calls
+    assert calls["h.grad"] == 1 + sum(s.trials for s in run[1:]) == run[-1].safeguard.calls
+    assert calls["h.value"] == calls["g.value"] == 0
     for points in seen.values():
         assert len(set(points)) == len(points) > 3
 
 
 @pytest.mark.parametrize(
-    ("psi", "convex"), [*((psi, True) for psi in PSI), ("none", False), ("l1", False)]
+    ("psi", "convex"), [("none", True), ("box", True), ("none", False), ("l1", False)]
 )
 def test_resumed_is_uninterrupted(tmp_path, psi, convex):
     known, path = logistic(), tmp_path / "run.gtck"
@@ -107,26 +107,11 @@ def test_resumed_is_uninterrupted(tmp_path, psi, convex):
     g = g if PSI[psi] is None else g + PSI[psi]
     method = ProximalQuasiNewton(rho=20.0)
     whole = gt.minimize(h, g, method=method, max_iter=9, stop=NEVER)
-    for cut in (1, 4):
-        gt.minimize(h, g, method=method, max_iter=cut, stop=NEVER, checkpoint=path)
-        same(whole, gt.resume(path, h, g, max_iter=9 - cut))
+    gt.minimize(h, g, method=method, max_iter=4, stop=NEVER, checkpoint=path)
+    same(whole, gt.resume(path, h, g, max_iter=5))
 
 
-def test_a_state_can_be_stepped_twice():
-    """States share their rows: a second run from an old one finds it as it was."""
-    known = logistic()
-    problem, method = known.sum(), ProximalQuasiNewton(memory=3)
-    run = states(method, problem, np.ones(10), 8)
-    for k in (2, 5):
-        again = run[k]
-        for expected in run[k + 1 :]:
-            again = method.step(problem, again)
-            np.testing.assert_array_equal(again.at.v, expected.at.v)
-            np.testing.assert_array_equal(again.memory.gram, expected.memory.gram)
-
-
-@pytest.mark.parametrize("make", [quadratics, logistic])
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize(("make", "scale"), [(quadratics, 1e-6), (logistic, 1e6)])
 def test_needs_no_constants(make, scale):
     """Callables that know nothing, f scaled by 1e-6 .. 1e6."""
     known = make()
@@ -200,7 +185,7 @@ def badly_scaled(psi=None):
     return h, gt.Quadratic(1e-3 * np.eye(12)) + psi if psi else gt.Quadratic(1e-3 * np.eye(12))
 
 
-@pytest.mark.parametrize("psi", [None, gt.L1(1e-3), gt.Box(-1.0, 1.0)])
+@pytest.mark.parametrize("psi", [None, gt.L1(1e-3)])
 def test_known_curvatures_along_coordinates_are_the_variables(psi):
     """The run is that on the problem in the variables sqrt(D) x, which the terms tell."""
     h, g = badly_scaled(psi)
@@ -209,8 +194,7 @@ def test_known_curvatures_along_coordinates_are_the_variables(psi):
     t = res.state.state.scale
     assert (np.abs(np.log2(t) - 0.5 * np.log2(D / D.max())) <= 0.5).all()  # powers of two
     assert res.state.state.scale.max() == 1.0
-    end = gt.minimize(h, g, method="pqn", tol=1e-8)
-    assert end.success
+    assert gt.minimize(h, g, method="pqn", tol=1e-8).success
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array, sparse.csc_array])
@@ -227,11 +211,6 @@ def test_a_rare_variable_is_in_the_same_unit(storage):
         for term in (h, h - 0.5 * gt.LinearModel(storage(A[:1000] * units), y[:1000])):
             problem = Known(term, g, np.zeros(n), 0.0).sum()
             assert (diagonal_scale(problem) is not None) == scaled
-
-
-def test_alike_variables_are_left_as_they_are():
-    known = logistic()
-    assert gt.minimize(known.h, known.g, method="pqn", max_iter=1).state.state.scale is None
 
 
 # What is said where it cannot go on --------------------------------------------------------------
@@ -254,12 +233,14 @@ def noisy(term, level, values=True, seed=0):
 CASES = {
     "quadratics": lambda: (quadratics().h, quadratics().g),
     "logistic": lambda: (logistic().h, logistic().g),
-    "log-density": lambda: log_density(n=30, p=300),
+    "log-density": lambda: log_density(n=15, p=100),
 }
 
 
-@pytest.mark.parametrize(("level", "values"), [(1e-4, True), (1e-2, False)])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "level", "values"),
+    [("quadratics", 1e-4, True), ("logistic", 1e-2, False), ("log-density", 1e-4, True)],
+)
 def test_noise_is_no_success(case, level, values):
     """Whatever it says, the true gradient is not above a multiple of the noise."""
     h, g = CASES[case]()
@@ -299,8 +280,7 @@ def test_f_that_is_unbounded_below_is_told_so():
         assert res.calls["h.grad"] <= 200
 
 
-@pytest.mark.parametrize("x0", [1e-12, 1e-20, 1e-50, 0.0])
-@pytest.mark.parametrize("unit", [1.0, 1e12])
+@pytest.mark.parametrize(("x0", "unit"), [(1e-12, 1e12), (1e-20, 1.0), (1e-50, 1e12), (0.0, 1.0)])
 def test_a_start_in_small_units_is_not_called_unbounded(x0, unit):
     """The minimiser is 1e12 and more times as far away as x0 is long, or as the first step."""
     h = gt.Quadratic(np.eye(4) / unit**2, np.arange(1.0, 5.0) / unit)
@@ -384,16 +364,14 @@ def test_mu_grows_where_iteration_after_iteration_begins_with_a_step_that_is_too
         assert (after.shift > before.shift) is before.lost
 
 
-@pytest.mark.parametrize("psi", [None, gt.L1(0.01), gt.Box(-50.0, 50.0)])
-def test_a_rejected_step_is_learned(psi, monkeypatch):
-    """The pair has the direction of the step, and the mean curvature of h up to its minimum."""
-    added = []
-    method = ProximalQuasiNewton()
+def rejections(psi, monkeypatch):
+    """The step and the states before and after, of every rejected trial point of some runs."""
+    added, method = [], ProximalQuasiNewton()
     reject = ProximalQuasiNewton._rejected
 
     def recorded(self, terms, state, step, trial, products):
         after = reject(self, terms, state, step, trial, products)
-        added.append((step, after.memory, state.memory))
+        added.append((step, state, after))
         return after
 
     monkeypatch.setattr(ProximalQuasiNewton, "_rejected", recorded)
@@ -403,10 +381,16 @@ def test_a_rejected_step_is_learned(psi, monkeypatch):
     for x0 in np.random.default_rng(1).standard_normal((8, 2)):
         states(method, known.sum(psi=psi), 3.0 * x0, 4)
     assert added
-    for step, memory, before in added:
-        if not step.bends(1.0, 0.0):
-            continue
-        assert len(memory) == min(len(before) + 1, DEFAULT.pairs(2))
+    return [(step, old, new) for step, old, new in added if step.bends(1.0, 0.0)]
+
+
+@pytest.mark.parametrize("psi", [None, gt.L1(0.01), gt.Box(-50.0, 50.0)])
+def test_a_rejected_step_is_learned(psi, monkeypatch):
+    """The pair has the direction of the step, and the mean curvature of h up to its minimum."""
+    for step, old, new in rejections(psi, monkeypatch):
+        memory = new.memory
+        assert new.at is old.at and new.tries == old.tries + 1 and new.lam >= old.lam
+        assert len(memory) == min(len(old.memory) + 1, DEFAULT.pairs(2))
         s, y_h, y_g = memory.pair(len(memory) - 1)
         np.testing.assert_allclose(s, step.s / step.length, rtol=1e-12)
         np.testing.assert_allclose(y_g, step.y_g / step.length, rtol=1e-12)
@@ -415,7 +399,13 @@ def test_a_rejected_step_is_learned(psi, monkeypatch):
         assert float(s @ y_h) == pytest.approx(mean / step.length**2, rel=1e-9)
 
 
-@pytest.mark.parametrize("k", [1e-5, 0.5, 5.0, 50.0, 300.0, 680.0])
+def test_a_rejected_step_that_is_not_learned_is_noticed(monkeypatch):
+    monkeypatch.setattr(ProximalQuasiNewton, "_with_pair", lambda self, memory, *rest: memory)
+    _, old, new = rejections(gt.L1(0.01), monkeypatch)[0]
+    assert len(new.memory) == len(old.memory)  # the test above fails
+
+
+@pytest.mark.parametrize("k", [1e-5, 5.0, 680.0])
 def test_the_fit_of_an_exponential_is_exact(k):
     """u(t) = e^{kt} - a t: values and slopes at both ends tell k, and with it the minimiser."""
     excess, rise = math.expm1(k) - k, k * math.expm1(k)
@@ -485,8 +475,7 @@ def test_the_score_is_the_discounted_sum_of_logarithms():
     assert replace(selection, bill=100.0).best(3.0, False, DEFAULT) == PLAIN  # handicapped
 
 
-@pytest.mark.parametrize("pace", [0.2, 0.5, 0.9])
-@pytest.mark.parametrize("error", [0.01, 0.3])
+@pytest.mark.parametrize(("error", "pace"), [(0.01, 0.2), (0.3, 0.9)])
 def test_inner_runs_are_as_accurate_as_pays(error, pace):
     """No other number of gradients of g reduces log |grad f| more per unit of the bill."""
     coarse = replace(DEFAULT, eta=1e-12, forcing=1e-12, finest=1e-12)
@@ -503,8 +492,7 @@ def test_inner_runs_are_as_accurate_as_pays(error, pace):
         before = eta
 
 
-@pytest.mark.parametrize("convex", [True, False])
-@pytest.mark.parametrize("rho", [2.0, 10.0, 40.0])
+@pytest.mark.parametrize(("rho", "convex"), [(2.0, True), (10.0, False), (40.0, True)])
 def test_what_is_spent_on_g_is_bounded_by_the_price(rho, convex):
     """An inner run takes at most max(10, rho) gradients of g, halved after each rejection."""
     known = logistic()
@@ -544,7 +532,7 @@ def test_from_the_origin_a_value_that_tells_nothing_leaves_a_step_of_length_one(
     assert state.lam == pytest.approx(5e4)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_g_that_bends_down_does_not_spoil_the_models(seed):
     """h is not convex, and neither is g along some steps: all products are finite."""
     rng = np.random.default_rng(seed)

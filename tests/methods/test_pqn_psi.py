@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from composite import PSIS, N, bare, case, states
+from composite import PSIS, N, bare, case, counted, states
 from geartrain.methods.pqn import inner_prox, noise_detection, prox_step, scaling
 from geartrain.methods.pqn.evaluation import Step, TermEvaluator
 from geartrain.methods.pqn.inner import Phi
@@ -19,9 +19,8 @@ from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.pqn.models import KEEP, PLAIN, Models
 from geartrain.methods.pqn.tuning import DEFAULT
-from geartrain.oracles.ledger import Ledger, Oracle
+from geartrain.oracles.ledger import Ledger
 from geartrain.oracles.splitting import Psi, Zero
-from geartrain.problem import Constant, Sum
 from runs import same
 
 EPS = float(np.finfo(float).eps)
@@ -36,37 +35,24 @@ ALL = {
 }
 
 
-def counted(h, g, psi):
-    """A counted problem."""
-    ledger, unknown = Ledger(), Constant(None, "unknown")
-    terms = (Oracle(term, name, ledger, h.n) for term, name in ((h, "h"), (g, "g")))
-    return Sum(*terms, unknown, unknown, unknown, psi=Psi(psi, 1.0, "g", ledger, h.n))
-
-
 # The derivative of proximal steps ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ALL)
-@pytest.mark.parametrize("weight", [1.0, 3.0])
-def test_derivatives_are_those_of_the_proximal_step(kind, weight):
+def test_derivatives_are_those_of_the_proximal_step(kind):
     """By central differences: errors of e^2 times the curvature, and of rounding over e."""
-    psi, e = Psi(ALL[kind], weight, "g", Ledger(), N), 1e-6
+    ledger = Ledger()
+    psi, e = Psi(ALL[kind], 3.0, "g", ledger, N), 1e-6
     u = np.random.default_rng(3).standard_normal(N)
     derivative = psi.derivative(u, 1.3)
     J = derivative(np.eye(N))
+    assert not sum(ledger.calls.values())  # derivatives are not counted
     seen = [(psi.prox(u + e * d, 1.3) - psi.prox(u - e * d, 1.3)) / (2 * e) for d in np.eye(N)]
     np.testing.assert_allclose(J, np.transpose(seen), atol=1e-7)
     np.testing.assert_allclose(J, J.T, atol=1e-12)
     if hasattr(derivative, "form"):
         V = np.random.default_rng(4).standard_normal((3, N))
         np.testing.assert_allclose(derivative.form(V), V @ J @ V.T, atol=1e-12)
-
-
-def test_derivatives_are_not_counted():
-    ledger = Ledger()
-    psi = Psi(gt.Simplex(), 1.0, "g", ledger, N)
-    psi.derivative(np.ones(N), 1.0)(np.eye(N))
-    assert not sum(ledger.calls.values())
 
 
 # The model of a step -----------------------------------------------------------------------------
@@ -81,8 +67,9 @@ def low_rank(rng, n=N, rank=5):
     return C, np.column_stack([C(e) for e in np.eye(n)])
 
 
-@pytest.mark.parametrize("kind", ALL)
-@pytest.mark.parametrize("newton", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "newton"), [*((kind, True) for kind in ALL), ("l1", False), ("simplex", False)]
+)
 def test_the_model_is_minimised(kind, newton):
     rng, mu, enough = np.random.default_rng(5), 0.3, 1e-7
     term, ledger = ALL[kind], Ledger()
@@ -120,7 +107,7 @@ def test_products_with_the_derivative_follow_its_changes():
         np.testing.assert_allclose(first, V @ J(V.T), atol=1e-12)
 
 
-@pytest.mark.parametrize("pairs", [0, 2, 3, 8])
+@pytest.mark.parametrize("pairs", [0, 3, 8])
 def test_the_curvature_of_an_inner_run_satisfies_its_newest_pair(pairs):
     """The oldest pair makes room for the newest, and C s = B s + mu s + y_g for that."""
     p, rng = case("l1"), np.random.default_rng(2)
@@ -190,7 +177,7 @@ def test_a_subgradient_that_is_rounding_is_not_claimed():
     np.testing.assert_allclose(told, [0.1, 0.1], atol=1e-12)
 
 
-@pytest.mark.parametrize("L", [1e17, 1e25, 1e100, 1e290])
+@pytest.mark.parametrize("L", [1e17, 1e290])
 def test_a_step_of_no_length_proves_nothing(L):
     """Where w = y by rounding, L (y - w) - slope is minus the slope, and their sum is 0."""
     y, slope = np.ones(3), np.array([2963.0, -1.0, 0.5])
@@ -200,8 +187,9 @@ def test_a_step_of_no_length_proves_nothing(L):
     assert prox_step._proven(10.0, y, w, slope, 1e-8) == pytest.approx(np.zeros(3), abs=1e-11)
 
 
-@pytest.mark.parametrize("unit", [1e-15, 1e-9, 1e-3, 1.0, 1e6])
-@pytest.mark.parametrize("start", [0.0, 0.5, -1.0])
+@pytest.mark.parametrize(
+    ("unit", "start"), [(1e-15, 0.5), (1e-9, 0.0), (1e-9, -1.0), (1.0, 0.5), (1e6, -1.0)]
+)
 def test_the_residual_by_proximal_steps_follows_the_units(unit, start):
     box = gt.Box(-unit, unit)
     psi = Psi(gt.Term(prox=box.prox), 1.0, "g", Ledger(), 2)
@@ -251,8 +239,7 @@ def plain_case():
     return SimpleNamespace(A=A, y=y, Q=Q + 0.05, b=0.1 * rng.standard_normal(N))
 
 
-@pytest.mark.parametrize("kind", ["l1", "box"])
-@pytest.mark.parametrize("rho", [np.inf, 3.0])
+@pytest.mark.parametrize(("kind", "rho"), [("l1", np.inf), ("box", 3.0)])
 def test_a_scale_is_a_change_of_variables(kind, rho):
     """Powers of 2 multiply exactly: the runs agree up to the order of sums."""
     p, method = plain_case(), ProximalQuasiNewton(rho=rho)
@@ -336,9 +323,16 @@ def test_psi_that_is_not_separable_has_no_scales(monkeypatch):
 # The loop ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", PSIS)
 @pytest.mark.parametrize(
-    ("rho", "residuals"), [(np.inf, True), (10.0, True), (10.0, False), (1.0, True)]
+    ("kind", "rho", "residuals"),
+    [
+        ("l1", np.inf, True),
+        ("l1", 10.0, False),
+        ("box", 10.0, True),
+        ("groups", 10.0, False),
+        ("simplex", 1.0, True),
+        ("ball", np.inf, True),
+    ],
 )
 def test_accepted_points_are_lower_and_every_trial_point_is_one_call(kind, residuals, rho):
     p = case(kind, residuals)
@@ -357,46 +351,6 @@ def test_accepted_points_are_lower_and_every_trial_point_is_one_call(kind, resid
         assert 2.0 * s.A * gap <= R2 * (1.0 + 1e-6)
 
 
-def steep():
-    """f falls slowly, and rises like an exponential behind its minimum: a first step is too far."""
-
-    def value_and_grad(x):
-        e = np.exp(np.minimum(3.0 * x, 500.0))
-        return float(np.sum(e / 3.0 - x)), e - 1.0
-
-    return gt.Term(value_and_grad=value_and_grad, n=2, convex=True)
-
-
-def rejections(monkeypatch):
-    """The states before and after every rejected trial point of a run."""
-    seen, reject = [], ProximalQuasiNewton._rejected
-
-    def rejected(self, terms, state, *rest):
-        seen.append((state, reject(self, terms, state, *rest)))
-        return seen[-1][1]
-
-    monkeypatch.setattr(ProximalQuasiNewton, "_rejected", rejected)
-    problem = counted(steep(), gt.Quadratic(1e-3 * np.eye(2)), gt.L1(1e-3))
-    states(ProximalQuasiNewton(), problem, np.array([-6.0, -2.5]), 8)
-    assert seen
-    return seen
-
-
-def test_a_rejected_step_is_learned(monkeypatch):
-    for before, after in rejections(monkeypatch):
-        assert after.at is before.at and after.tries == before.tries + 1
-        assert len(after.memory) == min(len(before.memory) + 1, DEFAULT.pairs(before.at.v.size))
-        s, y_h, _ = after.memory.pair(len(after.memory) - 1)
-        assert np.linalg.norm(s) == pytest.approx(1.0)
-        assert s @ y_h > 0.0 and after.lam >= before.lam
-
-
-def test_a_rejected_step_that_is_not_learned_is_noticed(monkeypatch):
-    monkeypatch.setattr(ProximalQuasiNewton, "_with_pair", lambda self, memory, *rest: memory)
-    before, after = rejections(monkeypatch)[0]
-    assert len(after.memory) == len(before.memory)  # the test above fails
-
-
 def test_steps_are_between_points_in_the_domain():
     """The slope of a step counts the change of psi."""
     p = case("l1")
@@ -407,14 +361,14 @@ def test_steps_are_between_points_in_the_domain():
     assert step.slope <= step.change  # by convexity
 
 
-@pytest.mark.parametrize("kind", ["l1", "simplex", "groups"])
+@pytest.mark.parametrize("kind", ["l1", "simplex"])
 def test_a_run_resumed_from_any_state_is_the_uninterrupted_one(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(scaling, "_USEFUL", -np.inf)
     p = case(kind)
     f, method = p.g + p.psi, ProximalQuasiNewton(rho=100.0)
     rule = gt.stop.Gradient(rel=1e-4)
     whole = gt.minimize(p.h, f, p.x0, method=method, stop=rule)
-    for k in range(1, min(whole.nit, 7), 2):
+    for k in range(1, min(whole.nit, 7), 3):
         path = tmp_path / f"{k}.gtck"
         gt.minimize(p.h, f, p.x0, method=method, stop=rule, max_iter=k, checkpoint=path)
         same(gt.resume(path, p.h, f, max_iter=10**5), whole)

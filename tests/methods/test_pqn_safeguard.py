@@ -152,8 +152,18 @@ def violations(f, L_h, R, states):
     return found
 
 
-@pytest.mark.parametrize("spoil", SPOILERS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "spoil"),
+    [
+        *(("stiff 1e6", spoil) for spoil in SPOILERS),
+        ("chain", "flipped"),
+        ("scaled", "random"),
+        ("quadratic", "tiny"),
+        ("logistic", "huge"),
+        ("non-convex", "random"),
+        ("non-convex", "flipped"),
+    ],
+)
 def test_the_rate_holds_for_any_models(case, spoil, monkeypatch):
     SPOILERS[spoil](monkeypatch)
     known = CASES[case]()
@@ -179,9 +189,17 @@ def solved(psi, stiff):
     return known, best
 
 
-@pytest.mark.parametrize(("psi", "stiff"), [("box", 1e4), ("l1", 0.0), ("simplex", 1e4)])
-@pytest.mark.parametrize("spoil", ["intact", "tiny", "huge", "random"])
-def test_the_rate_holds_with_psi(spoil, stiff, psi, monkeypatch):
+@pytest.mark.parametrize(
+    ("spoil", "psi", "stiff"),
+    [
+        ("intact", "box", 1e4),
+        ("tiny", "box", 1e4),
+        ("huge", "l1", 0.0),
+        ("random", "simplex", 1e4),
+        ("huge", "simplex", 1e4),
+    ],
+)
+def test_the_rate_holds_with_psi(spoil, psi, stiff, monkeypatch):
     """f* is that of the accurate run up to what its gradient proves."""
     known, best = solved(psi, stiff)
     psi = PSIS[psi]
@@ -202,16 +220,9 @@ def test_the_rate_holds_with_psi(spoil, stiff, psi, monkeypatch):
     assert f(states[-1][0].point) <= gap
 
 
-def test_flipped_steps_are_saved_by_the_safeguard_alone(monkeypatch):
-    flipped(monkeypatch)
-    known = chain()
-    states = run(known.sum(), lambda x: known.f(x) - known.f_star, 1e-3, np.zeros(120))
-    assert states[-1][0].safeguard.steps > 5
-
-
-@pytest.mark.parametrize("rho", [3.0, 30.0])
-def test_with_prices_proven_steps_cost_a_quarter_of_the_calls_of_h(rho, monkeypatch):
+def test_with_prices_proven_steps_cost_a_quarter_of_the_calls_of_h(monkeypatch):
     constant(1e3)(monkeypatch)
+    rho = 3.0
     known = logistic()
     x0 = np.zeros(known.x_star.size)
     f = lambda x: known.f(x) - known.f_star  # noqa: E731

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import geartrain as gt
+from composite import counted
 from geartrain.methods import similar_newton
 from geartrain.methods.similar_newton import SimilarNewton
-from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import MissingOracle
-from geartrain.problem import Constant, Sum
 from shards import N, make_rows, whole
 
 
@@ -38,12 +37,6 @@ def shards(l2=0.02, loss="logistic"):
     A, y, _ = whole(**kinds)
     f, f_1 = gt.LinearModel(A, y, loss), gt.LinearModel(*make_rows(0, **kinds), loss)
     return Difference(f, f_1), gt.LinearModel(*make_rows(0, **kinds), loss, l2=l2)
-
-
-def counted(h, g):
-    ledger, unknown = Ledger(), Constant(None, "unknown")
-    terms = Oracle(h, "h", ledger, h.n), Oracle(g, "g", ledger, h.n)
-    return Sum(*terms, unknown, unknown, unknown)
 
 
 def hessians(h, g, x):
@@ -117,18 +110,6 @@ def test_with_all_columns_it_is_newtons_method(monkeypatch):
     assert problem.ledger.calls["h.grad"] == 2 and problem.ledger.calls["h.product"] == 2 * N
 
 
-def test_known_directions_are_solved(monkeypatch):
-    """Where the gradient is H D c, the step is -D c: M has no say on the span of D."""
-    h, g = shards(loss="squared")
-    problem, method = counted(h, g), SimilarNewton(columns=4)
-    state = method.init(problem, np.zeros(N))
-    H_h, M = hessians(h, g, state.x)
-    wanted = state.D @ np.array([1.0, -2.0, 0.5, 3.0])
-    moved = replace(state, grad_h=(H_h + M) @ wanted - state.grad_g)
-    monkeypatch.setattr(similar_newton, "_lower", lambda *_: True)
-    np.testing.assert_allclose(method.step(problem, moved).x, state.x - wanted, atol=1e-10)
-
-
 def test_calls():
     """One gradient and `columns` products of h per point; for tol, one gradient at x0."""
     h, g = shards()
@@ -143,14 +124,6 @@ def test_calls():
     assert res.calls["h.product"] == 5 * same.calls["h.grad"]
     assert res.calls["h.value"] == 0
     assert gt.minimize(*shards(), method="pqn", tol=1e-11).calls["h.product"] == 0
-
-
-def test_fewer_rounds_with_more_columns():
-    rounds = [
-        gt.minimize(*shards(1e-4), method=SimilarNewton(columns=k), tol=1e-9).calls["h.grad"]
-        for k in (1, 4, N)
-    ]
-    assert rounds[0] > rounds[1] > rounds[2]
 
 
 def test_seeds():

@@ -10,13 +10,9 @@ import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods import afb
 from geartrain.methods.error_rule import ErrorRule, Lengths
-from geartrain.methods.nested_sum import Rest
 from geartrain.problem import Model, norm
-from many_terms import MANY, train_of_quadratics
+from many_terms import MANY, check_run, train_of_quadratics
 from problems import states
-
-# Rounding in f(x) - f* and in |z - x*|^2, beside their size at the start.
-TINY = 1e-12
 
 
 @pytest.fixture(params=MANY)
@@ -24,139 +20,63 @@ def known(request):
     return MANY[request.param]()
 
 
-def levels_of(problem, state):
-    """The bare terms, L', mu and linearisation points of a state, outermost first."""
-    while True:
-        h = problem.h.term
-        yield h, h.L - h.mu, h.mu, state.y
-        if not isinstance(problem.g, Rest):
-            return
-        problem, state = problem.g.problem, state.below.level
-
-
-def certificate(problem, state, x):
-    """(s, eps) of all levels below the first one, recomputed from the bare terms."""
-    chain = list(levels_of(problem, state))[1:]
-    last = problem
-    while isinstance(last.g, Rest):
-        last = last.g.problem
-    s, eps = last.g.term.grad(x), 0.0
-    for h, smooth, mu, y in chain:
-        s = s + h.grad(y) + mu * (x - y)
-        eps += 0.5 * smooth * norm(x - y) ** 2
-    return s, eps
-
-
-def potential(known, state):
-    gap = known.f(state.x) - known.f_star
-    return state.A * gap + 0.5 * (1 + known.mu * state.A) * norm(state.z - known.x_star) ** 2
-
-
-def check_run(known, steps=25):
-    """Everything that the theorem says about a run, recomputed from the bare terms."""
-    problem, method = known.split(), gt.methods.AFB()
-    x0 = np.linspace(-1.0, 1.0, known.x_star.size)
-    run = [method.init(problem, x0)]
-    rest = known.terms[1:]
-    start = potential(known, run[0])
-    for _ in range(steps):
-        run.append(method.step(problem, run[-1]))
-        old, new = run[-2:]
-        # The certificate is the one that the levels below state, and it is a true one.
-        s, eps = certificate(problem, new, new.x)
-        np.testing.assert_allclose(new.grad_g, s, atol=1e-9 * (1 + norm(s)))
-        assert new.eps == pytest.approx(eps, rel=1e-9, abs=1e-14)
-        mu_rest = sum(t.mu for t in rest)
-        for u in (known.x_star, x0, old.x, old.z):
-            below = s @ (u - new.x) - eps + 0.5 * mu_rest * norm(u - new.x) ** 2
-            gap = sum(t.value(u) - t.value(new.x) for t in rest)
-            assert gap >= below - 1e-10 * (1 + abs(below))
-        # The rule of line 2 with eps.
-        mu_h, mu = known.terms[0].mu, known.mu
-        assert (known.terms[0].L - mu_h) * (1 - 1e-9) <= new.L
-        lam = 1 / new.L
-        eta = 0.75 * lam
-        G = known.terms[0].grad(new.y) - mu_h * new.y + s + mu_h * new.x
-        e = G + (new.x - new.y) / lam
-        left = lam**2 * (e @ e) + 2 * lam * (1 + mu * eta) * eps
-        assert left <= 0.25 * lam**2 * (G @ G) * (1 + 1e-9) + 1e-18
-        # Lines 1 and 3, the bound on the gradient, and the potential.
-        a = new.A - old.A
-        assert a**2 * (1 + mu * eta) == pytest.approx(eta * new.A * (1 + mu * new.A), rel=1e-9)
-        z = ((1 + mu * old.A) * old.z + a * mu * new.x - a * G) / (1 + mu * new.A)
-        np.testing.assert_allclose(new.z, z, atol=1e-9)
-        assert norm(known.grad(new.x)) <= new.grad_bound * (1 + 1e-9) + 1e-12
-        rounding = TINY * start + 1e-14 * new.A * (1 + abs(known.f_star))
-        assert potential(known, new) <= potential(known, old) + rounding
-    return run
-
-
 def test_what_the_theorem_says_holds_along_runs(known):
-    run = check_run(known)
-    assert known.f(run[-1].x) - known.f_star < 1e-2 * (known.f(run[0].x) - known.f_star)
+    check_run(known, 25)
 
 
-def planted(name, monkeypatch):
-    """An error in the method, by name."""
-    step, weights, iterate = afb.Gear.step, afb.weights, afb.AFB.iterate
+def gear(**changes):
+    """An error in what a level hands to the one above."""
 
-    def gear(**changes):
+    def plant(monkeypatch, step=afb.Gear.step):
         def wrong(self, phi, state):
             after = step(self, phi, state)
             return replace(after, **{k: change(after) for k, change in changes.items()})
 
         monkeypatch.setattr(afb.Gear, "step", wrong)
 
-    if name == "eps dropped":
-        gear(eps=lambda s: 0.0)
-    elif name == "eps of half the size":
-        gear(eps=lambda s: 0.5 * s.eps)
-    elif name == "s without the term of its level":
-        gear(grad_g=lambda s: s.level.grad_g)
-    elif name == "slack dropped":
-        gear(slack=lambda s: 0.0)
-        monkeypatch.setattr(
-            afb.AFB,
-            "iterate",
-            lambda self, p, s, above: replace(
-                (new := iterate(self, p, s, above)), grad_bound=1e-3 * new.grad_bound
-            ),
-        )
-    elif name == "z pushed twice":
-
-        def twice(A, eta, mu):
-            w = weights(A, eta, mu)
-            return replace(w, push=2 * w.push)
-
-        monkeypatch.setattr(afb, "weights", twice)
-    elif name == "step too long":
-        monkeypatch.setattr(afb, "_smooth", lambda L, mu: 0.5 * (L - mu))
-    elif name == "rule of the level above not tested":
-        accepting = afb.solve_model
-
-        def loose(inner, phi, v0, accept, **more):
-            return accepting(inner, phi, v0, lambda *args: True, **more)
-
-        monkeypatch.setattr(afb, "solve_model", loose)
+    return plant
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "eps dropped",
-        "eps of half the size",
-        "s without the term of its level",
-        "slack dropped",
-        "z pushed twice",
-        "step too long",
-        "rule of the level above not tested",
-    ],
-)
+def slack_dropped(monkeypatch, iterate=afb.AFB.iterate):
+    def wrong(self, problem, state, above):
+        new = iterate(self, problem, state, above)
+        return replace(new, grad_bound=1e-3 * new.grad_bound)
+
+    gear(slack=lambda s: 0.0)(monkeypatch)
+    monkeypatch.setattr(afb.AFB, "iterate", wrong)
+
+
+def z_pushed_twice(monkeypatch, weights=afb.weights):
+    def twice(A, eta, mu):
+        w = weights(A, eta, mu)
+        return replace(w, push=2 * w.push)
+
+    monkeypatch.setattr(afb, "weights", twice)
+
+
+def rule_of_the_level_above_not_tested(monkeypatch, solve=afb.solve_model):
+    def loose(inner, phi, v0, accept, **more):
+        return solve(inner, phi, v0, lambda *args: True, **more)
+
+    monkeypatch.setattr(afb, "solve_model", loose)
+
+
+PLANTED = {
+    "eps dropped": gear(eps=lambda s: 0.0),
+    "eps of half the size": gear(eps=lambda s: 0.5 * s.eps),
+    "s without the term of its level": gear(grad_g=lambda s: s.level.grad_g),
+    "slack dropped": slack_dropped,
+    "z pushed twice": z_pushed_twice,
+    "step too long": lambda m: m.setattr(afb, "_smooth", lambda L, mu: 0.5 * (L - mu)),
+    "rule of the level above not tested": rule_of_the_level_above_not_tested,
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_error_is_found(name, monkeypatch):
-    known = train_of_quadratics()
-    planted(name, monkeypatch)
+    PLANTED[name](monkeypatch)
     with pytest.raises(AssertionError):
-        check_run(known)
+        check_run(train_of_quadratics(), 25)
 
 
 def test_what_a_level_hands_to_the_rule_of_the_level_above():
@@ -180,103 +100,6 @@ def test_what_a_level_hands_to_the_rule_of_the_level_above():
     np.testing.assert_allclose(total, expected, atol=1e-14)
     np.testing.assert_allclose(gradient, beta + 1.5 * v + expected, atol=1e-14)
     assert error == pytest.approx(eps + 0.5 * smooth * norm(v - y) ** 2)
-
-
-class Adversary:
-    """In place of the inner run: the point on the boundary of the rule that is worst for z and x.
-
-    It states an error by linearising h2 at a point beside v, as an inner level does.
-    """
-
-    def __init__(self, known, rng, honest):
-        self.known, self.rng, self.honest = known, rng, honest
-
-    def certificate(self, v, w):
-        _, h2, g = self.known.terms
-        smooth = h2.L - h2.mu
-        y = v + w
-        s = h2.grad(y) - h2.mu * w + g.grad(v)
-        return s, 0.5 * smooth * (w @ w)
-
-    def __call__(self, inner, phi, v0, accept, **more):
-        rng, n = self.rng, v0.size
-        _, h2, g = self.known.terms
-        exact = np.linalg.solve(h2.Q + g.Q + phi.alpha * np.eye(n), h2.b + g.b - phi.beta)
-        found = []
-        for _ in range(9):
-            u = rng.standard_normal(n) * rng.integers(0, 2, n)
-            if rng.random() < 0.4:
-                u = rng.choice([-1.0, 1.0]) * (exact - self.known.x_star)
-            u = u / (norm(u) + 1e-300)
-            w = rng.standard_normal(n) / np.sqrt(n) * rng.choice([0.0, 0.3, 1.0, 3.0])
-            if rng.random() < 0.4:
-                w = rng.choice([-3.0, 3.0]) * np.linalg.eigh(h2.Q)[1][:, -1]
-
-            def met(r, u=u, w=w):
-                v = exact + r * u
-                s, eps = self.certificate(v, r * w)
-                return accept(v, s, phi.grad(v, s), eps if self.honest else 0.0)
-
-            low, high = 0.0, 1e-9 + 1e-6 * norm(v0)
-            while met(high) and high < 1e3:
-                low, high = high, 2 * high
-            for _ in range(30):
-                middle = 0.5 * (low + high)
-                low, high = (middle, high) if met(middle) else (low, middle)
-            found.append((exact + low * u, *self.certificate(exact + low * u, low * w)))
-        return found
-
-
-def worst_ratio(honest, seed, steps=25):
-    """The largest growth of the potential in one iteration, over errors that the rule allows."""
-    known = train_of_quadratics((1.0, 10.0, 1.0), mu=0.1, n=12, seed=seed)
-    problem, method = known.split(), gt.methods.AFB(zeta=0.9)
-    adversary = Adversary(known, np.random.default_rng(seed), honest)
-    ratios = []
-
-    def worst(inner, phi, v0, accept, **more):
-        best = None
-        for v, s, eps in adversary(inner, phi, v0, accept):
-            level = replace(state.below.level, note="", sound=True)
-            gear = afb.GearState(v, s, eps, 0.0, level)
-            run = afb_run(v, s, gear)
-            new = replay(run)
-            ratio = potential(known, new) / potential(known, state)
-            if best is None or ratio > best[0]:
-                best = ratio, run
-        ratios.append(best[0])
-        return best[1]
-
-    def afb_run(v, s, gear):
-        from geartrain.core.loop import InnerRun
-
-        return InnerRun(v, s, 0.0, 1, True, False, gear)
-
-    def replay(run):
-        return with_inner(lambda *args, **more: run)
-
-    def with_inner(solve):
-        original, afb.solve_model = afb.solve_model, solve
-        try:
-            return method.step(problem, state)
-        finally:
-            afb.solve_model = original
-
-    state = method.init(problem, np.zeros(12))
-    for _ in range(steps):
-        state = with_inner(worst)
-        if known.f(state.x) - known.f_star < 1e-13:
-            break
-    return max(ratios)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_the_potential_never_grows_whatever_the_rule_allows(seed):
-    assert worst_ratio(True, seed) <= 1 + 1e-9
-
-
-def test_without_eps_in_the_rule_the_potential_grows():
-    assert any(worst_ratio(False, seed) > 1.01 for seed in range(3))
 
 
 # Counts and the parts of the recursion -------------------------------------------------------
@@ -317,26 +140,6 @@ def test_merged_terms_are_counted_apart():
     states(gt.methods.AFB(), problem, np.ones(30), 7)
     assert problem.ledger.calls["h1.grad"] == problem.ledger.calls["h2.grad"] == 7
     assert problem.ledger.calls["g.grad"] > 7
-
-
-def test_several_levels_are_left_at_once(monkeypatch):
-    """Without the early exit the last term is asked more often, and the first one as often."""
-    known = train_of_quadratics((100.0, 1.0, 1000.0), mu=0.1)
-
-    def calls():
-        problem = known.split()
-        states(gt.methods.AFB(), problem, np.ones(30), 30)
-        return problem.ledger.calls
-
-    early, solve = calls(), afb.solve_model
-    monkeypatch.setattr(
-        afb,
-        "solve_model",
-        lambda inner, phi, *args, **more: solve(inner, replace(phi, accept=None), *args, **more),
-    )
-    late = calls()
-    assert early["h1.grad"] == late["h1.grad"]
-    assert early["g.grad"] < 0.8 * late["g.grad"]
 
 
 def literal(terms, L, mu, x0, steps, zeta=0.5):
@@ -402,7 +205,7 @@ def literal(terms, L, mu, x0, steps, zeta=0.5):
     return outputs, calls
 
 
-@pytest.mark.parametrize("L", [(1.0, 20.0, 400.0), (3.0, 1.0, 50.0), (1.0, 5.0, 50.0, 300.0)])
+@pytest.mark.parametrize("L", [(3.0, 1.0, 50.0), (1.0, 5.0, 50.0, 300.0)])
 def test_the_recursion_is_the_literal_one(L):
     known = train_of_quadratics(L, n=32)
     x0 = np.linspace(-1.0, 1.0, 32)
@@ -416,15 +219,7 @@ def test_the_recursion_is_the_literal_one(L):
     assert [problem.ledger.calls[f"{name}.grad"] for name in names] == calls
 
 
-@pytest.mark.parametrize("inner", ["agm", "lbfgs", "exact", "nesterov-stich", "approx"])
-def test_any_inner_method_serves_the_last_level(inner):
-    known = train_of_quadratics((1.0, 10.0, 100.0), mu=0.05, n=12)
-    res = gt.minimize(known.h, known.g, method="afb", inner=inner, tol=1e-5)
-    assert res.success
-    assert norm(known.grad(res.x)) <= 1.1e-5 * norm(known.grad(np.zeros(12)))
-
-
-@pytest.mark.parametrize("inner", ["katyusha", "l-katyusha", "varag", "rpdg", "spdc"])
+@pytest.mark.parametrize("inner", ["katyusha", "spdc"])
 def test_a_finite_sum_on_the_last_level(inner):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((40, 6))

@@ -9,12 +9,11 @@ import pytest
 from scipy import sparse
 
 import geartrain as gt
+from composite import counted, proximal_minimiser, states
 from geartrain.compiled.records import Separable
 from geartrain.methods.working_set import WorkingSet, WorkingSetTuning, _QuadraticModel
-from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import MissingOracle
-from geartrain.oracles.splitting import Psi, Zero
-from geartrain.problem import Constant, Sum
+from geartrain.oracles.splitting import Zero
 from runs import same
 
 SMALL = WorkingSet(WorkingSetTuning(smallest=5))
@@ -31,42 +30,6 @@ def data(m=60, n=30, density=0.3, seed=0):
     return A, y
 
 
-def counted(h, psi, g=None):
-    """A counted problem."""
-    ledger, unknown = Ledger(), Constant(None, "unknown")
-    return Sum(
-        Oracle(h, "h", ledger, h.n),
-        Oracle(g or Zero(h.n), "g", ledger, h.n),
-        unknown,
-        unknown,
-        unknown,
-        psi=Psi(psi, 1.0, "g", ledger, h.n),
-    )
-
-
-def run(method, problem, x0, count):
-    states = [method.init(problem, x0)]
-    while len(states) <= count and not states[-1].stalled:
-        states.append(method.step(problem, states[-1]))
-    return states
-
-
-def by_gradients(h, g, psi):
-    """The minimiser by accelerated proximal gradient steps, written out here."""
-    L = h.L + g.L
-    x = y = psi.prox(np.zeros(h.n), 1.0)
-    t = 1.0
-    for _ in range(50_000):
-        new = psi.prox(y - (h.grad(y) + g.grad(y)) / L, L)
-        if (y - new) @ (new - x) > 0:
-            t = 1.0
-        after = (1 + np.sqrt(1 + 4 * t * t)) / 2
-        y, x, t = new + (t - 1) / after * (new - x), new, after
-        if np.linalg.norm(psi.residual(x, h.grad(x) + g.grad(x))) <= 1e-11:
-            return x
-    raise AssertionError("no reference solution")
-
-
 PSIS = {
     "l1": gt.L1(0.02),
     "weights": gt.L1(np.append(np.full(29, 0.03), 0.0)),
@@ -75,30 +38,31 @@ PSIS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["sparse", "dense", "float32"])
-@pytest.mark.parametrize("psi", PSIS.values(), ids=PSIS)
+@pytest.mark.parametrize(
+    ("psi", "kind"),
+    list(zip(PSIS.values(), ("float32", "sparse", "dense", "sparse"), strict=True)),
+)
 def test_solutions_and_fields(psi, kind):
     """Along a run: f falls, and all fields of the state are what they are called."""
     A, y = data()
     A = {"sparse": A, "dense": A.toarray(), "float32": A.astype(np.float32)}[kind]
     h = gt.LinearModel(A, y, l2=1e-3)
-    states = run(SMALL, counted(h, psi), psi.prox(0.1 * np.ones(30), 1.0), 40)
-    for old, new in itertools.pairwise(states):
+    run = states(SMALL, counted(h, Zero(30), psi), psi.prox(0.1 * np.ones(30), 1.0), 40)
+    for old, new in itertools.pairwise(run):
         assert new.value <= old.value + 1e-12
-    for state in states:
+    for state in run:
         d = h.grad(state.x)
         assert state.value == pytest.approx(h.value(state.x) + psi.value(state.x), rel=1e-13)
         np.testing.assert_allclose(state.smooth, d, atol=1e-14)
         np.testing.assert_allclose(state.grad, psi.residual(state.x, d), atol=1e-14)
         # the products are carried along; each step adds rounding errors of its size
         np.testing.assert_allclose(state.z, h.predict(state.x), atol=1e-11)
-    x = by_gradients(h, Zero(30), psi)
-    np.testing.assert_allclose(states[-1].point, x, atol=1e-7)
-    assert np.array_equal(states[-1].point == 0.0, x == 0.0)
+    x = proximal_minimiser(h.grad, psi, h.L, psi.prox(np.zeros(30), 1.0))
+    np.testing.assert_allclose(run[-1].point, x, atol=1e-7)
+    assert np.array_equal(run[-1].point == 0.0, x == 0.0)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(("loss", "intercept"), list(zip(LOSSES, itertools.cycle((True, False)))))
 def test_losses_intercept_and_ridge(loss, intercept):
     A, y = data(seed=1)
     h = gt.LinearModel(A, y, loss=loss, intercept=intercept)
@@ -106,7 +70,8 @@ def test_losses_intercept_and_ridge(loss, intercept):
     psi = gt.L1(0.01)
     res = gt.minimize(h, g + psi, method=SMALL, tol=1e-9)
     assert res.success
-    np.testing.assert_allclose(res.x, by_gradients(h, g, psi), atol=1e-7)
+    x = proximal_minimiser(lambda x: h.grad(x) + g.grad(x), psi, h.L + g.L, np.zeros(h.n))
+    np.testing.assert_allclose(res.x, x, atol=1e-7)
 
 
 def transcribed(h, psi, x, size, t, curvature):
@@ -138,9 +103,9 @@ def test_first_steps_are_those_of_the_transcription():
     """With the Hessian, whose passes are all through the whole working set."""
     A, y = data(m=200, density=0.9)
     h, psi = gt.LinearModel(A, y, l2=1e-3), gt.L1(0.01)
-    states = run(SMALL, counted(h, psi), np.zeros(30), 4)
-    assert np.count_nonzero(states[1].x) <= 5 < np.count_nonzero(states[-1].x)
-    for old, new in itertools.pairwise(states):
+    run = states(SMALL, counted(h, Zero(30), psi), np.zeros(30), 4)
+    assert np.count_nonzero(run[1].x) <= 5 < np.count_nonzero(run[-1].x)
+    for old, new in itertools.pairwise(run):
         size = np.linalg.norm(old.grad)
         v = transcribed(h, psi, old.x, size, SMALL.tuning, h.loss.curvature)
         np.testing.assert_allclose(new.x, v, atol=1e-12)
@@ -150,7 +115,7 @@ def test_first_steps_are_those_of_the_transcription():
 def test_both_forms_minimise_the_same_model(kind):
     A, y = data(m=25, n=40, density=0.2)
     h, psi = gt.LinearModel(A if kind == "sparse" else A.toarray(), y, l2=1e-2), gt.L1(0.005)
-    problem = counted(h, psi)
+    problem = counted(h, Zero(h.n), psi)
     state = WorkingSet().init(problem, np.zeros(40))
     parts = problem.h.kept["working set"]
     rng = np.random.default_rng(2)
@@ -175,7 +140,7 @@ def test_calls():
     """One gradient of h per trial point; every pass over a column, and every product, counts."""
     A, y = data(m=40, n=200, density=0.05)
     h, psi = gt.LinearModel(A, y), gt.L1(1e-3)
-    problem = counted(h, psi)
+    problem = counted(h, Zero(h.n), psi)
     calls = problem.ledger.calls
     state = SMALL.init(problem, np.zeros(200))
     assert calls["h.grad"] == 1 and calls["h.coord"] == calls["g.prox"] == 0
@@ -206,12 +171,12 @@ def test_a_step_that_is_too_long_is_halved():
     """From far away Newton steps of the logistic loss overshoot; f falls all the same."""
     A, y = data(m=50, n=5, density=0.9, seed=3)
     h, psi = gt.LinearModel(A, y), gt.L1(1e-4)
-    problem = counted(h, psi)
-    states = run(WorkingSet(), problem, 40.0 * np.ones(5), 60)
-    assert problem.ledger.calls["h.grad"] > len(states)
-    for old, new in itertools.pairwise(states):
+    problem = counted(h, Zero(h.n), psi)
+    run = states(WorkingSet(), problem, 40.0 * np.ones(5), 60)
+    assert problem.ledger.calls["h.grad"] > len(run)
+    for old, new in itertools.pairwise(run):
         assert new.value <= old.value + 1e-13
-    assert np.linalg.norm(states[-1].grad) <= 1e-8
+    assert np.linalg.norm(run[-1].grad) <= 1e-8
 
 
 def test_budgets_and_resumed_runs(tmp_path):

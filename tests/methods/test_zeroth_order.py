@@ -61,9 +61,8 @@ def test_directional_search_equals_the_transcription():
 
 
 @pytest.mark.parametrize(
-    "inner", [gt.inner.CoordinateSearch(), gt.inner.DirectionalSearch()], ids=repr
+    ("inner", "noise"), [(gt.inner.CoordinateSearch(), 0.0), (gt.inner.DirectionalSearch(), 1e-9)]
 )
-@pytest.mark.parametrize("noise", [0.0, 1e-9])
 def test_exact_values(inner, noise):
     """2 a step, 2 n an estimate of the gradient, 1 a chunk for the rounding errors."""
     term = quadratic()
@@ -111,9 +110,9 @@ def test_difference_steps():
     np.testing.assert_allclose(steps, np.cbrt(12 * 8 * 4 * np.finfo(float).eps / L))
 
 
-@pytest.mark.parametrize("noise", [1e-12, 1e-9, 1e-6])
-def test_the_chosen_step_is_near_the_best(noise):
+def test_the_chosen_step_is_near_the_best():
     """No power of two off the chosen step estimates the gradient four times as well."""
+    noise = 1e-9
     term = model(intercept=False, n=9)
     rng = np.random.default_rng(0)
     noisy = lambda x: term.value(x) + noise * rng.choice((-1.0, 1.0))  # noqa: E731
@@ -137,29 +136,15 @@ def test_a_gradient_from_values_is_put_together_and_counted():
     assert oracle.ledger.calls["g.grad"] == 0
 
 
-@pytest.mark.parametrize("method", ["afb", "r-sae"])
-def test_auto_solves_with_values_of_g_only(method):
+def test_auto_solves_with_values_of_g_only():
     known = logistic(n=6, m=30)
     g = values_only(known.g)
-    res = gt.minimize(known.h, g, method=method, tol=1e-4, mu=known.mu)
+    res = gt.minimize(known.h, g, method="afb", tol=1e-4, mu=known.mu)
     inner = getattr(res.state.method, "method", res.state.method).inner
     assert isinstance(inner, gt.inner.CoordinateSearch)
     assert res.success
     assert known.f(res.x) - known.f_star < 1e-6
     assert res.calls["g.grad"] == res.calls["g.coord"] == 0 < res.calls["g.value"]
-
-
-@pytest.mark.parametrize("inner", ["coordinate-differences", "directional"])
-def test_noise_of_a_stated_size(inner):
-    """Values right to 1e-7 only: the gap still goes far below what forward differences give."""
-    known = logistic(n=5, m=30)
-    rng = np.random.default_rng(0)
-    noise = 1e-7
-    noisy = lambda x: known.g.value(x) + noise * rng.uniform(-1, 1)  # noqa: E731
-    g = values_only(known.g, noise=noise, value=noisy)
-    stop = gt.stop.any_of(gt.stop.Gradient(abs=1e-9), gt.stop.Calls({"g.value": 40_000}))
-    res = gt.minimize(known.h, g, method="afb", inner=inner, stop=stop)
-    assert known.f(res.x) - known.f_star < 20 * noise
 
 
 @pytest.mark.parametrize(

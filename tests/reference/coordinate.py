@@ -39,8 +39,8 @@ def nesterov_stich(grad, x0, L, beta, sigma, index, restart=None):
     return x, v
 
 
-def approx(grad_g, x0, b, beta, alpha, index, restart):
-    """Serial APPROX with psi(t) = beta_i t + alpha/2 t^2; the pair (x, z)."""
+def approx(grad_g, x0, b, beta, alpha, index, restart, prox=lambda u, weight: u):
+    """Serial APPROX with beta_i t + alpha/2 t^2 and what has the `prox`; the pair (x, z)."""
     n = x0.size
     x = z = x0
     theta = 1 / n
@@ -51,6 +51,7 @@ def approx(grad_g, x0, b, beta, alpha, index, restart):
         z_next = z.copy()
         weight = n * theta * b[i]
         z_next[i] = (weight * z[i] - grad_g(y)[i] - beta[i]) / (weight + alpha)
+        z_next[i] = prox(z_next, weight + alpha)[i]
         x = y + n * theta * (z_next - z)
         z = z_next
         theta = (np.sqrt(theta**4 + 4 * theta**2) - theta**2) / 2

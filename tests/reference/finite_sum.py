@@ -1,7 +1,7 @@
 """Katyusha, loopless Katyusha, Varag, Katyusha on the whole and Catalyst, as printed.
 
 `component(x, k)` is the gradient of the k-th sampled summand, `alpha` the weight of the exactly
-treated quadratic, a number or one for each coordinate.
+treated quadratic, a number or one for each coordinate; `prox(u, weight)` is that of a further term.
 """
 
 import numpy as np
@@ -13,7 +13,11 @@ def estimate(component, m, p, x, xt, k):
     return full + (component(x, k) - component(xt, k)) / (m * p[k])
 
 
-def katyusha(component, m, p, L, orders, beta, alpha, v0, option="II", convex=False):
+def nothing(u, weight):
+    return u
+
+
+def katyusha(component, m, p, L, orders, beta, alpha, v0, option="II", convex=False, prox=nothing):
     """Algorithms 1 and 2 of Allen-Zhu; (xt, y, z) after each epoch."""
     xt = y = z = v0
     strong = np.min(alpha)
@@ -27,7 +31,7 @@ def katyusha(component, m, p, L, orders, beta, alpha, v0, option="II", convex=Fa
         for k in order:
             x = tau_1 * z + tau_2 * xt + (1 - tau_1 - tau_2) * y
             G = estimate(component, m, p, x, xt, k) + beta
-            z_next = (z - a * G) / (1 + a * alpha)
+            z_next = prox((z - a * G) / (1 + a * alpha), 1 / a + alpha)
             if option == "I":
                 y = (3 * L * x - G) / (3 * L + alpha)
             else:
@@ -56,7 +60,7 @@ def prox_svrg(component, m, p, L, orders, beta, alpha, v0):
     return out
 
 
-def l_katyusha(component, m, p, L, orders, beta, alpha, v0, prob):
+def l_katyusha(component, m, p, L, orders, beta, alpha, v0, prob, prox=nothing):
     """Algorithm 2 of Kovalev, Horvath, Richtarik on phi whole; a flip ends each of `orders`."""
     w = y = z = v0
     sigma = alpha / L
@@ -68,7 +72,7 @@ def l_katyusha(component, m, p, L, orders, beta, alpha, v0, prob):
         for j, k in enumerate(order):
             x = theta_1 * z + theta_2 * w + (1 - theta_1 - theta_2) * y
             G = estimate(component, m, p, x, w, k) + beta + alpha * x
-            z_next = (eta * sigma * x + z - eta / L * G) / (1 + eta * sigma)
+            z_next = prox((eta * sigma * x + z - eta / L * G) / (1 + eta * sigma), L / eta + alpha)
             y_next = x + theta_1 * (z_next - z)
             w_next = y if j == len(order) - 1 else w
             w, y, z = w_next, y_next, z_next
@@ -76,7 +80,7 @@ def l_katyusha(component, m, p, L, orders, beta, alpha, v0, prob):
     return out
 
 
-def varag(component, m, p, L, orders, beta, alpha, v0):
+def varag(component, m, p, L, orders, beta, alpha, v0, prox=nothing):
     """Varag of Lan, Li, Zhou with the strong convexity in the simple term; (xt, xbar, x)."""
     xt = x = v0
     s_0 = int(np.floor(np.log2(m))) + 1
@@ -95,7 +99,7 @@ def varag(component, m, p, L, orders, beta, alpha, v0):
         for k in order:
             low = (1 - alpha_s - p_s) * xbar + alpha_s * x + p_s * xt
             G = estimate(component, m, p, low, xt, k) + beta
-            x = (x - gamma * G) / (1 + gamma * alpha)
+            x = prox((x - gamma * G) / (1 + gamma * alpha), 1 / gamma + alpha)
             xbar = (1 - alpha_s - p_s) * xbar + alpha_s * x + p_s * xt
             bars.append(xbar)
         t = np.arange(1, T + 1)

@@ -66,9 +66,15 @@ def spdc(A, y, derivative, curvature, orders, beta, D, v0):
     return out
 
 
-def apcg(A, y, derivative, curvature, orders, beta, D, v0):
-    """Algorithm 2 of Lin, Lu and Xiao on the dual; (x, z) after each."""
+def apcg(A, y, derivative, curvature, orders, beta, D, v0, prox=lambda u, weight: u):
+    """Algorithm 2 of Lin, Lu and Xiao on the dual; (x, z) and the primal point after each."""
     m = len(A)
+
+    def primal(s):
+        """Coordinate by coordinate, for the weights D may differ."""
+        u = -(beta + A.T @ s / m) / D
+        return np.array([prox(u, D[j])[j] for j in range(len(D))])
+
     gamma = 1 / curvature
     L = (A**2 / D).sum(axis=1) / m**2 + gamma / m
     mu = gamma / m / L.max()
@@ -78,7 +84,7 @@ def apcg(A, y, derivative, curvature, orders, beta, D, v0):
     for order in orders:
         for i in order:
             s = (x + a * z) / (1 + a)
-            grad_i = A[i] @ ((beta + A.T @ s / m) / D) / m + gamma * s[i] / m
+            grad_i = -A[i] @ primal(s) / m + gamma * s[i] / m
             centre = (1 - a) * z + a * s
             # argmin m a L_i/2 (t - centre_i)^2 + grad_i t + (loss^*(t) - gamma/2 t^2)/m
 
@@ -93,5 +99,5 @@ def apcg(A, y, derivative, curvature, orders, beta, D, v0):
             z_new[i] = derivative(y[i], brentq(slope, -width, width, xtol=1e-15, rtol=1e-15))
             x = s + m * a * (z_new - z) + m * a**2 * (z - s)
             z = z_new
-        out.append((x, z))
+        out.append((x, z, primal(x)))
     return out
