@@ -147,22 +147,6 @@ def test_every_curve_says_what_it_is_and_which_constant_it_has(report):
     assert "same constants" not in text.split("What each curve is")[0]
 
 
-def test_order_of_the_page(report):
-    text = page_text(report)
-    place = 0
-    for part in (
-        "measured again",
-        "holds",
-        "instead of",
-        "Data:",
-        "Section 5.1 of the paper:",
-        "Tables",
-        "Settings",
-        "Python ",
-    ):
-        place = text.index(part, place)  # which raises unless it is after the one before
-
-
 def test_the_headline_says_what_the_table_of_claims_says(report):
     page = report.page.read_text()
     headline = re.search("<h1>(.*?)</h1>", page)[1]
