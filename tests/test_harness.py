@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import geartrain as gt
 from geartrain_lab import harness
+from geartrain_lab.benches import composite, frontier
 from geartrain_lab.harness import CALLS, END, OverBudget, Solver, Task
 
 pytestmark = pytest.mark.same_everywhere  # rows, computed again by hand
@@ -100,3 +102,25 @@ def test_a_solver_from_elsewhere_is_given_the_target_and_the_rows():
     task = quadratic_task()
     table = harness.run([task], pair, (1e-3,))
     assert list(table.seconds) == [1.0, 2.0] and table.calls[0] == task.f_star + 1e-3
+
+
+def new_terms():
+    """A problem that no bench has."""
+    return gt.Quadratic(np.diag([1.0, 0.1]), [1.0, 2.0]), gt.Quadratic(np.diag([0.5, 50.0]))
+
+
+@pytest.mark.outside  # two benches in a small form
+def test_one_entry_adds_a_problem_to_a_bench(tmp_path, monkeypatch, capsys):
+    """Terms and a name in the file of the bench are all: table, print and files follow."""
+    entry = frontier.SuiteProblem("new one", new_terms)
+    monkeypatch.setattr(frontier, "suite", lambda quick: [entry])
+    frontier.run(str(tmp_path / "frontier.json"))
+    printed = capsys.readouterr().out
+    assert "1 new one" in printed
+    assert set(pd.read_csv(tmp_path / "frontier.csv").problem) == {"new one"}
+    with_psi = composite.CompositeProblem(
+        "another", lambda: (*new_terms(), gt.L1(0.1)), lambda h, g: h.L + g.L
+    )
+    monkeypatch.setattr(composite, "suite", lambda quick: [with_psi])
+    composite.run(str(tmp_path / "composite.json"))
+    assert "another" in capsys.readouterr().out
