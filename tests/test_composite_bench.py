@@ -13,7 +13,7 @@ import geartrain as gt
 from composite import PSIS, Composite
 from geartrain.cli import main
 from geartrain_lab.benches import composite as bench
-from geartrain_lab.benches.composite import CompositeProblem, smooth_curve, suite, text_like
+from geartrain_lab.benches.composite import CompositeProblem, smooth_curve, text_like
 from geartrain_lab.harness import Task
 from geartrain_lab.nonsmooth_rivals import OWLQN, PANOC
 
@@ -48,18 +48,6 @@ def test_rivals_ask_both_terms_equally_often():
         gt.minimize(p.h, p.g + PSIS["ball"], method=OWLQN())
 
 
-def test_the_memory_pays():
-    """With the pairs forgotten, OWL-QN and PANOC are gradient methods and need more calls."""
-    p = Composite(PSIS["l1"], L_g=30.0)
-    stop = gt.stop.Value(p.f_star + 1e-7)
-    for make in (OWLQN, PANOC):
-        calls = [
-            gt.minimize(p.h, p.g + p.psi, p.x0, method=make(memory), stop=stop).calls["h.grad"]
-            for memory in (20, 0)
-        ]
-        assert calls[0] < 0.7 * calls[1], (make, calls)
-
-
 def test_measured_and_reported(tmp_path, monkeypatch, capsys):
     small = [
         CompositeProblem("text", partial(text_like, 8, 3e-3, 1), lambda h, g: h.parts[0][1].L),
@@ -86,8 +74,3 @@ def test_measured_and_reported(tmp_path, monkeypatch, capsys):
     assert found["text"] == of.pop("pqn") / min(of.values())
     assert figures["summary"]["made up 1e-05"]["of"] == 1
     assert found["curve"] == pytest.approx(figures["summary"]["made up 1e-05"]["mean"])
-
-
-def test_problems_of_the_report_and_made_up_ones_are_apart():
-    names = [p.name for p in suite()]
-    assert len(set(names)) == len(names) == 41 and sum(p.made_up for p in suite()) == 7

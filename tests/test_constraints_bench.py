@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from functools import partial
 
 import numpy as np
@@ -43,14 +42,6 @@ def test_problems_are_feasible_and_the_same_for_a_seed(name):
     assert p.f(x0) == again.f(x0) and np.array_equal(p.set.A, again.set.A)
     assert not np.array_equal(p.set.A, other.set.A) or p.f(p.start) != other.f(other.start)
     assert gt.check_term(p.h, n=p.h.n, calls=20).ok
-
-
-def test_adverse_problems_are_of_four_kinds_and_many_sizes():
-    made = [constrained.adverse(seed) for seed in range(40)]
-    kinds = [type(p.h).__name__ + getattr(getattr(p.h, "loss", None), "name", "") for p in made]
-    assert all(kinds.count(kind) == 10 for kind in kinds)
-    sizes = [p.h.n for p in made]
-    assert 3 <= min(sizes) <= 6 and 36 <= max(sizes) <= 40
 
 
 @pytest.mark.parametrize(
@@ -115,19 +106,6 @@ def test_measured_and_reported(tmp_path, monkeypatch, capsys):
         if r[:3] == ["adverse", "auto", "1e-06"]
     )
     assert float(whole[3]) == pytest.approx(found["adverse 0"], abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("calls", "seconds", "price"),
-    [((10, 60), (0.6, 0.1), 0.01), ((10, 60), (0.1, 0.2), 0.0), ((60, 60), (0.6, 0.1), math.inf)],
-)
-def test_where_it_pays(calls, seconds, price):
-    rows = [
-        {"problem": "p", "target": bench.MAIN, "solver": s, "calls": c, "seconds": t}
-        for s, c, t in zip(("auto", "SLSQP"), calls, seconds, strict=True)
-    ]
-    (found,) = bench.break_even(pd.DataFrame(rows))
-    assert found == pytest.approx(price)
 
 
 def test_own_seconds_do_not_contain_those_of_h():

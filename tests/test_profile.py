@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 from dataclasses import fields
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -31,11 +30,6 @@ pytestmark = pytest.mark.same_everywhere  # numbers that are made by hand
 ONE_ROUND = len(FAMILIES)
 
 
-def test_at_least_twelve_families():
-    assert len(FAMILIES) >= 12
-    assert {p.family for p in problems("development", ONE_ROUND)} == set(FAMILIES)
-
-
 def test_the_splits_share_no_seed():
     development = {seed("development", k) for k in range(1000)}
     report = {seed("report", k) for k in range(1000)}
@@ -58,19 +52,6 @@ def test_the_same_problem_at_every_call():
         for a, b in ((one.h, two.h), (one.g, two.g)):
             assert np.array_equal(a.grad(one.x0), b.grad(one.x0))
             assert a.value(one.x0) == b.value(one.x0)
-
-
-def test_names_and_points_differ():
-    drawn = [*problems("development", 2 * ONE_ROUND), *problems("report", 2 * ONE_ROUND)]
-    assert len({p.name for p in drawn}) == len(drawn)
-    gradients = [(p.n, p.h.grad(p.x0)) for p in drawn]
-    assert not any(n == m and np.array_equal(a, b) for (n, a), (m, b) in combinations(gradients, 2))
-
-
-def test_start_continues_the_stream():
-    assert [p.name for p in problems("report", 2, start=3)] == [
-        problem("report", k).name for k in (3, 4)
-    ]
 
 
 def test_what_is_drawn():
@@ -178,12 +159,6 @@ def test_the_newton_method_counts_products():
     assert "products" in refused.end and refused.end_h == 0.0
 
 
-def test_a_solver_that_cannot_take_a_problem_says_why():
-    unbounded = problem("development", list(FAMILIES).index("poisson + laplacian"))
-    outcome = outcome_of(unbounded, "fgm")
-    assert np.isinf(outcome.N_h) and "L_h" in outcome.end
-
-
 def test_values_and_proximal_steps_are_not_free():
     calls = {"h.grad": 3, "h.product": 2, "h.coord": 4, "h.component": 0, "h.value": 5, "h.prox": 1}
     assert profile.worth({**calls, "n": 2, "m_h": 1}, "h") == 3 + 2 + 2 + 5 + 1
@@ -263,11 +238,6 @@ def planted():
     return pd.DataFrame(rows)
 
 
-def test_the_best_memory_is_chosen_problem_by_problem(planted):
-    rivals = profile.competitors(planted)
-    assert list(rivals["L-BFGS, best memory"]) == [10.0, 30.0]
-
-
 def test_unsolved_problems_and_climbs_are_named(planted, capsys):
     found = profile.summary(planted)
     assert found["unsolved"] == [{"problem": "second", "solver": "pqn", "end": "stalled"}]
@@ -302,24 +272,9 @@ def test_the_bench_writes_figures_and_pictures(tmp_path, monkeypatch, planted, c
     assert "price ratio 1000" in capsys.readouterr().out
 
 
-def test_a_file_that_cannot_be_written_is_found_before_the_measurement(tmp_path, monkeypatch):
-    monkeypatch.setattr(profile, "measure", lambda *_: pytest.fail("measured"))
-    with pytest.raises(OSError, match="no"):
-        profile.run(str(tmp_path / "no" / "profile.json"))
-
-
-def test_rows_of_a_measurement(monkeypatch):
-    drawn = [small(name="a"), small(x0=np.array([0.1, 5.0]), name="b")]
-    monkeypatch.setattr(profile, "problem", lambda split, k: drawn[k])
-    rows = profile.measure("development", 2, processes=1)
-    solved = rows[rows.end == "solved"]
-    assert list(solved.problem + solved.solver) == [p + s.name for p in "ab" for s in SOLVERS]
-    assert profile.summary(rows)["unsolved"] == []
-
-
 @pytest.mark.outside  # processes
 def test_the_rows_do_not_depend_on_the_number_of_processes():
-    one, two = (profile.measure("development", 2, 110, processes=k) for k in (1, 2))
+    one, two = (profile.measure("development", 2, 129, processes=k) for k in (1, 2))
     pd.testing.assert_frame_equal(one, two)
 
 

@@ -69,6 +69,9 @@ def test_memory_follows_the_entries_and_not_the_largest_index(tmp_path):
         datasets.load_libsvm(path)
 
 
+ODD = "nan 1,5 : 3: :3 0:1 1:1 99999999999999999999:1 3:inf 3:-inf 3.0:2 ٣:1 3:٣ 3:0x10 3:--1 \x00"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -85,6 +88,9 @@ def test_memory_follows_the_entries_and_not_the_largest_index(tmp_path):
         ("1,2 1:1", "line 1: the label must be"),
         ("1 1:2:3", "line 1: expected 'label index:value ...'"),
         ("# nothing but a remark", "has no rows"),
+        *((f"1 1:1\n1 2:1 {odd}", "line 2: ") for odd in ODD.split()),
+        ("\ufeff1 1:1", "line 1: the label must be"),
+        ("+-1 1:1", "line 1: the label must be"),
     ],
 )
 def test_odd_libsvm_files_are_refused(tmp_path, text, message):
@@ -109,7 +115,16 @@ def test_tables_name_file_and_line(tmp_path):
     path.write_bytes(b'"","eruptions","waiting"\n"1",3.6,\xff\n')
     with pytest.raises(ValueError, match=r"line 2: this is not text in UTF-8"):
         datasets.load_old_faithful(tmp_path)
-    (tmp_path / "text8_word_counts.tsv").write_text("the\t3\nof 2\n")
+    for odd in ("nan", "1_0", "", "x", "1e400", "٣"):
+        path.write_text(f'"","eruptions","waiting"\n"1",{odd},79\n')
+        with pytest.raises(ValueError, match=r"line 2: the column 'eruptions' must be a finite"):
+            datasets.load_old_faithful(tmp_path)
+    counts = tmp_path / "text8_word_counts.tsv"
+    for odd in ("of 2", "x\t-1", "x\t", "x\t1.5", "x\tnan", "x\t1_0", "x\t٣", "x\t" + 20 * "9"):
+        counts.write_text(f"the\t3\n{odd}\n")
+        with pytest.raises(ValueError, match=r"counts.tsv, line 2: "):
+            datasets.load_counts(folder=tmp_path)
+    counts.write_text("the\t3\nof 2\n")
     with pytest.raises(ValueError, match=r"counts.tsv, line 2: expected a name, a tab and a count"):
         datasets.load_counts(folder=tmp_path)
 
@@ -163,6 +178,10 @@ def test_libsvm(tmp_path):
     expected = [[0.5, 0, -2, 0], [0, 0, 0, 0], [0, 1e-3, 0, 0]]
     np.testing.assert_array_equal(table.X.toarray(), expected)
     assert datasets.load_libsvm("tiny.libsvm", folder=tmp_path).X.shape == (3, 3)
+    path.write_bytes(b"1\t+7:1e-320 8:-.5\r\n-1 # 3:1\r\n\r\n1e2 1:1e3")
+    table = datasets.load_libsvm(path)
+    assert list(table.y) == [1, -1, 100] and table.X.shape == (3, 8)
+    assert list(table.X.tocoo().data) == [1e-320, -0.5, 1e3]
     with pytest.raises(ValueError, match="more than n_features=2"):
         datasets.load_libsvm(path, n_features=2)
     path.write_text("1 1:2\n1 oops\n")
@@ -174,8 +193,8 @@ def test_libsvm(tmp_path):
 
 
 def test_counts_and_old_faithful(tmp_path):
-    (tmp_path / "text8_word_counts.tsv").write_text("the\t3\nof\t2\n")
+    (tmp_path / "text8_word_counts.tsv").write_text("the\t3\na b\t0\n\nx\ty\t4\n")
     (tmp_path / "faithful.csv").write_text('"","eruptions","waiting"\n"1",3.6,79\n')
     words, counts = datasets.load_counts(folder=tmp_path)
-    assert list(words) == ["the", "of"] and list(counts) == [3, 2]
+    assert list(words) == ["the", "a b", "x\ty"] and list(counts) == [3, 0, 4]
     np.testing.assert_array_equal(datasets.load_old_faithful(tmp_path).X, [[3.6, 79]])

@@ -101,9 +101,7 @@ def assert_same(disturbed, undisturbed):
 ONE_COLUMN, THREE_COLUMNS = (gt.methods.SimilarNewton(columns=k) for k in (1, 3))
 
 
-@pytest.mark.parametrize(
-    ("make", "method"), [(loaders, "pqn"), (blocks, "pqn"), (loaders, ONE_COLUMN)]
-)
+@pytest.mark.parametrize(("make", "method"), [(blocks, "pqn"), (loaders, ONE_COLUMN)])
 def test_a_worker_killed_between_rounds(four, make, method):
     undisturbed = run(four, make, method=method)
     kill = lambda h: os.kill(pid_of(four, h, 1), signal.SIGKILL)  # noqa: E731

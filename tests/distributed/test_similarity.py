@@ -92,13 +92,6 @@ def test_result_is_that_of_one_process(client, method):
     np.testing.assert_array_equal(res.calls["h.grad"], res.history["h.grad"][-1])
 
 
-def test_aeg_on_the_cluster(client):
-    """The rival needs constants; two rounds an iteration."""
-    h, g = gt.distributed.similarity(client, loaders(), l2=0.1)
-    res = gt.minimize(h, g, method="aeg", mu=0.1, L_h=0.3, tol=1e-6)
-    assert res.success and res.calls["h.grad"] == 2 * res.nit
-
-
 def test_float32_on_the_wire(client):
     x = np.cos(np.arange(N))
     (h, _), (short, _) = (
@@ -174,9 +167,9 @@ def test_dask_collections(client):
     np.testing.assert_allclose(h.value_and_grad(x)[1] + g.grad(x), grad_f, atol=1e-13)
 
 
-@pytest.mark.parametrize("kinds", [{}, {"csr": True, "weighted": True}])
-def test_three_tiers(client, kinds):
+def test_three_tiers(client):
     """Cluster, other shards of this machine, own shard: their sum is f."""
+    kinds = {"csr": True, "weighted": True}
     tiers, g = gt.distributed.similarity(client, loaders(**kinds), l2=0.3, local=3)
     A, y, weights = whole(**kinds)
     first = sum(SIZES[:3])
@@ -321,8 +314,7 @@ def test_softmax_model_agrees_with_itself():
         SoftmaxModel(A, y + 1, Softmax(3))
 
 
-@pytest.mark.parametrize("method", ["similar-newton", "pqn"])
-def test_logistic_regression_of_several_classes_and_local_data(client, method):
+def test_logistic_regression_of_several_classes_and_local_data(client):
     import dask.array as da
     from sklearn.datasets import load_iris
     from sklearn.linear_model import LogisticRegression
@@ -333,11 +325,15 @@ def test_logistic_regression_of_several_classes_and_local_data(client, method):
     y = np.array(["setosa", "versicolor", "virginica"])[numbers]
     weights = np.linspace(0.5, 1.5, y.size)
     theirs = LogisticRegression(C=0.5, tol=1e-12, max_iter=5000).fit(X, y, weights)
-    ours = gt.distributed.LogisticRegression(client, C=0.5, tol=1e-9, method=method)
     order = np.random.default_rng(0).permutation(y.size)
     blocks = [da.from_array(a[order], chunks=50) for a in (X, y, weights)]
     blocks[0] = blocks[0].rechunk((50, 4))
-    for data in ((X, y, weights), (sparse.csr_matrix(X), y, weights), blocks):
+    for method, data in (
+        ("similar-newton", (X, y, weights)),
+        ("pqn", (sparse.csr_matrix(X), y, weights)),
+        ("pqn", blocks),
+    ):
+        ours = gt.distributed.LogisticRegression(client, C=0.5, tol=1e-9, method=method)
         ours.fit(*data)
         assert ours.result_.success
         np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-5)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import numpy as np
 import pytest
 
 import geartrain as gt
@@ -85,9 +84,3 @@ def test_with_a_local_constant_r_sae_asks_h_least():
     assert gap <= 1e-6 and ours["h.coord"] == 0
     for entry in (log_density.FGM, log_density.FGM_RESTARTED, log_density.LBFGS):
         assert ours["h.grad"] < 0.5 * asked(case, entry, 1e-6)[0]["h.grad"], entry.label
-
-
-def test_the_local_constant_is_local():
-    case = density_case()
-    L, calls = log_density.local_curvature(case.h, np.zeros(40))
-    assert 0.0 < L < 0.1 * case.facts["L_h"] and calls == 7

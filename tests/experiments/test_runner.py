@@ -213,19 +213,6 @@ def test_seeds_that_are_there_are_kept_and_the_others_run(tmp_path, monkeypatch)
         np.testing.assert_array_equal(whole[column], again[column])
 
 
-def test_restarted_fgm_asks_one_gradient_an_iteration_and_is_faster(tmp_path):
-    restarted = Entry(
-        "r",
-        "",
-        lambda case: gt.methods.Restarted(gt.methods.FGM(mu=0.0), gt.methods.GradientTest()),
-    )
-    plain = Entry("p", "", lambda case: gt.methods.FGM(mu=0.0))
-    table = run(tmp_path, restarted, plain, target=1e-10)
-    np.testing.assert_array_equal(table["h.grad"], table.iter + 1)
-    last = table.groupby("method").iter.max()
-    assert last["r"] < last["p"]
-
-
 def test_missing_densities_are_named_and_a_set_of_scikit_learn_takes_their_place(tmp_path):
     table, missing = densities.tables(tmp_path, Store(tmp_path / "tables"))
     assert missing == ["text8 characters", "text8 words", "Old Faithful"]

@@ -1,9 +1,22 @@
-"""The report and its figures: complete, from tables only, about the data that they name."""
+"""The report: complete, from tables only, about the data that it names, and right in a browser.
+
+In a real browser there is no error, no request, text that can be read and figures that react; every
+figure lies inside its box, with titled axes and a legend beside it, at any width. The tables of the
+documentation sort in the same browser.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import functools
 import html
+import io
+import json
 import re
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -16,14 +29,70 @@ from geartrain_lab import runner, static
 from geartrain_lab.experiments import densities, kernel_svm, log_density
 from geartrain_lab.report.charts import spread_out
 from geartrain_lab.report.page import prose
-from report_run import reproduce, small
+from report_browser import SPACE, picture, resize, show, start
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
+import benchmark_pages
 
 pytestmark = [
-    pytest.mark.outside,  # all experiments in a small form
-    pytest.mark.same_everywhere,  # what a page contains
+    pytest.mark.outside,  # all experiments in a small form, and a browser
+    pytest.mark.same_everywhere,  # what a page contains, and what a browser draws
 ]
 
 FIGURES = ("kernel_svm", "kernel_svm_gamma", "log_density_time", "log_density_calls", "densities")
+
+
+@dataclasses.dataclass
+class Reproduction:
+    folder: object
+    printed: str
+    told: str  # on stderr
+
+    @property
+    def page(self):
+        return self.folder / "report.html"
+
+
+def small(patch):
+    """Both experiments on small instances; only the paper's setting is cut off by the clock."""
+    density = log_density.stages
+
+    def small_density(quick):
+        (stage,) = density(quick)
+        entries = [
+            dataclasses.replace(e, limit=0.05) if e.label == log_density.SAE_PAPER.label else e
+            for e in stage.entries
+        ]
+        build = functools.partial(log_density.build, 40, 300, 0.05)
+        return [dataclasses.replace(stage, entries=entries, build=build)]
+
+    patch.setattr(kernel_svm, "QUICK_ROWS", 100)
+    patch.setattr(log_density, "stages", small_density)
+
+
+def reproduce(folder, data):
+    """Run the command; the folder and what it printed."""
+    out, err = io.StringIO(), io.StringIO()
+    command = ["--debug", "reproduce", "all", "--quick", "--out", str(folder), "--data", str(data)]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(command)
+    assert code == 0
+    return Reproduction(folder, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder with counts of three characters and nothing else."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "text8_char_counts.tsv").write_text("' '\t50\n'e'\t30\n'a'\t20\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory, data):
+    with pytest.MonkeyPatch.context() as patch:
+        small(patch)
+        return reproduce(tmp_path_factory.mktemp("out"), data)
 
 
 def test_every_figure_is_there_and_drawn(report):
@@ -76,22 +145,6 @@ def test_every_curve_says_what_it_is_and_which_constant_it_has(report):
         assert entry.L_h in settings
     assert "They do not all have the same Lh" in text
     assert "same constants" not in text.split("What each curve is")[0]
-
-
-def test_order_of_the_page(report):
-    text = page_text(report)
-    place = 0
-    for part in (
-        "measured again",
-        "holds",
-        "instead of",
-        "Data:",
-        "Section 5.1 of the paper:",
-        "Tables",
-        "Settings",
-        "Python ",
-    ):
-        place = text.index(part, place)  # which raises unless it is after the one before
 
 
 def test_the_headline_says_what_the_table_of_claims_says(report):
@@ -189,3 +242,237 @@ def test_spread_has_both_ends_and_few_points(size):
     kept = spread_out(size, 600)
     assert kept[0] == 0 and kept[-1] == size - 1
     assert len(kept) <= 601 and kept == sorted(set(kept))
+
+
+# In a browser -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    driver = start(tmp_path_factory.mktemp("profile"))
+    driver.get("about:blank")  # away from the page that the browser opens itself
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def wide(browser, report):
+    """The page, opened at 1280 pixels."""
+    browser.get_log("performance")
+    show(browser, report.page, 1280)
+    return browser
+
+
+def test_nothing_is_missing_and_no_host_is_asked(wide, report):
+    assert "WebGL is not supported" not in wide.find_element("css selector", "main").text
+    asked = []
+    for entry in wide.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            asked.append(message["params"]["request"]["url"])
+    assert report.page.as_uri() in asked
+    assert [u for u in asked if not u.startswith(("file:", "data:", "blob:"))] == []
+
+
+def test_the_verdict_is_on_the_first_screen(wide):
+    """Headline, claims and the beginning of the picture, before anything else."""
+    tops = wide.execute_script(
+        "return ['h1', 'table', 'tbody tr:last-child', '.plot']"
+        ".map(s => document.querySelector(s).getBoundingClientRect().top)"
+    )
+    assert tops == sorted(tops) and tops[1] < 250 and tops[-1] < 900
+
+
+def test_a_legend_serves_all_figures_beside_each_other(wide):
+    group = wide.execute_script(
+        "return [...document.querySelectorAll('.group')]"
+        ".find(g => g.querySelectorAll('.plot').length > 1 && g.querySelector('[data-name=FGM]'))"
+    )
+    shown = (
+        "return [...arguments[0].querySelectorAll('.plot')].map(p => p.data"
+        ".filter(t => t.meta === 'FGM' && t.visible !== false).length)"
+    )
+    before = wide.execute_script(shown, group)
+    assert len(before) > 1 and min(before) > 0
+    key = group.find_element("css selector", "[data-name=FGM]")
+    wide.execute_script("arguments[0].click()", key)
+    assert wide.execute_script(shown, group) == [0] * len(before)
+    wide.execute_script("arguments[0].click()", key)
+    assert wide.execute_script(shown, group) == before
+
+
+def test_a_method_has_one_colour_in_all_figures(wide):
+    pairs = wide.execute_script(
+        "return [...document.querySelectorAll('.plot')].flatMap(p => p.data)"
+        ".filter(t => t.mode === 'lines' && t.line.width > 0 && t.name)"
+        ".map(t => [t.name, t.line.color])"
+    )
+    colours = {}
+    for name, colour in pairs:
+        colours.setdefault(name, set()).add(colour)
+    assert {"SAE (tuned)", "AGS", "FGM", "FCD", "L-BFGS", "pqn"} <= set(colours)
+    assert all(len(c) == 1 for c in colours.values())
+
+
+def test_space_is_drawn_and_turns_with_a_drag(wide):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    figure = wide.execute_script(SPACE)
+    assert figure is not None
+    wide.execute_script("arguments[0].scrollIntoView({block: 'center'})", figure)
+    time.sleep(1.0)
+    before = picture(figure)
+    colours = np.unique((before[..., :3] * 255).astype(int) @ (65536, 256, 1))
+    assert len(colours) > 50
+    eye = "return arguments[0]._fullLayout.scene._scene.getCamera().eye"
+    start = wide.execute_script(eye, figure)
+    canvas = figure.find_element("css selector", "canvas")
+    ActionChains(wide).move_to_element(canvas).click_and_hold().move_by_offset(120, 40).pause(
+        0.3
+    ).release().perform()
+    time.sleep(1.0)
+    end = wide.execute_script(eye, figure)
+    assert sum((start[c] - end[c]) ** 2 for c in "xyz") > 1e-3
+    assert (np.abs(picture(figure) - before) > 0.1).any(axis=-1).mean() > 0.002
+
+
+WIDTHS = (390, 1280, 1920)
+
+MEASURE = """
+const PIXEL = 1.0;
+const box = e => e.getBoundingClientRect();
+const name = f => f.id || 'figure';
+const inside = (a, b) => a.left >= b.left - PIXEL && a.right <= b.right + PIXEL
+    && a.top >= b.top - PIXEL && a.bottom <= b.bottom + PIXEL;
+const apart = (a, b) => a.right <= b.left + PIXEL || b.right <= a.left + PIXEL
+    || a.bottom <= b.top + PIXEL || b.bottom <= a.top + PIXEL;
+const wrong = [];
+const root = document.documentElement;
+if (root.scrollWidth > root.clientWidth) wrong.push('the page scrolls sideways');
+const figures = [...document.querySelectorAll('.plotly-graph-div, .js-plotly-plot')];
+if (!figures.length) wrong.push('no figure');
+for (const f of new Set(figures)) {
+  const frame = box(f.closest('figure') || f.parentElement);
+  const drawing = f.querySelector('.main-svg');
+  if (!drawing) { wrong.push(`${name(f)}: not drawn`); continue; }
+  const page = {left: 0, right: root.clientWidth, top: -1e9, bottom: 1e9};
+  if (!inside(box(drawing), frame)) {
+    wrong.push(`${name(f)}: drawn ${Math.round(box(drawing).width)} px wide in a box of `
+      + `${Math.round(frame.width)} px`);
+  }
+  if (!inside(frame, page)) wrong.push(`${name(f)}: its box leaves the page`);
+  const texts = [...f.querySelectorAll('.main-svg text')].filter(t => t.textContent.trim());
+  for (const t of texts) {
+    if (!inside(box(t), frame)) wrong.push(`${name(f)}: '${t.textContent}' is cut off`);
+  }
+  const layout = f._fullLayout;
+  const scene = layout.scene;
+  const axes = scene ? [scene.xaxis, scene.yaxis, scene.zaxis] : [layout.xaxis, layout.yaxis];
+  for (const axis of axes) {
+    const title = axis.title.text || '';
+    const told = title.trim() && !title.startsWith('Click');
+    if (!told && !(axis.type === 'category' && axis.showticklabels)) {
+      wrong.push(`${name(f)}: ${axis._name || axis._id} has no title`);
+    }
+  }
+  if (!scene) {
+    const size = layout._size;
+    if (size.w < 120 || size.h < 120) wrong.push(`${name(f)}: squeezed to ${size.w} x ${size.h}`);
+    const area = box(drawing);
+    const plot = {left: area.left + size.l, right: area.left + size.l + size.w,
+                  top: area.top + size.t, bottom: area.top + size.t + size.h};
+    const parts = [plot, ...[...f.querySelectorAll('.xtick text, .ytick text, .xtitle, .ytitle')]
+        .map(box)];
+    const group = f.closest('.group') || f;
+    for (const legend of group.querySelectorAll('.legend')) {
+      if (box(legend).width > 0 && !parts.every(p => apart(box(legend), p))) {
+        wrong.push(`${name(f)}: the legend lies over the axis or the curves`);
+      }
+    }
+    const ticks = [...f.querySelectorAll('.xtick text')].map(box).sort((a, b) => a.left - b.left);
+    for (let i = 1; i < ticks.length; i++) {
+      if (ticks[i].left < ticks[i - 1].right - PIXEL) {
+        wrong.push(`${name(f)}: labels of the horizontal axis overlap`); break;
+      }
+    }
+  }
+}
+for (const e of document.querySelectorAll('p, td, th, figcaption, button')) {
+  const size = parseFloat(getComputedStyle(e).fontSize);
+  if (size < 12) { wrong.push(`text of ${size} px: '${e.textContent.slice(0, 30)}'`); break; }
+}
+return wrong;
+"""
+
+COLOURS = """
+const ink = (s, what) => getComputedStyle(document.querySelector(s))[what];
+return [ink('body', 'backgroundColor'), ink('main p', 'color'), ink('.data', 'color'),
+        ink('.xtick text', 'fill'), ink('strong', 'color')];
+"""
+
+
+def luminance(text):
+    """Relative luminance of a CSS colour, between 0 and 1."""
+    numbers = [float(n) for n in text[text.index("(") + 1 : text.index(")")].split(",")[:3]]
+    return float(np.dot([(c / 255) ** 2.2 for c in numbers], (0.2126, 0.7152, 0.0722)))
+
+
+def cut_in_space(browser):
+    """Sides of its box at which the figure in space is cut off: ink in the outermost pixels.
+
+    Its texts are pixels of a canvas, whose places the page does not know.
+    """
+    figure = browser.execute_script(SPACE)
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", figure)
+    pixels = picture(figure)[..., :3]
+    sides = {
+        "left": pixels[:, :3],
+        "right": pixels[:, -3:],
+        "top": pixels[:3],
+        "bottom": pixels[-3:],
+    }
+    paper = pixels[0, 0]
+    return [name for name, strip in sides.items() if np.abs(strip - paper).max() > 0.1]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark"), (1920, "light")])
+def test_figures_lie_inside_their_boxes(browser, report, width, scheme):
+    show(browser, report.page, width, scheme)
+    assert browser.execute_script(MEASURE) == [], f"after loading at {width} px"
+    assert cut_in_space(browser) == [], f"after loading at {width} px"
+    other = WIDTHS[(WIDTHS.index(width) + 1) % len(WIDTHS)]
+    resize(browser, other)
+    assert browser.execute_script(MEASURE) == [], f"{width} px, resized to {other} px"
+    assert cut_in_space(browser) == [], f"{width} px, resized to {other} px"
+    paper, *inks = map(luminance, browser.execute_script(COLOURS))
+    assert (paper < 0.1) == (scheme == "dark")
+    for ink in inks:
+        assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) > 4.5
+    errors = [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
+    assert errors == []
+
+
+READ = """
+const table = document.querySelector("table.sortable");
+return Array.from(table.tBodies[0].rows).map(row => row.cells[arguments[0]].textContent);
+"""
+CLICK = """
+const head = document.querySelector("table.sortable").tHead.rows[0];
+head.cells[arguments[0]].querySelector("button").click();
+return head.cells[arguments[0]].getAttribute("aria-sort");
+"""
+
+
+def test_a_click_sorts_and_another_one_turns_the_order(browser, tmp_path):
+    rows = [["b", "16k"], ["a", "9.5"], ["d", "-"], ["c", "> 100 / 3"]]
+    table = benchmark_pages.page_table((["name", "bill"], rows), "a table")
+    page, script = tmp_path / "page.html", Path(benchmark_pages.__file__).parent / "static/sort.js"
+    page.write_text(f"<script>{script.read_text()}</script>{table}")
+    browser.get(page.as_uri())
+    assert browser.execute_script(READ, 0) == ["b", "a", "d", "c"]
+    assert browser.execute_script(CLICK, 0) == "ascending"
+    assert browser.execute_script(READ, 0) == ["a", "b", "c", "d"]
+    assert browser.execute_script(CLICK, 1) == "ascending"  # by numbers, what is none comes last
+    assert browser.execute_script(READ, 1) == ["9.5", "> 100 / 3", "16k", "-"]
+    assert browser.execute_script(CLICK, 1) == "descending"
+    assert browser.execute_script(READ, 1) == ["-", "16k", "> 100 / 3", "9.5"]
