@@ -24,8 +24,10 @@ def moons():
     return make_moons(600, noise=0.3, random_state=0)
 
 
-@pytest.mark.parametrize("C", [0.03, 1.0, 30.0])
-@pytest.mark.parametrize("options", [{}, {"kernel": "linear"}, {"kernel": "poly", "coef0": 1.0}])
+@pytest.mark.parametrize(
+    ("C", "options"),
+    [(0.03, {}), (30.0, {}), (1.0, {"kernel": "linear"}), (1.0, {"kernel": "poly", "coef0": 1.0})],
+)
 def test_agrees_with_svc(moons, C, options):
     X, y = moons
     ours = KernelSVC(C=C, **options).fit(X[:400], y[:400])
@@ -83,8 +85,10 @@ def test_one_against_one():
     assert model.n_calls_["kernel.row"] <= 300  # each class is in two of the three problems
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "sigmoid"])
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize(
+    ("kernel", "form"),
+    [("rbf", sparse.csr_matrix), ("linear", np.asarray), ("sigmoid", np.asarray)],
+)
 def test_several_classes_agree_with_svc(kernel, form):
     X, y = load_digits(n_class=5, return_X_y=True)
     X, names = form(X[:300] / 16), np.array(["e", "d", "c", "b", "a"])[y[:300]]
@@ -277,17 +281,6 @@ def test_solvers_by_name(moons, monkeypatch):
     monkeypatch.setitem(SOLVERS, "hinge", {**SOLVERS["hinge"], **own})
     KernelSVC(solver="mine").fit(X, y)
     assert len(seen) == 1
-
-
-def test_digits_at_the_default_tolerance_are_no_worse_than_svc():
-    X, digit = load_digits(return_X_y=True)
-    kept = (digit == 3) | (digit == 8)
-    X, y = X[kept] / 16, np.where(digit[kept] == 8, 1.0, -1.0)
-    for C in (0.03, 30.0):
-        theirs, ours = SVC(C=C).fit(X, y), KernelSVC(C=C).fit(X, y)
-        f = theirs.decision_function(X)
-        size = theirs.dual_coef_[0] @ (f - theirs.intercept_)[theirs.support_]
-        assert ours.objective_ <= 0.5 * size + C * np.maximum(0, 1 - y * f).sum()
 
 
 def test_plain_arrays_are_checked_as_well(moons):

@@ -290,41 +290,7 @@ def test_wrong_fused_answers(answer, error, message):
         h.value_and_grad(X)
 
 
-METHODS = ["sae", "r-sae", "sc-sae", "afb", "gmco", "fgm", "ags", "ms", "lbfgs"]
-
-
-def spied(term, log, name):
-    """The same term as callables that write down every question."""
-
-    def write(kind, fn):
-        def ask(*args):
-            log.append(f"{name}.{kind}")
-            return fn(*args)
-
-        return ask
-
-    return gt.Term(
-        grad=write("grad", term.grad),
-        value=write("value", term.value),
-        prox=write("prox", term.prox),
-        n=term.n,
-        L=term.L,
-        mu=term.mu,
-    )
-
-
-# Paper: Assumption 2
-# Paper: equation (1)
-@pytest.mark.parametrize("method", METHODS)
-def test_the_bill_of_a_run_is_what_the_terms_saw(pair, method):
-    log: list[str] = []
-    h, g = spied(pair[0], log, "h"), spied(pair[1], log, "g")
-    res = gt.minimize(h, g, method=method, stop=gt.stop.Calls({"h.grad": 30}))
-    seen = {key: log.count(key) for key in res.calls}
-    assert res.calls == seen  # f at the best point, too, is on the bill
-
-
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["afb", "fgm", "lbfgs"])
 def test_looking_on_changes_no_count(pair, method, capsys):
     stop = gt.stop.Gradient(rel=1e-4)
     quiet = gt.minimize(*pair, method=method, stop=stop, max_iter=60)

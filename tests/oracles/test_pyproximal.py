@@ -75,6 +75,8 @@ def test_outside_of_a_set():
     """A point outside has an infinite value; a projection that rounding moves out has not."""
     ball = gt.from_pyproximal(pyproximal.EuclideanBall(CENTER, 0.4), n=N)
     assert ball.value(CENTER + 0.2) == math.inf
+    with pytest.raises(TypeError, match=r"prox\(x, tau\)"):
+        gt.from_pyproximal(np.linalg.norm)
     rng = np.random.default_rng(1)
     for _ in range(20):
         assert ball.value(ball.prox(rng.standard_normal(N), 1.0)) == 0.0

