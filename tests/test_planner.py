@@ -240,6 +240,8 @@ def test_the_other_method_has_its_turn_and_goes_on_while_it_leads(raced):
     assert res.success and reasons(res) == [Reason.CHEAP, Reason.TURN]
     assert isinstance(plan(res).current, gt.methods.ProximalQuasiNewton)
     assert "after 0.1 s, pqn has its turn" in res.plan
+    for points in raced.seen:  # nothing is asked twice: from pqn to L-BFGS at x0, and back at x0
+        assert len(set(points)) == len(points)
 
 
 def test_lbfgs_goes_on_after_a_turn_of_the_other_method_as_if_there_had_been_none(
@@ -330,14 +332,6 @@ def test_code_that_is_loaded_is_no_reason_to_try_lbfgs(clock, monkeypatch):
     h, g = timed(known.h, clock, 0.4, n=24), timed(known.g, clock, 1e-3, n=24)
     res = gt.minimize(h, g, np.ones(24), tol=1e-9)
     assert res.success and Reason.TURN not in reasons(res)
-
-
-def test_a_change_of_method_asks_nothing_twice(raced):
-    """From the learned method to L-BFGS at x0, and back at x0."""
-    res = raced(0.02, tol=1e-9)
-    assert reasons(res) == [Reason.CHEAP, Reason.TURN]
-    for points in raced.seen:
-        assert len(set(points)) == len(points)
 
 
 def test_where_lbfgs_stalls_pqn_goes_on(clock, monkeypatch):

@@ -68,12 +68,6 @@ def test_terms_of_the_library_get_vectors_also_inside_of_sums():
     np.testing.assert_allclose(res.x, TARGET / (1.5 + WEIGHTS), atol=1e-7)
 
 
-def test_a_wrong_shape_of_the_answer_is_told():
-    h = gt.Term(lambda x: (0.0, x[:2]), L=1.0)
-    with pytest.raises(ValueError, match=r"h.grad answered with shape \(8,\), expected \(12,\)"):
-        gt.minimize(h, gt.Quadratic(np.eye(12)), np.zeros(SHAPE), method="afb")
-
-
 def test_the_shape_survives_going_on_and_checkpoints(tmp_path):
     seen, path = Seen(), tmp_path / "run.gtck"
     part = gt.minimize(seen.h, seen.g, np.zeros(SHAPE), method="afb", max_iter=3, checkpoint=path)

@@ -10,12 +10,10 @@ import pytest
 import geartrain as gt
 from geartrain.core.checkpoint import dumps, loads
 from geartrain.core.loop import goes_on
-from geartrain.methods.base import InnerMethod, Method, WholeMethod, as_inner, as_method
 from geartrain.methods.planning import planned as running
 from geartrain.methods.planning.bill import Prices
 from geartrain.methods.planning.plan import Change, Plan, Reason
 from geartrain.methods.planning.planner import plan
-from geartrain.methods.registry import INNER, METHODS, make_inner
 from problems import quadratics
 from runs import NEVER, same, sums
 
@@ -165,18 +163,6 @@ def test_methods_of_the_users_own(pair, method):
 def test_what_is_missing_is_named(pair, method, message):
     with pytest.raises(TypeError, match=message):
         run(pair, method)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_by_name_keeps_the_contract(name):
-    problem = quadratics().sum()
-    method = as_method(METHODS[name](problem, make_inner("auto", problem)))
-    assert isinstance(method, WholeMethod if name == "lbfgs" else Method)
-
-
-@pytest.mark.parametrize("name", INNER)
-def test_every_inner_method_by_name_keeps_the_contract(name):
-    assert isinstance(as_inner(INNER[name]()), InnerMethod)
 
 
 # "auto" as a method ------------------------------------------------------------------------

@@ -116,16 +116,6 @@ def test_a_resumed_run_is_the_uninterrupted_one(method, tmp_path):
         gt.resume(path, case.P, None)
 
 
-@pytest.mark.parametrize("method", WITH_SETS)
-def test_a_resumed_run_with_a_set(method, tmp_path):
-    case = known(seed=2, mu=0.1, psi="box")
-    options = {"method": method, "tol": 1e-8, "x0": np.zeros(12)}
-    whole = gt.equilibrium(case.P, case.Q, **options)
-    path = tmp_path / "run.gtck"
-    gt.equilibrium(case.P, case.Q, max_iter=3, checkpoint=path, **options)
-    np.testing.assert_array_equal(gt.resume(path, case.P, case.Q, max_iter=10_000).x, whole.x)
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_answers_that_are_not_finite_are_no_success(method):
     P = gt.Operator(lambda z: np.full(3, np.nan), n=3)

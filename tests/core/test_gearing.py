@@ -79,13 +79,6 @@ def test_the_price_of_a_single_term_with_a_name():
     assert list(named.calls.values()) == list(plain.calls.values())
 
 
-def test_four_prices_are_four_levels():
-    terms = {"a": opaque(H1), "b": opaque(H1), "c": opaque(H2)}
-    given = prices(1e6, 1e4, 1e3, 1, names=("a", "b", "c", "g"))
-    res = gt.minimize(terms, opaque(G), prices=given, tol=1e-2)
-    assert res.success and res.plan.startswith("a > b > c > g: pqn on every level")
-
-
 def test_terms_that_are_alike_are_one_for_auto():
     terms = [gt.Quadratic(np.diag(d), np.ones(6)) for d in np.eye(6)[:3] + 1.0]
     res = gt.minimize(terms[:2], terms[2], prices=prices(1, 1, 1), tol=1e-6)

@@ -209,12 +209,6 @@ def test_the_gap_is_refused_where_nothing_bounds_it(psi):
         gt.minimize(h, gt.Quadratic(np.zeros((N, N))), stop=gt.stop.Gap(1e-5))
 
 
-def test_stated_strong_convexity_is_enough_for_the_gap():
-    h, g = terms()
-    res = gt.minimize(h, g, stop=gt.stop.Gap(1e-6))
-    assert res.success and res.certificate.bound <= 1e-6
-
-
 # check_term --------------------------------------------------------------------------------------
 
 

@@ -130,16 +130,6 @@ def test_value_rule_in_a_run(pair, method):
     assert res.calls["h.value"] == res.calls["g.value"] == 0
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("rule", [gt.stop.Gradient(abs=1e-2), gt.stop.Gap(1e-2, mu=0.02)])
-def test_gradient_rules_in_a_run(pair, method, rule):
-    res = gt.minimize(*pair, method=method, stop=rule, max_iter=5000)
-    threshold = getattr(rule, "abs", None) or math.sqrt(2 * 1e-2 * 0.02)
-    assert res.success
-    gradient = np.linalg.norm((pair[0] + pair[1]).grad(res.x))
-    assert gradient == pytest.approx(res.grad_norm, rel=1e-9) and gradient <= threshold
-
-
 def test_a_rule_of_ones_own(pair):
     class Third:
         def check(self, look):

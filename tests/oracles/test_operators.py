@@ -161,36 +161,6 @@ def test_sums_and_multiples():
     np.testing.assert_allclose(difference.L, largest, rtol=1e-10)
 
 
-def test_in_a_geometry():
-    A, y = data()
-    Q = spd(6)
-    d = np.geomspace(1.0, 10.0, 6)
-    dense = gt.LinearModel(A, y, l2=0.1), gt.Quadratic(Q)
-    bare = gt.LinearModel(aslinearoperator(A), y, l2=0.1), gt.Quadratic(aslinearoperator(Q))
-    for geometry in (
-        gt.geometry.Diagonal(d),
-        gt.geometry.Preconditioned(aslinearoperator(np.diag(d)), lambda w: w / d),
-    ):
-        res = gt.minimize(*bare, method="afb", geometry=geometry, tol=1e-7)
-        want = gt.minimize(*dense, method="afb", geometry=gt.geometry.Diagonal(d), tol=1e-7)
-        assert res.success and res.calls == want.calls
-        np.testing.assert_allclose(res.x, want.x, rtol=1e-7)
-    K = np.exp(-(np.subtract.outer(y := np.linspace(0, 3, 30), y) ** 2))
-    labels = np.sign(np.sin(3.0 * y) + 1e-3)
-    kernel = aslinearoperator(K)
-    h, g = gt.Quadratic(0.1 * kernel), gt.LinearModel(kernel, labels)
-    res = gt.minimize(h, g, method="fgm", geometry=gt.geometry.RKHS(kernel), tol=1e-7)
-    want = gt.minimize(
-        gt.Quadratic(0.1 * K),
-        gt.LinearModel(K, labels),
-        method="fgm",
-        geometry=gt.geometry.RKHS(K),
-        tol=1e-7,
-    )
-    assert res.success
-    np.testing.assert_allclose(K @ res.x, K @ want.x, atol=1e-5)
-
-
 def test_pylops():
     """Deblurring: a convolution inside a least-squares model, a second derivative inside g."""
     n = 80

@@ -78,12 +78,6 @@ def test_lemma_2_and_inner_accuracy_solve_their_inequality(L, L_h, L_f):
     close(each, 0.2 / K)
 
 
-def test_lemma_2_at_L_h_depends_on_L_f_by_a_logarithm_only():
-    few, many = (theory.lemma_2(1.0, 1.0, L_f).steps for L_f in (1e2, 1e6))
-    close(many - few, 8 * math.log((3 + 2e6) / (3 + 2e2)))
-    close(theory.lemma_2(1, 1, 1).steps, 1 + 4 * math.log(50))
-
-
 def test_theorem_3_is_theorem_2_without_the_envelope():
     three = theory.theorem_2(5, L=0.0, L_h=2.0, mu=0.3, gap=7.0, distance=2.0, accuracy=0.1)
     close(three.gap, math.exp(-5 * 0.3 / 8) * 7 + 8 / 0.3 * 0.1)
