@@ -103,8 +103,3 @@ def test_markers_are_read_from_a_file(tmp_path, monkeypatch):
     ]
     for item in ("Lemma 8", "Lemma 9"):
         assert found[item] == [paper_table.Place("one.py", "f", ("a misprint of the paper.",))]
-
-
-def test_it_is_written(tmp_path):
-    paper_table.write(tmp_path / "table.txt")
-    assert (tmp_path / "table.txt").read_text() == paper_table.table()

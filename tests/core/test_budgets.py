@@ -174,7 +174,7 @@ def traced(n, run):
 
 
 @pytest.mark.usefixtures("python_handles_sigint")
-@pytest.mark.parametrize("method", ["auto", "sae", "lbfgs", "katyusha"])
+@pytest.mark.parametrize("method", ["auto", "lbfgs", "katyusha"])
 def test_ctrl_c_never_escapes(method, tmp_path):
     """At six lines from the set-up to the result: always a result, never an exception."""
     h, g = sums()

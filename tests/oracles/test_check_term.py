@@ -64,9 +64,7 @@ def mutating(x):
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [
-        (term(grad=lambda x: -TRUE.grad(x)), "the gradient does not fit the value: along a"),
         (term(grad=one_entry_off), "the gradient does not fit the value: along a"),
-        (term(grad=lambda x: TRUE.grad(x)[::-1]), "does not fit the value"),
         (term(grad=lambda x: 2 * TRUE.grad(x)), "it is 2 times what it should be"),
         (term(grad=lambda x: TRUE.grad(x) / M), "it is 0.125 times what it should be"),
         (term(grad=lambda x: 1.0001 * TRUE.grad(x)), "does not fit the value"),
@@ -79,12 +77,10 @@ def mutating(x):
         (term(coord=lambda x, i: TRUE.coord(x, 0)), "but the gradient's entry is"),
         (term(coord=lambda x, i: TRUE.coord(x, i) * (1 + 1e-6)), "but the gradient's entry is"),
         (quadratic(L=0.99 * HIGH), "is too small: there are points whose gradients differ"),
-        (quadratic(L=0.1 * HIGH, mu=0.0), "is too small: there are points whose gradients differ"),
         (
             quadratic(mu=1.01 * LOW),
             f"the stated mu = {1.01 * LOW:.6g} is too large: there is a pair",
         ),
-        (quadratic(mu=0.9 * HIGH), "is too large: there is a pair"),
         (term(L_coord=0.5 * TRUE.L_coord), "is too small: the partial derivative changes"),
         (term(L_components=0.2 * TRUE.L_components), "is too small: the gradient of that summand"),
         (gt.Term(value=lambda x: -EXACT.value(x), grad=lambda x: -EXACT.grad(x), n=N), "not conv"),
@@ -93,7 +89,6 @@ def mutating(x):
             "the term is not convex: there is a pair",
         ),
         (term(grad=lambda x: TRUE.grad(x)[:-1]), "the gradient has shape (5,), expected (6,)"),
-        (term(grad=lambda x: TRUE.grad(x)[:, None]), "the gradient has shape (6, 1), expected"),
         (term(grad=with_nan), "the gradient contains NaN or infinity"),
         (term(grad=lambda x: 1j * x), "the gradient is made of complex128"),
         (term(value=lambda x: np.nan), "the value contains NaN or infinity"),

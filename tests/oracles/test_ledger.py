@@ -224,7 +224,6 @@ def test_answers_in_other_forms(form):
     ("answer", "error", "message"),
     [
         (np.zeros(4), ValueError, r"h.grad answered with shape \(4,\), expected \(3,\)"),
-        (np.zeros((3, 1)), ValueError, r"h.grad answered with shape \(3, 1\), expected \(3,\)"),
         (1.0, ValueError, r"h.grad answered with shape \(\), expected \(3,\)"),
         ("abc", TypeError, "h.grad must answer with an array of 3 real numbers, got str"),
         (None, TypeError, "h.grad must answer with an array of 3 real numbers, got NoneType"),
@@ -232,7 +231,6 @@ def test_answers_in_other_forms(form):
         (1j * np.ones(3), TypeError, "array of 3 real numbers, got ndarray of complex128"),
         (np.array([1.0, np.nan, 0]), NonFiniteAnswer, "h.grad answered with NaN or infinity"),
         ([1.0, np.inf, 0], NonFiniteAnswer, "h.grad answered with NaN or infinity"),
-        (np.array([np.inf, -np.inf, 0]), NonFiniteAnswer, "h.grad answered with NaN or inf"),
     ],
 )
 def test_wrong_gradients(answer, error, message):
@@ -252,7 +250,6 @@ def test_large_finite_gradients_pass():
     ("answer", "error", "message"),
     [
         (np.zeros(2), TypeError, r"h.value must answer with one real number, got shape \(2,\)"),
-        (np.zeros(1), TypeError, r"h.value must answer with one real number, got shape \(1,\)"),
         ("abc", TypeError, "h.value must answer with one real number, got str"),
         (None, TypeError, "h.value must answer with one real number, got NoneType"),
         (1j, TypeError, "h.value must answer with one real number, got complex"),

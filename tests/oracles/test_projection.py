@@ -15,7 +15,7 @@ from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.polyhedron import Projector
 from polytopes import KINDS, kkt, polytope
 
-SEEDS = range(12)
+SEEDS = [*range(11), 29]  # in 29, v is at an upper bound up to rounding
 
 
 def asked(case):

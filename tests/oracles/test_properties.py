@@ -108,22 +108,6 @@ def test_products_are_those_of_the_hessian(kind, seed, form):
     assert np.linalg.eigvalsh(term.products(x, np.eye(term.n))).max() <= term.L * (1 + 1e-9)
 
 
-@given(st.sampled_from(KINDS), SEEDS, SCALES)
-def test_dense_is_csr(kind, seed, scale):
-    dense, csr = make(kind, seed, scale), make(kind, seed, scale, "csr")
-    x = np.random.default_rng(seed + 1).standard_normal(dense.n)
-    tolerance = noise(dense, x)
-    assert dense.value(x) == pytest.approx(csr.value(x), rel=1e-11, abs=tolerance)
-    np.testing.assert_allclose(dense.grad(x), csr.grad(x), rtol=0, atol=tolerance)
-    for name in ("L", "mu", "L_coord", "L_components"):
-        if getattr(dense, name) is not None:
-            np.testing.assert_allclose(getattr(dense, name), getattr(csr, name), rtol=1e-10)
-    if hasattr(dense, "component"):
-        np.testing.assert_allclose(
-            dense.component(x, 3), csr.component(x, 3), rtol=1e-10, atol=8 * tolerance
-        )
-
-
 @given(TERMS, TERMS, SEEDS, st.floats(-3, 3), st.floats(-3, 3))
 def test_algebra_is_linear(a, b, seed, u, v):
     x = np.random.default_rng(seed).standard_normal(a.n)

@@ -84,16 +84,6 @@ def test_any_parameter_of_the_envelope(L, mu):
     below(run(known, method, mu, 1e-3, x0), theory.bound("full", **constants, L=L))
 
 
-@pytest.mark.parametrize("method", ["r-sae", "sc-sae", "afb"])
-def test_a_function_that_is_not_quadratic(method):
-    known = logistic()
-    x0 = np.ones(10)
-    R = float(np.linalg.norm(x0 - known.x_star))
-    constants = {"L_h": known.h.L, "L_g": known.g.L, "mu": known.mu, "eps": 1e-7, "R": R}
-    calls = run(known, METHODS[method](known.mu), known.mu, 1e-7, x0)
-    below(calls, theory.bound("full", **constants, method=method))
-
-
 RANDOM = {
     "coordinate": (gt.inner.ACD, lambda g: float(np.sqrt(g.L_coord).mean() ** 2), "n"),
     "finite-sum": (gt.inner.LKatyusha, lambda g: float(g.L_components.max()), "m"),
@@ -118,9 +108,8 @@ def test_randomised_inner_methods(setting, mu):
         delta=0.05,
         **{size: kappa},
     )
-    for seed in range(2):
-        method = gt.methods.RSAE(inner=make()) if mu else gt.SAE(inner=make())
-        below(run(known, method, mu, 1e-5, x0, seed=seed), most, kappa)
+    method = gt.methods.RSAE(inner=make()) if mu else gt.SAE(inner=make())
+    below(run(known, method, mu, 1e-5, x0), most, kappa)
 
 
 @pytest.mark.parametrize("ratio", [0.03, 0.4, 1.0, 2.4, 2.5, 25.0])

@@ -125,8 +125,9 @@ class Spoiled:
 
 # Paper: Theorem 2
 # Paper: Definition 1
-@pytest.mark.parametrize("L", [0.25, 1.0, 25.0])
-@pytest.mark.parametrize("accuracy", [0.0, 1e-4, 1e-1])
+@pytest.mark.parametrize(
+    ("L", "accuracy"), [(0.25, 1e-4), (1.0, 0.0), (1.0, 1e-1), (25.0, 0.0), (25.0, 1e-4)]
+)
 def test_theorem_2_along_a_run(L, accuracy):
     """With inner solutions that are exact, or off by as much as the theorem allows."""
     known = quadratics(mu=0.05)
