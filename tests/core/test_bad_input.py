@@ -181,14 +181,6 @@ def test_x0_and_state_together():
     is_told(lambda: gt.minimize(Q, Q, state="old"), TypeError, "state must be res.state of an earl")
 
 
-@pytest.mark.parametrize("x0", [[1, 2, 3], np.float32([1, 2, 3]), np.arange(1, 4), (1, 2, 3)])
-def test_other_kinds_of_numbers_are_converted(x0):
-    res = gt.minimize(Q, Q, x0, method="pqn")
-    expected = gt.minimize(Q, Q, np.array([1.0, 2.0, 3.0]), method="pqn")
-    assert res.x.dtype == np.float64
-    np.testing.assert_array_equal(res.x, expected.x)
-
-
 def test_x0_is_not_changed():
     x0 = np.array([1.0, 2.0, 3.0])
     for method in ("sae", "afb", "fgm", "lbfgs"):

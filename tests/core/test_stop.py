@@ -130,6 +130,17 @@ def test_value_rule_in_a_run(pair, method):
     assert res.calls["h.value"] == res.calls["g.value"] == 0
 
 
+@pytest.mark.parametrize("method", ["sae", "afb"])
+def test_gap_rule_by_distance(pair, method):
+    f = pair[0] + pair[1]
+    x_star = np.linalg.solve(pair[0].Q + pair[1].Q, pair[0].b)
+    rule = gt.stop.Gap(1e-2, R=np.linalg.norm(x_star))
+    res = gt.minimize(*pair, method=method, stop=rule, max_iter=5000)
+    assert res.success and f.value(res.x) - f.value(x_star) <= res.certificate.bound <= 1e-2
+    before = 0.5 * rule.R**2 / res.history["A"][-2]
+    assert before > 1e-2
+
+
 def test_a_rule_of_ones_own(pair):
     class Third:
         def check(self, look):
