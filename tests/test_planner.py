@@ -449,13 +449,6 @@ def test_in_a_geometry_no_constants_are_needed(ratio):
     assert gt.minimize(case.h, case.g, X0, geometry=geometry).success  # measured prices
 
 
-def test_bad_prices():
-    with pytest.raises(ValueError, match=r"unknown key 'k'.*the name of a term alone stands for"):
-        solve({"k": 1.0})
-    with pytest.raises(ValueError, match=r"two entries for 'h.grad'"):
-        solve({"h": 1.0, "h.grad": 1.0})
-
-
 def test_the_name_of_a_term_stands_for_its_gradients():
     short, full = solve({"h": 100.0, "g": 1.0}), solve({"h.grad": 100.0, "g.grad": 1.0})
     assert short.plan == full.plan and short.calls == full.calls

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import Bounds
-from scipy.sparse.linalg import aslinearoperator
 
 import geartrain as gt
 from geartrain.oracles.protocols import MissingOracle
@@ -48,11 +47,6 @@ def is_told(make, error, message):
         (lambda: gt.LinearModel(EYE[:0], []), ValueError, "A has no rows"),
         (lambda: gt.LogSumExp(EYE, c=[1.0]), ValueError, "c must have length 3, got 1"),
         (lambda: gt.LogSumExp(EYE[:0]), ValueError, "A has no rows"),
-        (
-            lambda: gt.LogSumExp(aslinearoperator(EYE)),
-            TypeError,
-            "A must be an array or a sparse matrix, got a LinearOperator",
-        ),
         # NaN in data.
         (lambda: gt.Quadratic(NAN), ValueError, "Q contains NaN or infinity"),
         (lambda: gt.Quadratic(sparse.csr_array(NAN)), ValueError, "Q contains NaN or infinity"),
@@ -139,9 +133,7 @@ def test_terms(make, error, message):
         ({"callback": [3]}, TypeError, "callback must be callable or a list of callables, got 3"),
         ({"method": "sea"}, ValueError, "unknown method 'sea'; did you mean 'sae'[?] Choose one"),
         ({"method": "simplex"}, ValueError, "unknown method 'simplex'. Choose one of auto, sae,"),
-        ({"method": 3}, TypeError, "method must be a name or an object with .* got 3"),
         ({"method": "sae", "inner": "agn"}, ValueError, "inner method 'agn'; did you mean 'agm'"),
-        ({"method": "sae", "inner": 3}, TypeError, "inner must be a name or an inner method"),
         ({"method": gt.SAE(), "inner": "agm"}, TypeError, "inner= goes with a method given by na"),
         (
             {"method": "sae", "inner": np.ones(3)},

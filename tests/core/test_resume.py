@@ -55,29 +55,6 @@ def test_resume_with_every_inner_method(tmp_path, inner):
 
 
 @pytest.mark.parametrize(
-    ("prices", "by"),
-    [
-        ({"h.grad": 40.0, "g.grad": 1.0}, "state"),
-        ({"h.grad": 1.0, "g.grad": 9.0}, "checkpoint"),
-    ],
-)
-def test_resume_of_a_planned_run(pair, tmp_path, prices, by):
-    """The exchange of the terms and the change of the method are part of the run."""
-    path = tmp_path / "run.gtck"
-    whole = gt.minimize(*pair, prices=prices, stop=NEVER, max_iter=12)
-    first = gt.minimize(*pair, prices=prices, stop=NEVER, max_iter=3, checkpoint=path)
-    if by == "checkpoint":
-        second = gt.resume(path, *pair, max_iter=9)
-    else:
-        second = gt.minimize(*pair, state=first.state, stop=NEVER, max_iter=9)
-    if "method changed" in str(whole.history.notes):
-        np.testing.assert_array_equal(whole.history["f"][:4], second.history["f"][:4])
-    else:
-        same(whole, second)
-    assert second.plan == whole.plan
-
-
-@pytest.mark.parametrize(
     ("method", "error"),
     [
         ("afb", RuntimeError("the simulator broke down")),

@@ -198,7 +198,8 @@ def test_the_plan_counts_values_too():
     ("prices", "error", "message"),
     [
         ({"k": 3}, ValueError, r"unknown key 'k'; the keys are h\.grad, .*g\.grad"),
-        ({"foo": 1}, ValueError, "unknown key 'foo'; the keys are h"),
+        ({"k": 1.0}, ValueError, "unknown key 'k'.*the name of a term alone stands for"),
+        ({"h": 1.0, "h.grad": 1.0}, ValueError, "two entries for 'h.grad'"),
         ({"h.grad": 1.0, "h.gradient": 2.0}, ValueError, "unknown key 'h.gradient'"),
         ([1, 2], TypeError, r"prices must be a dict such as .* got \[1, 2\]; its keys are h"),
         ({"h.grad": 0.0}, ValueError, "the price of 'h.grad' must be positive, got 0"),
