@@ -109,6 +109,11 @@ def test_wrong_rules(make, error, message):
         make()
 
 
+def test_a_budget_of_an_oracle_that_is_not_there(pair):
+    with pytest.raises(KeyError, match=r"no oracle 'h.hess' to budget; there are h.grad, h.value"):
+        gt.minimize(*pair, stop=gt.stop.Calls({"h.hess": 3}))
+
+
 def test_a_value_rule_without_values():
     term = gt.Term(grad=lambda x: x, L=1.0)
     with pytest.raises(TypeError, match=r"stop.Value needs terms that give values"):
