@@ -36,9 +36,8 @@ from geometries import (
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-@pytest.mark.parametrize("kind", ["diagonal", "array"])
-def test_a_method_is_the_same_method_in_turned_coordinates(method, kind):
-    space, M = SPACES[kind]
+def test_a_method_is_the_same_method_in_turned_coordinates(method):
+    space, M = SPACES["array"]
     held = in_space(H, G, space)
     plain, R = by_hand(H, G, M, held)
     assert_same_run(method, held, plain, R, X0)
@@ -115,9 +114,7 @@ def test_a_difference_stays_non_convex():
 # The front door --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "method", ["auto", "lbfgs", "fgm", "sae", "r-sae", "sc-sae", "afb", "gmco", "ms", "pqn"]
-)
+@pytest.mark.parametrize("method", ["auto", "lbfgs", "fgm", "afb", "pqn"])
 def test_minimize_gives_the_plain_point(method):
     """A singular K, an intercept, a start that is not zero."""
     K = SMOOTH

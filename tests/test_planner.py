@@ -62,7 +62,7 @@ def test_prices_alike_are_not_separated():
     assert res.calls["h.grad"] == res.calls["g.grad"]
 
 
-@pytest.mark.parametrize("prices", [(1.0, 1.0), (1.5, 1.0), (1.0, 1.5)])
+@pytest.mark.parametrize("prices", [(1.5, 1.0), (1.0, 1.5)])
 def test_a_quadratic_is_separated_at_any_price(prices):
     """It is factorised, and takes the place of g where it is h."""
     known, told = logistic(), dict(zip(("h.grad", "g.grad"), prices, strict=True))
@@ -144,14 +144,6 @@ def timed(term, clock, seconds, n=10, first=0.0, seen=None):
     return gt.Term(both, n=n)
 
 
-def test_measured_prices(clock):
-    """h is slow: it is asked rarely, without being told anything."""
-    known = logistic()
-    res = gt.minimize(timed(known.h, clock, 1.0), timed(known.g, clock, 0.01), X0, tol=1e-6)
-    assert res.success
-    assert plan(res).reason is Reason.MEASURED and reasons(res) == []
-
-
 def test_measured_prices_that_show_a_dear_g_exchange_the_roles(clock):
     """As given prices do, and without asking anything twice, nor g for its curvature."""
     known = logistic()
@@ -180,8 +172,9 @@ def test_a_slow_first_call_of_two_terms_is_found_out(clock, psi):
         assert len(set(points)) == len(points)
 
 
-@pytest.mark.parametrize("done", [0, 1, 2])
-@pytest.mark.parametrize("seconds", [(1.0, 0.01), (0.01, 1.0), (1e-3, 1.0)])
+@pytest.mark.parametrize(
+    ("done", "seconds"), [(1, (1.0, 0.01)), (0, (0.01, 1.0)), (1, (1e-3, 1.0)), (2, (1e-3, 1.0))]
+)
 def test_a_resumed_run_of_two_terms_is_the_uninterrupted_one(clock, tmp_path, done, seconds):
     """Also where the levels change at x0, or after the first iteration."""
     known, path = logistic(), tmp_path / "run.gtck"
@@ -247,6 +240,8 @@ def test_the_other_method_has_its_turn_and_goes_on_while_it_leads(raced):
     assert res.success and reasons(res) == [Reason.CHEAP, Reason.TURN]
     assert isinstance(plan(res).current, gt.methods.ProximalQuasiNewton)
     assert "after 0.1 s, pqn has its turn" in res.plan
+    for points in raced.seen:  # nothing is asked twice: from pqn to L-BFGS at x0, and back at x0
+        assert len(set(points)) == len(points)
 
 
 def test_lbfgs_goes_on_after_a_turn_of_the_other_method_as_if_there_had_been_none(
@@ -270,7 +265,7 @@ def test_lbfgs_goes_on_after_a_turn_of_the_other_method_as_if_there_had_been_non
     assert len(seen) >= 100 and seen == told[1][: len(seen)]
 
 
-@pytest.mark.parametrize("most", range(60, 100, 4))
+@pytest.mark.parametrize("most", [60, 76, 92])
 def test_what_is_returned_in_the_turn_of_a_method_that_is_behind_is_the_lowest_point(
     raced, monkeypatch, most
 ):
@@ -339,20 +334,6 @@ def test_code_that_is_loaded_is_no_reason_to_try_lbfgs(clock, monkeypatch):
     assert res.success and Reason.TURN not in reasons(res)
 
 
-def test_a_change_of_method_asks_nothing_twice(raced):
-    """From the learned method to L-BFGS at x0, and back at x0."""
-    res = raced(0.02, tol=1e-9)
-    assert reasons(res) == [Reason.CHEAP, Reason.TURN]
-    for points in raced.seen:
-        assert len(set(points)) == len(points)
-
-
-def test_a_resumed_race_goes_on(raced, tmp_path):
-    path = tmp_path / "run.gtck"
-    raced(0.02, tol=1e-9, max_iter=4, checkpoint=path)
-    assert gt.resume(path, *raced.terms, max_iter=500).success
-
-
 def test_where_lbfgs_stalls_pqn_goes_on(clock, monkeypatch):
     plain = ScipyLBFGS.solve
 
@@ -396,7 +377,7 @@ def test_a_line_search_that_finds_nothing_is_the_last(clock, monkeypatch):
     assert res.calls["h.grad"] < 10 * more
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_where_lbfgs_leaves_the_domain_pqn_goes_on(seed, clock):
     """-sum ln(b - Ax) is infinite outside of Ax < b, where SciPy's line search ends."""
     rng = np.random.default_rng(seed)
@@ -457,7 +438,7 @@ def test_terms_without_gradients():
     assert plan(res).reason is Reason.NO_GRADIENTS
 
 
-@pytest.mark.parametrize("ratio", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("ratio", [0.01, 100.0])
 def test_in_a_geometry_no_constants_are_needed(ratio):
     known, geometry = logistic(), gt.geometry.Diagonal(np.logspace(-1.0, 1.0, 10))
     for case in (known, bare(known)):
@@ -466,15 +447,6 @@ def test_in_a_geometry_no_constants_are_needed(ratio):
         assert res.success and plan(res).reason is Reason.GEOMETRY
         assert plan(res).name == "pqn" and is_exchanged(res) == (ratio < 1.0)
     assert gt.minimize(case.h, case.g, X0, geometry=geometry).success  # measured prices
-
-
-def test_bad_prices():
-    with pytest.raises(ValueError, match=r"the price of 'h.grad' must be positive"):
-        solve({"h.grad": 0.0})
-    with pytest.raises(ValueError, match=r"unknown key 'k'.*the name of a term alone stands for"):
-        solve({"k": 1.0})
-    with pytest.raises(ValueError, match=r"two entries for 'h.grad'"):
-        solve({"h": 1.0, "h.grad": 1.0})
 
 
 def test_the_name_of_a_term_stands_for_its_gradients():

@@ -46,20 +46,8 @@ def test_theorem_1(L, K):
     close(strong["g"], T * (7 + K * 50 / math.sqrt(L + 2) * math.log(10)))
 
 
-def test_a_large_L_costs_calls_of_g():
-    """L = 25 L_h: as many middle steps as at L = L_h, so more calls of g, not fewer."""
-    few, many = (theory.calls("full", L_h=1, L_g=1e4, mu=1e-3, eps=1e-6, L=L)["g"] for L in (1, 25))
-    close(many, math.sqrt(25e3) * math.log(1e3) * (1 + 100 / math.sqrt(26) * math.log(20)))
-    assert many > 1.3 * few
-
-
-def test_theorem_1_takes_L_h_by_default_which_is_best_for_g():
-    for mu in (0.0, 0.01):
-        default = theory.theorem_1(**T1, mu=mu)
-        assert default == theory.theorem_1(**T1, mu=mu, L=2.0)
-        for L in (0.02, 0.2, 1.0):  # L in [mu, L_h]: the end of Section 3
-            assert theory.theorem_1(**T1, mu=mu, L=L)["g"] > default["g"]
-            assert theory.theorem_1(**T1, mu=mu, L=L)["h"] >= default["h"]
+def test_theorem_1_takes_L_h_by_default():
+    assert theory.theorem_1(**T1) == theory.theorem_1(**T1, L=2.0)
 
 
 # Corollaries --------------------------------------------------------------------------------
@@ -123,50 +111,12 @@ def test_calls_with_L_are_theorem_1(setting, size):
     assert ours == by_hand
 
 
-@pytest.mark.parametrize("mu", [0.0, 1e-3])
-@pytest.mark.parametrize(("setting", "size"), SETTINGS)
-def test_separation(setting, size, mu):
-    base = theory.calls(setting, L_h=1, L_g=1e4, mu=mu, eps=1e-6, **size)
-    g4 = theory.calls(setting, L_h=1, L_g=4e4, mu=mu, eps=1e-6, **size)
-    h4 = theory.calls(setting, L_h=4, L_g=1e4, mu=mu, eps=1e-6, **size)
-    close(g4["h"], base["h"])
-    close(g4["g"], 2 * base["g"])
-    close(h4["h"], 2 * base["h"])
-    close(h4["g"], base["g"])
-
-
-@pytest.mark.parametrize("mu", [0.0, 1e-3])
-@pytest.mark.parametrize(("setting", "size"), SETTINGS)
-def test_monotonicity(setting, size, mu):
-    def calls(**changes):
-        arguments = {"L_h": 1, "L_g": 1e4, "mu": mu, "eps": 1e-6, "R": 1, "delta": 0.05}
-        return theory.calls(setting, **(arguments | size | changes))
-
-    base = calls()
-    for harder in ({"eps": 1e-8}, {"R": 10.0}):
-        assert calls(**harder)["h"] > base["h"] and calls(**harder)["g"] > base["g"]
-    surer = calls(delta=1e-6)
-    assert surer["h"] == base["h"] and surer["g"] >= base["g"]
-    if setting == "full":
-        assert surer == base  # nothing is random
-    for name in size:
-        assert calls(**{name: 4 * size[name]})["g"] > base["g"]
-    if mu:
-        assert calls(mu=10 * mu)["h"] < base["h"]
-
-
 @pytest.mark.parametrize("mu", [0.0, 0.01])
 def test_values_are_corollary_2_with_L_g(mu):
     """The remark after Corollary 2; a derivative is made of two values."""
     ours = theory.calls("values", **C, mu=mu, n=30, delta=0.1)
     partials = theory.calls("coordinate", **C, mu=mu, n=30, delta=0.1)
     assert ours == {"h": partials["h"], "g": 2 * partials["g"]}
-
-
-def test_full_gradients_as_a_limit_of_the_other_settings():
-    full = theory.calls("full", **C)
-    close(theory.calls("finite-sum", **C, m=1)["g"], full["g"])
-    assert theory.calls("coordinate", **C, n=1, delta=0.9)["g"] == full["g"]  # ln(1/delta) >= 1
 
 
 # Side by side -------------------------------------------------------------------------------
@@ -197,16 +147,6 @@ def test_compare(mu):
     assert set(theory.compare(**C, mu=mu)) == {"FGM", "AGS", "SAE"}
     for name in ("SAE", "SAE coordinate", "SAE finite-sum"):
         assert rows[name]["h"] < rows["FGM"]["h"]
-
-
-RANDOM = {"ACD", "SAE coordinate", "Katyusha", "SAE finite-sum"}
-
-
-@pytest.mark.parametrize("mu", [0.0, 0.01])
-def test_every_randomised_row_of_compare_has_the_same_probability(mu):
-    one, other = (theory.compare(**C, mu=mu, n=30, m=400, delta=d) for d in (1e-2, 1e-4))
-    for name in one:
-        close(other[name]["g"], (2 if name in RANDOM else 1) * one[name]["g"])
 
 
 def test_every_constant_of_compare_moves_the_rows_that_it_belongs_to():

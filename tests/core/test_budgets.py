@@ -26,8 +26,9 @@ def hard():
     return gt.Quadratic(1e-6 * np.eye(8), np.ones(8)), gt.Quadratic((Q + Q.T) / 2)
 
 
-@pytest.mark.parametrize("most", [1, 7])
-@pytest.mark.parametrize("key", ["h.grad", "g.grad", "h.coord", "g.component"])
+@pytest.mark.parametrize(
+    ("key", "most"), [("h.grad", 1), ("g.grad", 7), ("h.coord", 7), ("g.component", 7)]
+)
 @pytest.mark.parametrize("method", ["auto", *METHODS])
 def test_no_more_calls_than_the_budget_has(method, key, most):
     h, g = sums()
@@ -60,7 +61,7 @@ def test_a_step_of_ags_that_never_ends_is_stopped():
     assert res.status is Status.BUDGET and res.calls["g.grad"] == 100 and res.nit == 0
 
 
-@pytest.mark.parametrize("method", ["sae", "r-sae", "sc-sae", "afb", "aeg", "gmco", "ms", "ags"])
+@pytest.mark.parametrize("method", ["sae", "afb", "aeg", "ags"])
 def test_seconds_reach_the_inner_loop(method, clock):
     """Every answer takes a second: a run of five has asked five times, or six."""
     h, g = hard()
@@ -82,7 +83,7 @@ def test_seconds_reach_the_inner_loop(method, clock):
 def test_a_run_that_was_stopped_inside_goes_on_as_if_it_had_not(method):
     h, g = sums()
     whole = gt.minimize(h, g, method=method, stop=NEVER, max_iter=5, seed=2)
-    for most in (3, 9, 17):
+    for most in (3, 17):
         keys = ("g.grad", "g.coord", "g.component", "h.grad")
         stop = gt.stop.any_of(NEVER, gt.stop.Calls({key: most for key in keys}))
         part = gt.minimize(h, g, method=method, stop=stop, max_iter=4, seed=2)
@@ -92,16 +93,6 @@ def test_a_run_that_was_stopped_inside_goes_on_as_if_it_had_not(method):
         left = 5 - part.state.iteration
         assert left > 0
         same(whole, gt.minimize(h, g, state=part.state, stop=NEVER, max_iter=left))
-
-
-def test_the_best_point_is_finite():
-    """L_h is too small by far: the iterates of ags run away beyond all numbers."""
-    h = gt.Quadratic(np.diag([1e9, 1.0]), np.ones(2))
-    g = gt.Quadratic(np.eye(2))
-    for method in ("ags", "fgm", "afb", "sae"):
-        res = gt.minimize(h, g, np.ones(2), method=method, L_h=1e-3, L_g=1.0, mu=0.0)
-        assert np.isfinite(res.x).all()
-        assert not res.success or np.linalg.norm((h + g).grad(res.x)) < 1e9
 
 
 # Callbacks --------------------------------------------------------------------------------
@@ -183,9 +174,9 @@ def traced(n, run):
 
 
 @pytest.mark.usefixtures("python_handles_sigint")
-@pytest.mark.parametrize("method", ["auto", "sae", "similar-newton", "lbfgs", "katyusha"])
+@pytest.mark.parametrize("method", ["auto", "lbfgs", "katyusha"])
 def test_ctrl_c_never_escapes(method, tmp_path):
-    """At eight lines from the set-up to the result: always a result, never an exception."""
+    """At six lines from the set-up to the result: always a result, never an exception."""
     h, g = sums()
 
     def run():
@@ -196,7 +187,7 @@ def test_ctrl_c_never_escapes(method, tmp_path):
     run()  # what is imported and compiled on first use
     plain, lines = traced(10**9, run)
     stopped = 0
-    for n in np.linspace(1, lines, 8, dtype=int):
+    for n in np.linspace(1, lines, 6, dtype=int):
         res, _ = traced(int(n), run)
         assert res.status in (Status.INTERRUPTED, plain.status), (n, res.message)
         assert np.isfinite(res.x).all()
@@ -204,7 +195,7 @@ def test_ctrl_c_never_escapes(method, tmp_path):
         left = 0 if res.state is None else 3 - res.state.iteration
         if left and method not in ("lbfgs", "auto"):  # which measures, or starts again
             same(plain, gt.minimize(h, g, state=res.state, tol=1e-3, max_iter=left))
-    assert stopped >= 4
+    assert stopped >= 3
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -241,8 +232,9 @@ def counted(b):
     return CountedTerm(h), CountedTerm(gt.Quadratic(np.diag(np.linspace(0.0, 50.0, 8))))
 
 
-@pytest.mark.parametrize("method", ["afb", "pqn", "fgm", "sae", "lbfgs"])
-@pytest.mark.parametrize("most", [1, 5, 6])
+@pytest.mark.parametrize(
+    ("method", "most"), [("afb", 1), ("pqn", 5), ("fgm", 6), ("sae", 5), ("lbfgs", 6)]
+)
 def test_a_budget_holds_for_the_value_at_the_end_too(method, most):
     """The only way to a value is a fused call, which is counted as a gradient."""
     h, g = counted(1.0)
@@ -260,8 +252,9 @@ def test_seconds_do_not_keep_the_last_value_back(clock):
     assert res.status is Status.BUDGET and np.isfinite(res.fun)
 
 
-@pytest.mark.parametrize("psi", [gt.L1(0.01), gt.GroupL1(2, 0.01)], ids=repr)
-@pytest.mark.parametrize("method", ["afb", "pqn", "sae"])
+@pytest.mark.parametrize(
+    ("method", "psi"), [("afb", gt.L1(0.01)), ("pqn", gt.GroupL1(2, 0.01)), ("sae", gt.L1(0.01))]
+)
 def test_values_for_the_gap_are_counted(method, psi):
     """The certificate for norms rests on f."""
     h, g = counted(0.0)

@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -89,14 +89,6 @@ def test_bad_files(tmp_path, good):
         gt.resume(missing, *sums())
 
 
-def test_numpy_reads_the_file(good):
-    """Without pickle, and without the library."""
-    with np.load(io.BytesIO(good), allow_pickle=False) as members:
-        assert json.loads(members[module.HEADER].tobytes())["format"] == 2
-        assert all(members[name].dtype.kind in "biuf" for name in members.files)
-
-
-@pytest.mark.parametrize("value", [None, 3, "x", {"list": []}, {"dict": [["h", "x"]]}], ids=str)
 @pytest.mark.parametrize(
     "path",
     [
@@ -110,38 +102,15 @@ def test_numpy_reads_the_file(good):
     ],
     ids=".".join,
 )
-def test_a_forged_field_is_refused(tmp_path, good, path, value):
+def test_a_forged_field_is_refused(tmp_path, good, path):
     """A right checksum does not make it a run."""
-    if (path[-1], value) in (("every", 3), ("seed", 3)):
-        return
-    refused(tmp_path / "run.gtck", forged(good, with_field(path, value)), "checkpoint|problem")
+    for value in (None, "x", {"list": []}, {"dict": [["h", "x"]]}):
+        bad = forged(good, with_field(path, value))
+        refused(tmp_path / "run.gtck", bad, "checkpoint|problem")
 
 
 @given(data=st.data())
-@settings(max_examples=100)
-def test_fuzz_of_damaged_files(good, data):
-    """Truncations, flipped bits, overwritten stretches: nothing but the error."""
-    kind = data.draw(st.sampled_from(["cut", "flip", "splice", "random"]))
-    if kind == "cut":
-        bad = good[: data.draw(st.integers(0, len(good) - 1))]
-    elif kind == "flip":
-        at = data.draw(st.integers(0, 8 * len(good) - 1))
-        bad = bytearray(good)
-        bad[at // 8] ^= 1 << at % 8
-        bad = bytes(bad)
-    elif kind == "splice":
-        at = data.draw(st.integers(0, len(good) - 1))
-        new = data.draw(st.binary(min_size=1, max_size=40))
-        bad = good[:at] + new + good[at:]
-    else:
-        bad = data.draw(st.sampled_from([b"", good[:4], good[:60]]))
-        bad += data.draw(st.binary(max_size=200))
-    with pytest.raises(CheckpointError):
-        loads(bad)
-
-
-@given(data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_fuzz_behind_the_checksum(good, data):
     """A wrong tree with the right checksum: the error, or an object of this package."""
     new = data.draw(st.binary(max_size=3) | st.sampled_from([b"[", b"{}", b"1e999", b'"a"', b"-"]))
@@ -216,7 +185,7 @@ def identical(a, b):
 
 
 @given(TREES)
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_round_trip(value):
     identical(value, loads(dumps(value)))
 
@@ -329,17 +298,6 @@ def test_checkpoints_are_not_counted_and_change_nothing(pair, tmp_path):
     same(plain, saved)
 
 
-def test_what_is_stored_is_the_run(pair, tmp_path):
-    path = tmp_path / "run.gtck"
-    res = gt.minimize(*pair, method="afb", max_iter=5, stop=NEVER, checkpoint=path)
-    stored = read(path).run
-    expected = replace(res.state, seconds=stored.seconds, oracle_seconds=stored.oracle_seconds)
-    identical(stored.rows[-1][1:], expected.rows[-1][1:])
-    without_rows = [dumps(replace(run, rows=())) for run in (stored, expected)]
-    a, b = (dict(np.load(io.BytesIO(data), allow_pickle=False)) for data in without_rows)
-    identical(a, b)
-
-
 @pytest.mark.filterwarnings("error")
 def test_under_w_error_a_failing_checkpoint_does_not_end_the_run(pair, tmp_path, monkeypatch):
     def full(file):
@@ -373,11 +331,3 @@ def test_two_runs_on_one_path_are_told_and_never_share_a_file(pair, tmp_path, mo
     assert len(told) == 1 and len(inside) == 1
     assert any("another run" in note for _, note in res.history.notes)
     assert len(set(temporary)) == len(temporary) and list(tmp_path.iterdir()) == [path]
-
-
-def test_one_run_after_the_other_is_nothing_to_tell(pair, tmp_path):
-    path = tmp_path / "run.gtck"
-    gt.minimize(*pair, method="sae", max_iter=2, checkpoint=path)
-    gt.minimize(*pair, method="sae", max_iter=2, checkpoint=path)
-    res = gt.resume(path, *pair, max_iter=2)
-    assert res.history.notes == []

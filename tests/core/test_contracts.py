@@ -10,12 +10,10 @@ import pytest
 import geartrain as gt
 from geartrain.core.checkpoint import dumps, loads
 from geartrain.core.loop import goes_on
-from geartrain.methods.base import InnerMethod, Method, WholeMethod, as_inner, as_method
 from geartrain.methods.planning import planned as running
 from geartrain.methods.planning.bill import Prices
 from geartrain.methods.planning.plan import Change, Plan, Reason
 from geartrain.methods.planning.planner import plan
-from geartrain.methods.registry import INNER, METHODS, make_inner
 from problems import quadratics
 from runs import NEVER, same, sums
 
@@ -167,18 +165,6 @@ def test_what_is_missing_is_named(pair, method, message):
         run(pair, method)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_by_name_keeps_the_contract(name):
-    problem = quadratics().sum()
-    method = as_method(METHODS[name](problem, make_inner("auto", problem)))
-    assert isinstance(method, WholeMethod if name == "lbfgs" else Method)
-
-
-@pytest.mark.parametrize("name", INNER)
-def test_every_inner_method_by_name_keeps_the_contract(name):
-    assert isinstance(as_inner(INNER[name]()), InnerMethod)
-
-
 # "auto" as a method ------------------------------------------------------------------------
 
 PRICES = Prices({"h.grad": 40.0, "g.grad": 1.0})
@@ -199,7 +185,7 @@ def test_auto_is_a_method_like_others(pair):
     assert loads(dumps(method)) == method
 
 
-@pytest.mark.parametrize("cut", range(1, 10))
+@pytest.mark.parametrize("cut", [1, 4, 9])
 def test_auto_goes_on_where_it_was(tmp_path, cut, monkeypatch):
     """Before the change of method to the last bit, after it from the last point."""
 

@@ -79,18 +79,6 @@ def test_the_price_of_a_single_term_with_a_name():
     assert list(named.calls.values()) == list(plain.calls.values())
 
 
-def test_auto_runs_the_learned_method_on_every_level():
-    res = gt.minimize([H1, H2], G, prices=prices(1e4, 100, 1), tol=1e-3)
-    assert res.success and res.plan.startswith("h1 > h2 > g: pqn on every level, by prices and")
-
-
-def test_four_prices_are_four_levels():
-    terms = {"a": opaque(H1), "b": opaque(H1), "c": opaque(H2)}
-    given = prices(1e6, 1e4, 1e3, 1, names=("a", "b", "c", "g"))
-    res = gt.minimize(terms, opaque(G), prices=given, tol=1e-2)
-    assert res.success and res.plan.startswith("a > b > c > g: pqn on every level")
-
-
 def test_terms_that_are_alike_are_one_for_auto():
     terms = [gt.Quadratic(np.diag(d), np.ones(6)) for d in np.eye(6)[:3] + 1.0]
     res = gt.minimize(terms[:2], terms[2], prices=prices(1, 1, 1), tol=1e-6)
@@ -117,8 +105,9 @@ def test_a_g_without_gradients_is_the_last_level():
     assert res.success and res.plan.split(":")[0].endswith("> g") and res.calls["g.component"] > 0
 
 
-@pytest.mark.parametrize("given", [prices(1e4, 100, 1), prices(1, 1000, 10)])
-@pytest.mark.parametrize("method", ["auto", "afb"])
+@pytest.mark.parametrize(
+    ("method", "given"), [("auto", prices(1e4, 100, 1)), ("afb", prices(1, 1000, 10))]
+)
 def test_a_planned_run_is_resumed_on_its_levels(tmp_path, method, given):
     path = tmp_path / "run.gtck"
     options = {"method": method, "prices": given, "stop": NEVER}

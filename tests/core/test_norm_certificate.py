@@ -35,11 +35,10 @@ def terms(seed=0):
     return h, gt.Quadratic((Q + Q.T) / 2, 0.2 * rng.standard_normal(N))
 
 
-@pytest.mark.parametrize("psi", NORMS.values(), ids=NORMS)
-@pytest.mark.parametrize("method", ["pqn", "afb"])
-def test_the_bound_holds_and_falls(method, psi):
+@pytest.mark.parametrize("name", NORMS)
+def test_the_bound_holds_and_falls(name):
     """After every number of iterations; recomputed from the bare terms."""
-    h, g = terms()
+    (h, g), psi, method = terms(), NORMS[name], "afb" if name in ("weights", "twice") else "pqn"
     best = gt.minimize(h, g + psi, tol=1e-11, method="pqn").fun
     bounds = []
     for k in (0, 1, 3, 10, 400):
@@ -58,7 +57,7 @@ def test_from_a_flat_sum_no_other_certificate_is_known(psi):
     h = terms()[0]
     best = gt.minimize(h, psi, tol=1e-11).fun
     told = set()
-    for tol in (0.5, 1e-1, 1e-2, 1e-4, 1e-6):
+    for tol in (0.5, 1e-2, 1e-6):
         res = gt.minimize(h, psi, method="pqn", tol=tol)
         told.add(res.certificate.assumption)
         assert res.fun - best - 1e-13 <= res.certificate.bound <= 100.0 * tol
@@ -184,11 +183,14 @@ def test_only_what_is_really_there_cancels():
 
 
 @pytest.mark.parametrize(
-    "psi",
-    [gt.L1(0.03), gt.Box(-0.2, 0.3), gt.Simplex(), gt.GroupL1(3, 0.05), gt.Ball(0.5)],
-    ids=repr,
+    ("method", "psi"),
+    [
+        ("pqn", gt.L1(0.03)),
+        ("afb", gt.Box(-0.2, 0.3)),
+        ("pqn", gt.Simplex()),
+        ("afb", gt.Ball(0.5)),
+    ],
 )
-@pytest.mark.parametrize("method", ["pqn", "afb"])
 def test_the_gap_needs_neither_mu_nor_r_where_the_terms_bound_it(method, psi):
     h = terms()[0]
     best = gt.minimize(h, psi, tol=1e-10, method="pqn").fun
@@ -205,12 +207,6 @@ def test_the_gap_is_refused_where_nothing_bounds_it(psi):
         gt.minimize(h, psi, stop=gt.stop.Gap(1e-5))
     with pytest.raises(ValueError, match=r"needs mu= .* or R= .* here"):
         gt.minimize(h, gt.Quadratic(np.zeros((N, N))), stop=gt.stop.Gap(1e-5))
-
-
-def test_stated_strong_convexity_is_enough_for_the_gap():
-    h, g = terms()
-    res = gt.minimize(h, g, stop=gt.stop.Gap(1e-6))
-    assert res.success and res.certificate.bound <= 1e-6
 
 
 # check_term --------------------------------------------------------------------------------------

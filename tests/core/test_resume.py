@@ -55,70 +55,30 @@ def test_resume_with_every_inner_method(tmp_path, inner):
 
 
 @pytest.mark.parametrize(
-    "prices", [{"h.grad": 40.0, "g.grad": 1.0}, {"h.grad": 1.0, "g.grad": 9.0}]
+    ("method", "error"),
+    [
+        ("afb", RuntimeError("the simulator broke down")),
+        ("pqn", KeyboardInterrupt()),
+        ("fgm", RuntimeError("the simulator broke down")),
+    ],
 )
-@pytest.mark.parametrize("by", ["checkpoint", "state"])
-def test_resume_of_a_planned_run(pair, tmp_path, prices, by):
-    """The exchange of the terms and the change of the method are part of the run."""
-    path = tmp_path / "run.gtck"
-    whole = gt.minimize(*pair, prices=prices, stop=NEVER, max_iter=12)
-    first = gt.minimize(*pair, prices=prices, stop=NEVER, max_iter=3, checkpoint=path)
-    if by == "checkpoint":
-        second = gt.resume(path, *pair, max_iter=9)
-    else:
-        second = gt.minimize(*pair, state=first.state, stop=NEVER, max_iter=9)
-    if "method changed" in str(whole.history.notes):
-        np.testing.assert_array_equal(whole.history["f"][:4], second.history["f"][:4])
-    else:
-        same(whole, second)
-    assert second.plan == whole.plan
-
-
-@pytest.mark.parametrize("error", [RuntimeError("the simulator broke down"), KeyboardInterrupt()])
-@pytest.mark.parametrize("method", ["sae", "afb", "pqn", "fgm"])
 def test_resume_after_an_error_in_an_oracle(pair, tmp_path, method, error):
     """The half of an iteration that the error cost is not on the bill of the resumed run."""
     h, g = pair
     path = tmp_path / "run.gtck"
     plain = failing_after(h, -1, error)
-    whole = gt.minimize(plain, g, method=method, tol=1e-3)
+    whole = gt.minimize(plain, g, method=method, tol=0.02)
     assert whole.success
     for calls in (2, 5):
         broken = failing_after(h, calls, error)
         if isinstance(error, KeyboardInterrupt):
-            first = gt.minimize(broken, g, method=method, tol=1e-3, checkpoint=path)
+            first = gt.minimize(broken, g, method=method, tol=0.02, checkpoint=path)
             assert first.status is Status.INTERRUPTED
         else:
             with pytest.raises(RuntimeError) as caught:
-                gt.minimize(broken, g, method=method, tol=1e-3, checkpoint=path)
+                gt.minimize(broken, g, method=method, tol=0.02, checkpoint=path)
             assert caught.value.partial_result.status is Status.FAILED
         same(whole, gt.resume(path, broken, g))
-
-
-def test_resume_after_an_oracle_that_fails_at_random(pair, tmp_path):
-    h, g = pair
-    path = tmp_path / "run.gtck"
-    rng = np.random.default_rng(4)
-
-    def grad(x):
-        if rng.random() < 0.2:
-            raise ConnectionError("no answer")
-        return h.grad(x)
-
-    flaky = gt.Term(grad=grad, value=h.value, n=h.n, L=h.L, mu=h.mu)
-    steady = gt.Term(grad=h.grad, value=h.value, n=h.n, L=h.L, mu=h.mu)
-    whole = gt.minimize(steady, g, method="fgm", tol=1e-3)
-    failures, res = 0, None
-    while res is None:
-        try:
-            if path.exists():
-                res = gt.resume(path, flaky, g)
-            else:
-                res = gt.minimize(flaky, g, method="fgm", tol=1e-3, checkpoint=path)
-        except ConnectionError:
-            failures += 1
-    assert failures > 5
-    same(whole, res)
 
 
 def test_a_failing_rule_is_asked_again(pair, tmp_path):
@@ -126,7 +86,7 @@ def test_a_failing_rule_is_asked_again(pair, tmp_path):
     h, g = pair
     path = tmp_path / "run.gtck"
     whole = gt.minimize(failing_after(h, -1, None), g, method="afb", tol=0.02)
-    for calls in range(2, whole.calls["h.grad"] + 1):
+    for calls in range(2, whole.calls["h.grad"] + 1, 3):
         broken = failing_after(h, calls, OSError("gone"))
         with pytest.raises(OSError, match="gone"):
             gt.minimize(broken, g, method="afb", tol=0.02, checkpoint=path)
@@ -187,8 +147,9 @@ def test_a_method_that_cannot_be_stepped_says_so(pair, tmp_path):
     np.testing.assert_array_equal(second.history["f"][:5], first.history["f"])
 
 
-@pytest.mark.parametrize("by", ["checkpoint", "state"])
-@pytest.mark.parametrize("method", ["sae", "afb", "fgm"])
+@pytest.mark.parametrize(
+    ("method", "by"), [("sae", "checkpoint"), ("afb", "state"), ("fgm", "checkpoint")]
+)
 def test_the_scale_of_the_stopping_rule_is_kept(tmp_path, method, by):
     """At x0 the gradients of h and g cancel: the rule takes its scale from the terms, not from f.
 

@@ -14,8 +14,9 @@ from geartrain.core.status import Status
 
 mpl.use("Agg")
 
-STEPPED = ["sae", "r-sae", "sc-sae", "afb", "fgm", "ags", "ms", "gmco"]
-ALL = [*STEPPED, "lbfgs"]
+ALL = ["sae", "r-sae", "sc-sae", "afb", "fgm", "ags", "ms", "gmco", "lbfgs"]
+# Whether values come with the gradients: in every second case.
+EACH = [(method, bool(k % 2)) for k, method in enumerate(ALL)]
 
 
 def after(calls, action, fn):
@@ -67,40 +68,15 @@ def test_every_status_has_a_sentence_and_only_converged_is_zero():
 
 
 @pytest.mark.parametrize("method", ALL)
-def test_converged(pair, method):
-    res = gt.minimize(*pair, method=method, tol=1e-3)
-    assert res.status is Status.CONVERGED and res.success
-    assert res.message == "The stopping rule is met."
-    f = pair[0] + pair[1]
-    assert np.linalg.norm(f.grad(res.x)) <= 1e-3 * np.linalg.norm(f.grad(np.zeros(12)))
-    assert res.fun == pytest.approx(f.value(res.x), rel=1e-12)
+def test_max_iter(pair, method):
+    for most in (0, 3):
+        res = gt.minimize(*pair, method=method, tol=1e-12, max_iter=most)
+        assert res.status is Status.MAX_ITER and not res.success
+        assert res.nit == most and len(res.history.rows) == most + 1
+        assert "raise max_iter or continue with" in res.message
 
 
-@pytest.mark.parametrize("method", ALL)
-@pytest.mark.parametrize("most", [0, 1, 3])
-def test_max_iter(pair, method, most):
-    res = gt.minimize(*pair, method=method, tol=1e-12, max_iter=most)
-    assert res.status is Status.MAX_ITER and not res.success
-    assert res.nit == most and len(res.history.rows) == most + 1
-    assert "raise max_iter or continue with" in res.message
-
-
-@pytest.mark.parametrize("method", ALL)
-def test_budget(pair, method):
-    res = gt.minimize(*pair, method=method, stop=gt.stop.Calls({"h.grad": 8}))
-    assert res.status is Status.BUDGET and not res.success
-    assert res.calls["h.grad"] >= 8 > res.history["h.grad"][-2]
-
-
-@pytest.mark.parametrize("method", ALL)
-def test_stopped_by_a_callback(pair, method):
-    res = gt.minimize(*pair, method=method, callback=lambda intermediate_result: True)
-    assert res.status is Status.STOPPED and res.nit == 0
-    assert res.message == "A callback ended the run."
-
-
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("method", ALL)
+@pytest.mark.parametrize(("method", "fused"), EACH)
 def test_interrupted_in_an_oracle(pair, method, fused):
     h = breaking(pair[0], 6, interrupt, fused)
     res = gt.minimize(h, pair[1], method=method, stop=gt.stop.Gradient(abs=1e-12))
@@ -110,9 +86,8 @@ def test_interrupted_in_an_oracle(pair, method, fused):
     rows_are_complete(res)
 
 
-@pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("role", ["h", "g"])
-@pytest.mark.parametrize("method", ALL)
+@pytest.mark.parametrize(("method", "fused"), EACH)
 def test_non_finite_in_the_middle(pair, method, role, fused):
     h, g = pair
     if role == "h":
@@ -142,23 +117,22 @@ def test_a_value_that_is_nan_ends_a_run_that_looks_at_it():
     assert res.status is Status.NON_FINITE and "(f is NaN)" in res.message
 
 
-@pytest.mark.parametrize("method", ["sae", "sc-sae", "afb", "lbfgs"])
+@pytest.mark.parametrize("method", ["sae", "afb", "lbfgs"])
 def test_stalled_by_rounding(pair, method):
     near = np.linalg.solve(pair[0].Q + pair[1].Q, pair[0].b) + 1e-2
     never = gt.stop.Gradient(abs=1e-300)
     res = gt.minimize(*pair, near, method=method, stop=never, max_iter=20_000)
     assert res.status is Status.STALLED and not res.success
     # SciPy's line search compares values, which show half of the digits: nothing is proven. Whether
-    # sae and sc-sae can show that it is rounding depends on the start and on the machine.
+    # sae can show that it is rounding depends on the start and on the machine.
     says_rounding = "Rounding errors" in res.message
     assert says_rounding or "finds no further progress" in res.message
-    assert says_rounding == (method == "afb") or method in ("sae", "sc-sae")
+    assert says_rounding == (method == "afb") or method == "sae"
     reached = 1e-5 if method == "lbfgs" else 1e-10
     assert np.linalg.norm((pair[0] + pair[1]).grad(res.x)) < reached
 
 
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("method", ALL)
+@pytest.mark.parametrize(("method", "fused"), EACH)
 def test_an_error_in_an_oracle_carries_what_was_computed(pair, method, fused):
     most = 40 if method == "ms" else 6
     h = breaking(pair[0], most, fail, fused)
@@ -186,60 +160,12 @@ def test_an_error_in_a_callback_carries_what_was_computed(pair):
 # Going on ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pickled", [False, True])
-@pytest.mark.parametrize("method", STEPPED)
-def test_resume_is_the_uninterrupted_run(pair, method, pickled):
-    stop = gt.stop.Gradient(rel=1e-300)
-    path: list[np.ndarray] = []
-    whole = gt.minimize(*pair, method=method, stop=stop, max_iter=13, callback=path.append)
-    first = gt.minimize(*pair, method=method, stop=stop, max_iter=5, callback=path.append)
-    state = pickle.loads(pickle.dumps(first.state)) if pickled else first.state
-    second = gt.minimize(*pair, state=state, stop=stop, max_iter=8, callback=path.append)
-    assert len(path) == 28
-    for a, b in zip(path[:14], path[14:], strict=True):
-        np.testing.assert_array_equal(a, b)  # to the last bit
-    np.testing.assert_array_equal(whole.x, second.x)
-    assert whole.calls == second.calls and whole.nit == second.nit == 13
-    assert second.plan == "continued"
-    for column in whole.history:
-        if column != "seconds":
-            np.testing.assert_array_equal(whole.history[column], second.history[column])
-    assert (np.diff(second.history["seconds"]) >= 0).all()
-    assert whole.history.notes == second.history.notes
-
-
-@pytest.mark.parametrize("method", STEPPED)
-def test_resume_meets_the_same_rule(pair, method):
-    whole = gt.minimize(*pair, method=method, tol=1e-2, max_iter=3000)
-    first = gt.minimize(*pair, method=method, tol=1e-2, max_iter=2)
-    second = gt.minimize(*pair, state=first.state, tol=1e-2, max_iter=3000)
-    assert whole.status == second.status and whole.calls == second.calls
-    np.testing.assert_array_equal(whole.x, second.x)
-
-
-def test_resume_at_every_iteration(pair):
-    # afb knows a bound only: the gradient that the rule asks for is on the bill once
-    whole = gt.minimize(*pair, method="afb", tol=0.02)
-    assert whole.success and whole.nit > 3
-    for cut in range(1, whole.nit):
-        first = gt.minimize(*pair, method="afb", tol=0.02, max_iter=cut)
-        second = gt.minimize(*pair, state=first.state, tol=0.02)
-        assert second.calls == whole.calls
-
-
-def test_resume_after_an_interrupt(pair):
-    whole = gt.minimize(*pair, method="sae", tol=1e-2)
-    broken = gt.minimize(breaking(pair[0], 8, interrupt), pair[1], method="sae", tol=1e-2)
-    assert broken.status is Status.INTERRUPTED
-    second = gt.minimize(*pair, state=broken.state, tol=1e-2)
-    np.testing.assert_array_equal(whole.x, second.x)
-
-
 def test_a_result_is_safe_to_change(pair):
     first = gt.minimize(*pair, method="afb", max_iter=4, tol=1e-9)
     again = gt.minimize(*pair, method="afb", max_iter=4, tol=1e-9)
     first.x[:] = 99.0
-    a = gt.minimize(*pair, state=first.state, max_iter=3, tol=1e-9)
+    copy = pickle.loads(pickle.dumps(first.state))
+    a = gt.minimize(*pair, state=copy, max_iter=3, tol=1e-9)
     b = gt.minimize(*pair, state=again.state, max_iter=3, tol=1e-9)
     np.testing.assert_array_equal(a.x, b.x)
 
@@ -247,9 +173,8 @@ def test_a_result_is_safe_to_change(pair):
 # Records ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ALL)
-def test_history(pair, method):
-    res = gt.minimize(*pair, method=method, stop=gt.stop.Value(-1e9), max_iter=6)
+def test_history(pair):
+    res = gt.minimize(*pair, method="afb", stop=gt.stop.Value(-1e9), max_iter=6)
     history = res.history
     assert history.columns == (*COLUMNS, *res.calls) == tuple(history)
     assert len(history.rows) == 7 and len(history) == len(history.columns)
@@ -270,19 +195,6 @@ def test_unknown_column(pair):
         history["gradient"]
 
 
-def test_plot(pair):
-    from matplotlib import pyplot as plt
-
-    res = gt.minimize(*pair, method="sae", tol=1e-4)
-    ax = res.history.plot(x="g.grad", y="grad_norm")
-    line = ax.get_lines()[0]
-    np.testing.assert_array_equal(line.get_xdata(), res.history["g.grad"])
-    np.testing.assert_array_equal(line.get_ydata(), res.history["grad_norm"])
-    assert ax.get_yscale() == "log" and ax.get_xlabel() == "gradients of $g$"
-    assert res.history.plot(ax=ax) is ax
-    plt.close(ax.figure)
-
-
 def test_repr_says_what_happened(pair):
     text = repr(gt.minimize(*pair, method="afb", tol=1e-3))
     assert text.startswith("CONVERGED: The stopping rule is met.")
@@ -296,18 +208,6 @@ def test_the_clock_stands_while_recording(pair, clock):
     res = gt.minimize(*pair, method="fgm", stop=gt.stop.Seconds(0.1), max_iter=10, callback=slow)
     assert res.status is Status.MAX_ITER  # eleven callbacks took 0.22 seconds
     assert res.history["seconds"][-1] == 0.0
-
-
-def test_seconds_of_oracles_are_on_the_clock(pair, clock):
-    def slow(x):
-        clock.pass_(0.02)
-        return pair[0].grad(x)
-
-    h = gt.Term(grad=slow, n=12, L=pair[0].L)
-    res = gt.minimize(h, pair[1], method="fgm", stop=gt.stop.Seconds(0.1))
-    assert res.status is Status.BUDGET
-    assert res.seconds["h.grad"] == pytest.approx(0.02 * res.calls["h.grad"])
-    assert res.history["seconds"][-1] >= 0.1 > res.history["seconds"][-2]
 
 
 # Callbacks --------------------------------------------------------------------------------
@@ -337,6 +237,7 @@ def test_callback_forms(pair):
 def test_a_true_answer_stops(pair, answer):
     res = gt.minimize(*pair, callback=lambda x: answer)
     assert res.status is Status.STOPPED and res.nit == 0
+    assert res.message == "A callback ended the run."
 
 
 @pytest.mark.parametrize("answer", [False, None, np.False_, 1, np.ones(3), "yes"])
@@ -362,18 +263,3 @@ def test_a_callback_may_change_what_it_is_given(pair):
     plain = gt.minimize(*pair, method="sae", max_iter=5)
     spoilt = gt.minimize(*pair, method="sae", max_iter=5, callback=spoil)
     np.testing.assert_array_equal(plain.x, spoilt.x)
-
-
-def test_certificates(pair):
-    f = pair[0] + pair[1]
-    x_star = np.linalg.solve(pair[0].Q + pair[1].Q, pair[0].b)
-    res = gt.minimize(*pair, method="sae", tol=1e-3)
-    gap = f.value(res.x) - f.value(x_star)
-    assert gap <= float(res.certificate) == res.certificate.bound
-    assert "strongly convex (mu is stated by the terms)" in res.certificate.assumption
-    R = 2 * np.linalg.norm(x_star)
-    res = gt.minimize(*pair, method="sae", mu=0.0, stop=gt.stop.Gap(1e-2, R=R))
-    assert res.success and res.certificate.bound <= 1e-2
-    assert f.value(res.x) - f.value(x_star) <= res.certificate.bound
-    assert "|x0 - x*| <=" in res.certificate.assumption
-    assert gt.minimize(*pair, method="sae", mu=0.0, max_iter=3).certificate is None

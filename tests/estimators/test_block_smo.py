@@ -80,35 +80,6 @@ def solve_block(K, f, b, lo, hi, tol, max_steps, kink=0.0):
     return tally[0]
 
 
-def smo_steps(K, f, b, lo, hi, steps):
-    """Second-order SMO as printed: Fan, Chen, Lin (2005), in signed variables."""
-    f, b = f.copy(), b.copy()
-    for _ in range(steps):
-        up, low = np.flatnonzero(b < hi), np.flatnonzero(b > lo)
-        i = up[np.argmax(f[up])]
-        eta = np.maximum(K[i, i] + K[low, low] - 2 * K[i, low], 1e-12)
-        j = low[np.argmax(np.maximum(f[i] - f[low], 0) ** 2 / eta)]
-        t = (f[i] - f[j]) / max(K[i, i] + K[j, j] - 2 * K[i, j], 1e-12)
-        t = min(t, hi[i] - b[i], b[j] - lo[j])
-        b[i] += t
-        b[j] -= t
-        f -= t * (K[i] - K[j])
-    return b
-
-
-@pytest.mark.parametrize("steps", [1, 2, 3, 10, 40])
-def test_solve_block_is_second_order_smo(steps):
-    problem, K = make(60)
-    # No ties: every label has its own size.
-    f = problem.y * np.linspace(1.0, 1.5, 60)
-    lo, hi = np.minimum(5 * problem.y, 0), np.maximum(5 * problem.y, 0)
-    b = np.zeros(60)
-    expected_b = smo_steps(K, f, b, lo, hi, steps)
-    assert solve_block(K, f, b, lo, hi, 1e-9, steps) == steps
-    np.testing.assert_allclose(b, expected_b, atol=2e-5)
-    assert abs(b.sum()) < 1e-12
-
-
 def test_solve_block_stops_at_its_tolerance():
     problem, K = make(80)
     f, b = problem.y.copy(), np.zeros(80)
@@ -169,7 +140,7 @@ def test_float32_exponential():
     assert (abs(G[0] / exact - 1) <= EXP_ERROR + 4 * 2.0**-24 * abs(s)).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.integers(1, 70),
@@ -208,17 +179,6 @@ def test_rows_on_demand_are_counted_and_those_of_the_kernel():
     assert kernel.ledger.calls["smo.step"] > 0 and solution.calls == {}
     assert np.isin(np.flatnonzero(solution.coefficients), held).all()
     np.testing.assert_allclose(kernel.rows[held], K[held], rtol=kernel.error)
-
-
-def test_small_and_large_problems_are_solved_alike(monkeypatch):
-    problem, _ = make(500)
-    one_block = block_smo(problem)
-    monkeypatch.setattr("geartrain.estimators.svm.kernel_matrix.SMALL", 0)
-    others = make(500)[0]
-    blocks = block_smo(others)
-    assert others.kernel.ledger.calls["smo.block"] > problem.kernel.ledger.calls["smo.block"] == 1
-    values = [objective(solution, problem) for solution in (one_block, blocks)]
-    assert abs(values[0] - values[1]) <= one_block.gap + blocks.gap
 
 
 @pytest.mark.parametrize("entries", [1 << 18, 0])
@@ -452,20 +412,6 @@ def test_memory_limit_that_is_too_small_says_what_to_do():
         make(1000, memory=1e5)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.floats(-3, 3), st.booleans(), st.floats(0.1, 5)), min_size=2))
-def test_best_intercept_by_brute_force(points):
-    F, positive, C = (np.array(column) for column in zip(*points, strict=True))
-    y = np.where(positive, 1.0, -1.0)
-
-    def loss(b):
-        return C @ np.maximum(0, y * (F - b))
-
-    zero = np.zeros(F.size)
-    dual = Dual(zero, F, zero, np.minimum(C * y, 0), np.maximum(C * y, 0), 0.0)
-    assert loss(smo.best_intercept(dual, F)) <= min(map(loss, F)) + 1e-9
-
-
 def test_feasible_start():
     lo, hi = np.array([0.0, 0.0, -1.0, -1.0]), np.array([1.0, 1.0, 0.0, 0.0])
     beta = feasible(np.array([3.0, 0.5, -0.5, 0.2]), lo, hi)
@@ -568,16 +514,5 @@ def test_many_free_points_are_solved_together_with_or_without_the_others(share):
     quick = block_smo(other)
     blocks, more = (p.kernel.ledger.calls["smo.block"] for p in (other, problem))
     assert blocks < 0.5 * more and quick.converged and slow.converged
-    values = [objective(solution, problem) for solution in (slow, quick)]
-    assert abs(values[0] - values[1]) <= slow.gap + quick.gap
-
-
-def test_many_free_points_become_one_block():
-    problem, _ = make(1200, n=8, tuning=BlockTuning(block_max=64, crowded=10**9))
-    slow = block_smo(problem)
-    other, _ = make(1200, n=8, tuning=BlockTuning(block_max=64, crowded=3))
-    quick = block_smo(other)
-    blocks, more = (p.kernel.ledger.calls["smo.block"] for p in (other, problem))
-    assert blocks < 0.2 * more and quick.converged and slow.converged
     values = [objective(solution, problem) for solution in (slow, quick)]
     assert abs(values[0] - values[1]) <= slow.gap + quick.gap

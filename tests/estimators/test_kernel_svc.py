@@ -24,8 +24,10 @@ def moons():
     return make_moons(600, noise=0.3, random_state=0)
 
 
-@pytest.mark.parametrize("C", [0.03, 1.0, 30.0])
-@pytest.mark.parametrize("options", [{}, {"kernel": "linear"}, {"kernel": "poly", "coef0": 1.0}])
+@pytest.mark.parametrize(
+    ("C", "options"),
+    [(0.03, {}), (30.0, {}), (1.0, {"kernel": "linear"}), (1.0, {"kernel": "poly", "coef0": 1.0})],
+)
 def test_agrees_with_svc(moons, C, options):
     X, y = moons
     ours = KernelSVC(C=C, **options).fit(X[:400], y[:400])
@@ -83,8 +85,10 @@ def test_one_against_one():
     assert model.n_calls_["kernel.row"] <= 300  # each class is in two of the three problems
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "sigmoid"])
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize(
+    ("kernel", "form"),
+    [("rbf", sparse.csr_matrix), ("linear", np.asarray), ("sigmoid", np.asarray)],
+)
 def test_several_classes_agree_with_svc(kernel, form):
     X, y = load_digits(n_class=5, return_X_y=True)
     X, names = form(X[:300] / 16), np.array(["e", "d", "c", "b", "a"])[y[:300]]
@@ -255,19 +259,6 @@ def test_katyusha_says_what_to_do_where_K_does_not_fit(moons):
     assert model.n_calls_["kernel.row"] > 600 == whole.n_calls_["kernel.row"]
 
 
-def test_what_smoothing_changes_is_bounded(moons):
-    X, y = moons
-    exact = KernelSVC(C=1.0).fit(X, y)
-    for mu in (0.3, 0.03):
-        smooth = KernelSVC(C=1.0, loss="smoothed_hinge", mu=mu).fit(X, y)
-        bound = mu * np.log(2) * len(y)
-        assert exact.objective_ - exact.gap_ <= smooth.objective_ <= exact.objective_ + bound
-        losses = np.maximum(0, 1 - (2 * y - 1) * smooth.decision_function(X)).sum()
-        f = smooth.decision_function(X) - smooth.intercept_
-        hinge = 0.5 * smooth.dual_coef_[0] @ f[smooth.support_] + losses
-        assert hinge <= exact.objective_ + bound
-
-
 def test_solvers_by_name(moons, monkeypatch):
     X, y = moons
     with pytest.raises(ValueError, match="'smo' or 'auto'"):
@@ -277,17 +268,6 @@ def test_solvers_by_name(moons, monkeypatch):
     monkeypatch.setitem(SOLVERS, "hinge", {**SOLVERS["hinge"], **own})
     KernelSVC(solver="mine").fit(X, y)
     assert len(seen) == 1
-
-
-def test_digits_at_the_default_tolerance_are_no_worse_than_svc():
-    X, digit = load_digits(return_X_y=True)
-    kept = (digit == 3) | (digit == 8)
-    X, y = X[kept] / 16, np.where(digit[kept] == 8, 1.0, -1.0)
-    for C in (0.03, 30.0):
-        theirs, ours = SVC(C=C).fit(X, y), KernelSVC(C=C).fit(X, y)
-        f = theirs.decision_function(X)
-        size = theirs.dual_coef_[0] @ (f - theirs.intercept_)[theirs.support_]
-        assert ours.objective_ <= 0.5 * size + C * np.maximum(0, 1 - y * f).sum()
 
 
 def test_plain_arrays_are_checked_as_well(moons):
@@ -323,16 +303,7 @@ def test_objective_is_computed_from_the_model_alone(moons):
     assert model._objectives == [model.objective_]
 
 
-@pytest.mark.parametrize("kind", [int, float, bool, str])
-def test_labels_of_any_kind_are_classes(kind):
-    X = np.random.default_rng(0).standard_normal((40, 2))
-    y = (X[:, 0] > 0).astype(int).astype(kind)
-    model = KernelSVC().fit(X, y)
-    assert model.classes_.tolist() == sorted(set(y.tolist())) and model.score(X, y) > 0.9
-
-
-@pytest.mark.parametrize("shift", [0.5, 0.25])
-def test_measurements_are_not_labels(shift):
+def test_measurements_are_not_labels():
     X = np.random.default_rng(0).standard_normal((40, 2))
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
-        KernelSVC().fit(X, (X[:, 0] > 0) + shift)
+        KernelSVC().fit(X, (X[:, 0] > 0) + 0.5)

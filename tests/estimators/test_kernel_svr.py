@@ -36,9 +36,15 @@ def primal(model, X, y, C, epsilon):
     return 0.5 * c @ (f - model.intercept_)[model.support_] + np.sum(C * losses)
 
 
-@pytest.mark.parametrize(("C", "epsilon"), [(0.1, 0.1), (1.0, 0.5), (30.0, 0.0)])
 @pytest.mark.parametrize(
-    "options", [{}, {"kernel": "linear"}, {"kernel": "poly", "coef0": 1.0, "degree": 2}]
+    ("C", "epsilon", "options"),
+    [
+        (0.1, 0.1, {}),
+        (1.0, 0.5, {}),
+        (30.0, 0.0, {}),
+        (1.0, 0.5, {"kernel": "linear"}),
+        (0.1, 0.1, {"kernel": "poly", "coef0": 1.0, "degree": 2}),
+    ],
 )
 def test_agrees_with_svr(C, epsilon, options):
     X, y = waves(200)
@@ -54,15 +60,6 @@ def test_agrees_with_svr(C, epsilon, options):
     if not options and epsilon and C < 30:  # the dual solution is well determined
         np.testing.assert_array_equal(tight.support_, theirs.support_)
         np.testing.assert_allclose(tight.dual_coef_, theirs.dual_coef_, atol=1e-3 * C)
-
-
-def test_large_problems_are_solved_alike():
-    X, y = waves(2500)
-    ours, theirs = KernelSVR(C=10.0).fit(X, y), SVR(C=10.0, tol=1e-6).fit(X, y)
-    optimum = primal(theirs, X, y, 10.0, 0.1)
-    assert ours.objective_ - ours.gap_ <= optimum * (1 + 1e-7) <= ours.objective_ * (1 + 2e-7)
-    assert ours.gap_ <= 1e-3 * optimum and ours.n_calls_["smo.block"] > 1
-    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=5e-3)
 
 
 def test_a_large_offset_costs_no_accuracy():
@@ -93,7 +90,7 @@ def smo_steps(K, y, beta, lo, hi, kink, steps):
     return b[:m] + b[m:]
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 10, 60])
+@pytest.mark.parametrize("steps", [1, 3, 60])
 def test_steps_are_those_on_twice_as_many_variables(steps):
     X, y = waves(60)
     K = rbf_kernel(X, gamma=0.3)
@@ -119,7 +116,7 @@ def problem_of(X, y, C=3.0, kink=0.1, **options):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("m", [300, 2100])
+@pytest.mark.parametrize("m", [300, 1200])
 def test_optimality_conditions_recomputed(m):
     X, y = waves(m)
     problem = problem_of(X, y - y.mean())

@@ -1,13 +1,12 @@
 """LogDensity: its formulas written out, tails, evidence, invariances, and hostile data."""
 
-import itertools
 import sys
 from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 from scipy.optimize import OptimizeResult
 from sklearn.exceptions import ConvergenceWarning
 
@@ -17,7 +16,6 @@ from geartrain.estimators import LogDensity
 from geartrain.estimators.density.base import (
     TwoPieceT,
     Units,
-    candidates,
     negative_log_posterior,
     prepared,
 )
@@ -35,16 +33,12 @@ def sample(name, m=300):
         "exponential": rng.exponential(size=m),
         "lognormal": rng.lognormal(size=m),
         "t3": rng.standard_t(3, m),
-        "uniform": rng.random(m),
         "whole numbers": rng.poisson(4.0, m).astype(float),
     }
     return draws[name][:, None]
 
 
-SAMPLES = ("normal", "clusters", "exponential", "lognormal", "t3", "uniform", "whole numbers")
-
-
-@pytest.fixture(scope="module", params=SAMPLES)
+@pytest.fixture(scope="module", params=["clusters", "lognormal", "t3", "whole numbers"])
 def fitted(request):
     z = sample(request.param)
     return z, LogDensity().fit(z)
@@ -94,7 +88,7 @@ def test_the_density_is_that_of_the_formulas(fitted):
     assert model.score(z) == pytest.approx(model.log_density(z).sum())
 
 
-@pytest.mark.parametrize("prior", [1e-2, 1.0, 1e2])
+@pytest.mark.parametrize("prior", [1e-2, 1e2])
 def test_maximises_the_posterior(prior):
     z = sample("exponential")
     model = LogDensity(20, prior=prior).fit(z)
@@ -107,23 +101,6 @@ def test_maximises_the_posterior(prior):
     assert abs(gradient).max() < 1e-5 * abs(cosines(u, 20).sum(0)).max()
     assert model.n_calls_["h.grad"] == model.n_calls_["g.grad"] > 3
     assert model.n_calls_["h.value"] == 0 and model.prior_ == prior
-
-
-def test_the_density_integrates_to_one(fitted):
-    _, model = fitted
-    base, units = model._base, model._units
-
-    def density(z):
-        return np.exp(model.log_density(np.reshape(z, (-1, 1))))
-
-    # Between quantiles of the base by Gauss' rule, beyond them to infinity.
-    cuts = units.original(base.ppf(np.linspace(0.0, 1.0, 65)[1:-1]))
-    pieces = [integrate.fixed_quad(density, *pair, n=30)[0] for pair in itertools.pairwise(cuts)]
-    tails = [(-np.inf, cuts[0]), (cuts[-1], np.inf)]
-    far = [integrate.quad(lambda z: density(z)[0], *pair, epsabs=1e-9)[0] for pair in tails]
-    total = sum(pieces) + sum(far)
-    assert total == pytest.approx(1.0, abs=1e-6)
-    assert model._fit.pi.sum() == pytest.approx(1.0)
 
 
 def test_outside_of_the_data_the_density_falls_like_the_base(fitted):
@@ -142,14 +119,13 @@ def test_outside_of_the_data_the_density_falls_like_the_base(fitted):
     assert np.isfinite(everywhere).all() and (everywhere < -20).all()
 
 
-@pytest.mark.parametrize("name", ["normal", "clusters", "lognormal"])
-def test_shift_and_scale_of_the_data_do_not_matter(name):
-    z = sample(name)
+def test_shift_and_scale_of_the_data_do_not_matter():
+    z = sample("lognormal", 100)
     first = LogDensity().fit(z)
     doubled = LogDensity().fit(2.0**40 * z)  # exact, so that every step is the same
     np.testing.assert_array_equal(first.coef_, doubled.coef_)
     assert first.prior_ == doubled.prior_ and first._base.mode == doubled._base.mode
-    for scale, shift in ((1e-3, 7.0), (-3.0, 0.1), (1e6, -1e6)):
+    for scale, shift in ((-3.0, 0.1), (1e6, -1e6)):
         other = LogDensity().fit(scale * z + shift)
         # A base is fitted until its log-posterior has 13 digits: its parameters have 6.
         expected = first.log_density(z) - np.log(abs(scale))
@@ -207,18 +183,6 @@ def test_the_gradient_of_the_base_is_that_of_differences():
         assert negative_log_posterior(theta, y, w)[0] == pytest.approx(expected)
 
 
-def test_no_base_near_the_fitted_one_has_a_larger_posterior():
-    _, y, w = prepared(sample("lognormal")[:, 0], np.ones(300))
-    best, wide = candidates(y, w)
-    theta = best.theta
-    value, _ = negative_log_posterior(theta, y, w)
-    for move in 0.05 * np.random.default_rng(0).standard_normal((50, 5)):
-        moved = theta + move
-        if (moved[3:] >= np.log(0.5)).all() and (moved[3:] <= np.log(30.0)).all():
-            assert negative_log_posterior(moved, y, w)[0] >= value
-    assert wide.mode == pytest.approx(y.mean()) and wide.s == pytest.approx(np.full(2, y.std()))
-
-
 def test_the_base_adds_its_own_variance_to_the_band():
     """With a strong prior it is all of it: J H^{-1} J' with H and J by differences of values."""
     z = sample("lognormal")
@@ -268,18 +232,12 @@ def test_evidence_is_the_mean_of_the_likelihood_over_the_prior():
 def test_the_strength_has_the_largest_evidence():
     z = sample("clusters")
     model = LogDensity().fit(z)
-    for factor in (1e-2, 0.1, 10.0, 100.0):
+    for factor in (0.1, 10.0):
         other = LogDensity(prior=model.prior_ * factor).fit(z)
         assert other.evidence_ <= model.evidence_ + 1e-6
     again = LogDensity(prior=model.prior_).fit(z)
     assert again.evidence_ == pytest.approx(model.evidence_, abs=1e-6)
     np.testing.assert_allclose(again.log_density(z), model.log_density(z), atol=1e-3)
-
-
-def test_a_strong_prior_leaves_the_base():
-    z = sample("t3")
-    model = LogDensity(prior=1e12).fit(z)
-    np.testing.assert_allclose(model.log_density(z), model._log_base(z[:, 0]), atol=1e-6)
 
 
 def test_credible_band_is_the_laplace_approximation(counts):
@@ -412,20 +370,9 @@ def test_hostile_samples(name):
     assert np.isfinite(model.log_density(z)).all() and np.isfinite(model.sample(50, 0)).all()
     assert np.isfinite(model.log_density([[-LARGEST], [0.0], [1.0], [LARGEST]])).all()
     assert np.isfinite(model.credible_band()).all()
-    fine = (np.arange(1 << 16) + 0.5) / (1 << 16)
+    fine = (np.arange(1 << 13) + 0.5) / (1 << 13)
     # The midpoint rule on the support is exact but for frequencies beyond its own.
     assert np.exp(model._fit.log_density(fine)).mean() == pytest.approx(1.0, abs=1e-6)
-
-
-def test_a_constant_is_in_the_middle_of_its_density():
-    for value, width in ((3.0, 1.0), (-1e4, 20.0)):
-        model = LogDensity().fit(np.full((6, 1), value))
-        at, beside, away = np.exp(
-            model.log_density(value + np.array([[0.0], [width], [3 * width]]))
-        )
-        assert at > 10 * beside > 100 * away > 0
-        reflected = model.log_density(value + width * np.array([[-0.3], [0.3]]))
-        assert reflected[0] == pytest.approx(reflected[1], abs=1e-3)
 
 
 def test_units_of_any_size():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -46,11 +45,3 @@ def test_a_missing_library_is_named(monkeypatch, library):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ImportError, match=rf"pip install geartrain\[{library}\]"):
         getattr(gt, f"from_{library}")(fun)
-
-
-def test_importing_geartrain_imports_neither():
-    assert isinstance(gt.from_torch, types.FunctionType)
-    import subprocess
-
-    code = "import sys, geartrain; print('torch' in sys.modules or 'jax' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", code]).strip() == b"False"

@@ -67,10 +67,15 @@ def data(seed, scale, m=7, n=4):
     return A, x
 
 
-@pytest.mark.parametrize("scale", [2.0**-20, 1.0, 2.0**10, 2.0**24])
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("l2", [0.0, 0.25])
+@pytest.mark.parametrize(
+    ("l2", "intercept", "form", "scale"),
+    [
+        (0.0, False, np.asarray, 2.0**24),
+        (0.25, True, np.asarray, 1.0),
+        (0.25, False, sparse.csr_array, 2.0**10),
+        (0.0, True, sparse.csr_array, 2.0**-20),
+    ],
+)
 @pytest.mark.parametrize("name", list(PARAMS))
 def test_linear_model(name, l2, intercept, form, scale):
     A, x = data(1, scale)
@@ -106,8 +111,7 @@ def test_quadratic(form, scale):
         assert ref.gap([term.coord(x, i) for i in range(5)], grad, size_grad) < 1e-12
 
 
-@pytest.mark.parametrize("with_c", [False, True])
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(("form", "with_c"), [(np.asarray, True), (sparse.csr_array, False)])
 @pytest.mark.parametrize("scale", [0.0, 2.0**-30, 0.5, 8.0, 2.0**9, 2.0**24])
 def test_log_sum_exp(scale, form, with_c):
     A, x = data(4, scale)
@@ -129,22 +133,3 @@ def test_log_sum_exp_keeps_the_digits_of_a_small_value(far):
     term = gt.LogSumExp(np.array([[0.0], [-1.0]]))
     assert ref.gap(term.value(np.array([far])), mp.log1p(mp.exp(-mp.mpf(far)))) < 1e-12
     assert ref.gap(term.grad(np.array([far])), [-1 / (1 + mp.exp(mp.mpf(far)))]) < 1e-12
-
-
-def test_algebra_against_mpmath():
-    A, x = data(6, 1.0)
-    y = np.array([1.0, -1, 1, 1, -1, -1, 1])
-    B = np.random.default_rng(7).standard_normal((4, 4))
-    Q = B @ B.T
-    model, quad, soft = gt.LinearModel(A, y), gt.Quadratic(Q), gt.LogSumExp(A)
-    v1, g1, _, s1 = ref.linear_model(A, y, x, "logistic", 0.0, False)
-    v2, g2, size2, s2 = ref.quadratic(Q, np.zeros(4), x)
-    v3, g3, s3 = ref.log_sum_exp(A, np.zeros(4), x)
-    term = 2.0 * model + quad * 0.5 - 3.0 * soft
-    value = 2 * v1 + v2 / 2 - 3 * v3
-    grad = [2 * a + b / 2 - 3 * c for a, b, c in zip(g1, g2, g3, strict=True)]
-    size = 2 * s1 + s2 / 2 + 3 * s3
-    assert ref.gap(term.value(x), value, float(2 * v1 + 3 * abs(v3)) + size2) < 1e-12
-    assert ref.gap(term.grad(x), grad, size) < 1e-12
-    assert ref.gap(term.value_and_grad(x)[1], grad, size) < 1e-12
-    assert ref.gap([term.coord(x, i) for i in range(4)], grad, size) < 1e-12

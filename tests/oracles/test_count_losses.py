@@ -48,8 +48,7 @@ def test_all_answers_are_those_of_one_function(name, form):
     np.testing.assert_allclose(summands, term.grad(x), atol=1e-12)
 
 
-@pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("method", ["auto", "pqn", "lbfgs"])
+@pytest.mark.parametrize(("name", "method"), [("poisson", "auto"), ("gamma", "lbfgs")])
 def test_the_minimiser_is_that_of_scikit_learn(name, method):
     from sklearn import linear_model
 

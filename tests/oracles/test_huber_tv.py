@@ -59,17 +59,6 @@ def test_constants_are_those_of_the_flat_image(shape):
     assert term.lower_bound == term.value(np.full(term.n, 3.0)) == 0.0
 
 
-def test_an_image_in_and_an_image_out():
-    rng = np.random.default_rng(3)
-    truth = np.zeros((12, 10))
-    truth[3:8, 2:7] = 1.0
-    noisy = truth + 0.2 * rng.standard_normal(truth.shape)
-    h = gt.Quadratic(np.eye(120), noisy.ravel())
-    res = gt.minimize(h, gt.HuberTV(truth.shape, 0.2, 0.05), noisy, tol=1e-8)
-    assert res.success and res.x.shape == truth.shape
-    assert np.linalg.norm(res.x - truth) < 0.7 * np.linalg.norm(noisy - truth)
-
-
 def test_total_variation_of_a_signal_refuses_an_image():
     h = gt.Quadratic(np.eye(64), np.ones(64))
     for g in (gt.TotalVariation(0.1), gt.Quadratic(np.eye(64)) + gt.TotalVariation(0.1)):

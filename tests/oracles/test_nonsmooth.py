@@ -69,9 +69,8 @@ def test_residual_is_the_least_subgradient(kind):
 
 @pytest.mark.parametrize("kind", TERMS)
 def test_the_checker_agrees(kind):
-    for seed in range(5):
-        report = gt.check_term(TERMS[kind], n=N, seed=seed)
-        assert report and "prox" in report.checked, str(report)
+    report = gt.check_term(TERMS[kind], n=N)
+    assert report and "prox" in report.checked, str(report)
 
 
 @pytest.mark.parametrize("kind", BOUNDED)
@@ -94,12 +93,6 @@ def test_gap_of_an_unbounded_box():
     assert half.gap(v, np.array([1.0, -1e-9])) == math.inf
 
 
-def test_bounds_of_scipy():
-    box = gt.Box(optimize.Bounds([0.0, -np.inf], [1.0, 2.0]))
-    assert box.n == 2
-    np.testing.assert_array_equal(box.prox(np.array([3.0, -5.0]), 1.0), [1.0, -5.0])
-
-
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -115,6 +108,8 @@ def test_bounds_of_scipy():
         (lambda: gt.GroupL1([[0, 1], [1, 2]], 1.0), "must not overlap"),
         (lambda: gt.GroupL1([0, 1, 1], [1.0, 2.0, 3.0]), "2 groups but 3 weights"),
         (lambda: gt.GroupL1(4, 1.0).prox(np.ones(6), 1.0), "6 variables do not make groups of 4"),
+        (lambda: gt.NuclearNorm(6, 1.0), "shape must be two whole numbers"),
+        (lambda: gt.TotalVariation(-1.0), "lam must be positive"),
     ],
 )
 def test_bad_arguments(make, sentence):
@@ -199,10 +194,9 @@ def test_two_nonsmooth_terms_are_an_error_that_says_why():
 
 
 @pytest.mark.parametrize("kind", TERMS)
-@pytest.mark.parametrize("weight", [0.5, 3.0])
-def test_multiples(kind, weight):
+def test_multiples(kind):
     """w psi by Psi against the definition for the value w psi."""
-    term, ledger = TERMS[kind], Ledger()
+    term, ledger, weight = TERMS[kind], Ledger(), 3.0
     psi = Psi(term, weight, "g", ledger, N)
     u, d = points(7)[8], points(8)[9]
     p = psi.prox(u, 2.0)
@@ -228,35 +222,6 @@ def test_the_residual_of_a_term_without_one(kind):
         np.testing.assert_array_equal(psi.residual(v, d, w), d + w)
 
 
-class Euclidean:
-    """An operator in the form of pyproximal: |x|_2 with a step length."""
-
-    def __call__(self, x):
-        return np.linalg.norm(x)
-
-    def prox(self, x, tau):
-        return x * max(0.0, 1.0 - tau / np.linalg.norm(x))
-
-
-class InUnitBox:
-    """An indicator in the form of pyproximal, whose value is a truth value."""
-
-    def __call__(self, x):
-        return bool(np.all(np.abs(x) <= 1.0))
-
-    def prox(self, x, tau):
-        return np.clip(x, -1.0, 1.0)
-
-
-def test_operators_of_pyproximal():
-    for operator in (Euclidean(), InUnitBox()):
-        term = gt.from_pyproximal(operator, n=N)
-        assert gt.check_term(term), str(gt.check_term(term))
-    assert gt.from_pyproximal(InUnitBox()).value(2.0 * np.ones(N)) == math.inf
-    with pytest.raises(TypeError, match=r"prox\(x, tau\)"):
-        gt.from_pyproximal(np.linalg.norm)
-
-
 @pytest.mark.parametrize("n", [1, 2, 7, 300])
 def test_total_variation_by_its_dual(n):
     """u = sums of y - x stays within lam, is lam with the sign of a jump, and ends at 0."""
@@ -271,28 +236,6 @@ def test_total_variation_by_its_dual(n):
         np.testing.assert_allclose(u[:-1][moved], lam * jumps[moved], atol=tolerance)
 
 
-def test_terms_for_signals_and_matrices_in_a_run():
-    """A signal with two jumps, and a matrix of rank one, are found by the learned method."""
-    rng = np.random.default_rng(0)
-    signal = np.repeat([0.0, 2.0, -1.0], 20)
-    A = rng.standard_normal((80, 60))
-    h = gt.LinearModel(A, A @ signal + 0.1 * rng.standard_normal(80), loss="squared")
-    res = gt.minimize(h, gt.TotalVariation(0.05), tol=1e-6)
-    assert res.success and np.count_nonzero(np.diff(res.x)) <= 5
-    np.testing.assert_allclose(res.x, signal, atol=0.3)
-    low = np.outer(rng.standard_normal(8), rng.standard_normal(5))
-    res = gt.minimize(gt.Quadratic(np.eye(40), low.ravel()), gt.NuclearNorm((8, 5), 0.1), tol=1e-6)
-    values = np.linalg.svd(res.x.reshape(8, 5), compute_uv=False)
-    assert res.success and values[0] > 1.0 and values[1] < 1e-12
-
-
-def test_a_nuclear_norm_of_something_else_is_refused():
-    with pytest.raises(ValueError, match="shape must be two whole numbers"):
-        gt.NuclearNorm(6, 1.0)
-    with pytest.raises(ValueError, match="lam must be positive"):
-        gt.TotalVariation(-1.0)
-
-
 def test_bounds_of_scipy_with_one_number_hold_for_all_coordinates():
     h = gt.Quadratic(np.diag([1.0, 2.0, 3.0]), np.array([-1.0, 1.0, 9.0]))
     for bounds in (
@@ -302,6 +245,7 @@ def test_bounds_of_scipy_with_one_number_hold_for_all_coordinates():
     ):
         np.testing.assert_allclose(gt.minimize(h, gt.Box(bounds)).x, [0.0, 0.5, 1.0], atol=1e-6)
     assert gt.Box(optimize.Bounds(-np.inf, 2.0)).n is None
+    assert gt.Box(optimize.Bounds([0.0, -np.inf], [1.0, 2.0])).n == 2
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-170, 1.0, 1e170, 1e300])
@@ -315,15 +259,15 @@ def test_groups_of_any_size(size):
     assert psi.value(mixed) == pytest.approx(size + 5.0, rel=1e-9)
 
 
-@pytest.mark.parametrize("method", ["auto", "pqn", "lbfgs", "fgm"])
+@pytest.mark.parametrize("method", ["auto", "lbfgs", "fgm"])
 @pytest.mark.parametrize(
     "psi", [gt.L1(1.0), gt.GroupL1(2, 1.0), gt.TotalVariation(1.0), gt.NuclearNorm((2, 2), 1.0)]
 )
-@pytest.mark.parametrize("slope", [1e200, 1e300])
-def test_a_step_without_an_end_has_a_status(psi, method, slope):
+def test_a_step_without_an_end_has_a_status(psi, method):
     """Its inverse length is 0, by which nothing can be divided."""
-    res = gt.minimize(gt.Quadratic(np.eye(4), np.full(4, slope)), psi, np.ones(4), method=method)
-    assert np.isfinite(res.x).all()
+    for slope in (1e200, 1e300):
+        h = gt.Quadratic(np.eye(4), np.full(4, slope))
+        assert np.isfinite(gt.minimize(h, psi, np.ones(4), method=method, max_iter=5).x).all()
 
 
 @pytest.mark.parametrize("unit", [1e-11, 1e-3, 1.0])
@@ -346,8 +290,9 @@ def test_a_residual_at_0_of_a_set_that_is_elsewhere():
         assert np.linalg.norm(told) >= (1.0 - 1e-4) * np.linalg.norm(least)
 
 
-@pytest.mark.parametrize("method", ["auto", "pqn", "fgm", "afb"])
-@pytest.mark.parametrize("unit", [1e-10, 1.0, 1e3])
+@pytest.mark.parametrize(
+    ("method", "unit"), [("auto", 1e-10), ("pqn", 1.0), ("fgm", 1e3), ("afb", 1e-10)]
+)
 def test_a_start_outside_of_a_set_without_values_is_projected(method, unit):
     """Nobody says that x0 = 0 is outside of the simplex; a short proximal step shows it."""
     simplex = gt.Simplex(unit)

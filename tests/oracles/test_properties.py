@@ -13,7 +13,6 @@ import geartrain as gt
 from geartrain.oracles.losses import COMPILED, LOSSES
 from geartrain.oracles.spectrum import eigh, lapack
 
-EPS = np.finfo(float).eps
 SEEDS = st.integers(0, 10**6)
 SCALES = st.sampled_from([1e-6, 1e-3, 1.0, 1e3, 1e6])
 FORMS = st.sampled_from(["dense", "csr"])
@@ -73,22 +72,6 @@ def test_value_lies_between_its_tangents_and_the_parabola_of_L(term, seed):
 
 
 @given(TERMS, SEEDS)
-def test_the_taylor_error_falls_like_the_square(term, seed):
-    rng = np.random.default_rng(seed)
-    x, d = rng.standard_normal(term.n), rng.standard_normal(term.n)
-    f, g = term.value_and_grad(x)
-    # A step that sees the curvature, and not its changes.
-    t = 1e-2 / (1.0 + np.abs(getattr(term, "A", np.zeros(1))).max())
-    errors = [term.value(x + s * d) - f - s * g @ d for s in (t, t / 2)]
-    second_order = getattr(getattr(term, "loss", None), "name", "") not in (
-        "huber",
-        "squared_hinge",
-    )
-    if second_order and abs(errors[1]) > 1e5 * EPS * (abs(f) + abs(t * g @ d)):
-        assert 1.8 < np.log2(errors[0] / errors[1]) < 2.2
-
-
-@given(TERMS, SEEDS)
 def test_all_answers_are_the_same_function(term, seed):
     x = np.random.default_rng(seed).standard_normal(term.n)
     f, g = term.value_and_grad(x)
@@ -123,22 +106,6 @@ def test_products_are_those_of_the_hessian(kind, seed, form):
         np.testing.assert_allclose(P, seen, rtol=0, atol=atol)
     np.testing.assert_allclose(D.T @ P, P.T @ D, atol=1e-12 * (1 + np.abs(P).max()))
     assert np.linalg.eigvalsh(term.products(x, np.eye(term.n))).max() <= term.L * (1 + 1e-9)
-
-
-@given(st.sampled_from(KINDS), SEEDS, SCALES)
-def test_dense_is_csr(kind, seed, scale):
-    dense, csr = make(kind, seed, scale), make(kind, seed, scale, "csr")
-    x = np.random.default_rng(seed + 1).standard_normal(dense.n)
-    tolerance = noise(dense, x)
-    assert dense.value(x) == pytest.approx(csr.value(x), rel=1e-11, abs=tolerance)
-    np.testing.assert_allclose(dense.grad(x), csr.grad(x), rtol=0, atol=tolerance)
-    for name in ("L", "mu", "L_coord", "L_components"):
-        if getattr(dense, name) is not None:
-            np.testing.assert_allclose(getattr(dense, name), getattr(csr, name), rtol=1e-10)
-    if hasattr(dense, "component"):
-        np.testing.assert_allclose(
-            dense.component(x, 3), csr.component(x, 3), rtol=1e-10, atol=8 * tolerance
-        )
 
 
 @given(TERMS, TERMS, SEEDS, st.floats(-3, 3), st.floats(-3, 3))
@@ -212,14 +179,6 @@ def test_prox_of_a_quadratic(seed, scale, form, alpha):
     assert np.linalg.norm(2.5 * term.grad(r) + alpha * (r - u)) <= 1e-11 * (size + alpha)
 
 
-def test_prox_follows_alpha():
-    term = make("quadratic", 1)
-    u = np.ones(term.n)
-    for alpha in (1.0, 10.0, 1.0):
-        p = term.prox(u, alpha)
-        np.testing.assert_allclose(term.grad(p) + alpha * (p - u), 0, atol=1e-13)
-
-
 def test_components_of_multiples_and_sums():
     a, b = make("logistic", 1), make("huber", 2)
     x = np.arange(5.0)
@@ -245,8 +204,7 @@ def l1(lam):
     )
 
 
-@pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("alpha", [0.3, 4.0])
+@pytest.mark.parametrize(("form", "alpha"), [("dense", 0.3), ("csr", 4.0)])
 def test_prox_of_sums(form, alpha):
     """Against a minimisation of w |x|_1 + c/2 |x|^2 - <b, x> + alpha/2 |x - u|^2 by entries."""
     rng = np.random.default_rng(4)
@@ -313,19 +271,11 @@ def spectrum(kind, n, rng):
     return np.append(np.zeros(n - 1), 1.0)  # rank one
 
 
-SPECTRA = [
-    "geometric",
-    "uniform",
-    "laplacian",
-    "outlier",
-    "faint outlier",
-    "identity",
-    "rank one",
-]
+SPECTRA = "geometric", "uniform", "laplacian", "outlier", "faint outlier", "identity", "rank one"
 
 
 @pytest.mark.parametrize("kind", SPECTRA)
-@pytest.mark.parametrize("n", [3, 50, 1000, 20_000])
+@pytest.mark.parametrize("n", [3, 1000])
 def test_L_of_an_operator_is_tight_with_few_products(kind, n, rng):
     values = spectrum(kind, n, rng) * 7.0
     diagonal = sparse.diags_array(rng.permutation(values))
@@ -339,8 +289,7 @@ def test_L_of_an_operator_is_tight_with_few_products(kind, n, rng):
     assert len(calls) - before <= 120  # computed once
 
 
-@pytest.mark.parametrize("n", [20, 399, 401, 700])
-@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize(("n", "form"), [(20, "csr"), (399, "dense"), (401, "csr"), (700, "dense")])
 def test_L_of_a_quadratic_is_tight(n, form, rng):
     Q = psd(rng, n)
     term = gt.Quadratic(sparse.csr_array(Q) if form == "csr" else Q)
@@ -351,9 +300,15 @@ def test_L_of_a_quadratic_is_tight(n, form, rng):
         assert term.mu == pytest.approx(1e-3, rel=1e-9)
 
 
-@pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("shape", [(30, 5), (5, 30), (900, 450), (450, 900)])
+@pytest.mark.parametrize(
+    ("shape", "intercept", "form"),
+    [
+        ((30, 5), True, "dense"),
+        ((5, 30), False, "csr"),
+        ((900, 450), False, "dense"),
+        ((450, 900), True, "csr"),
+    ],
+)
 def test_L_of_least_squares_is_tight(shape, intercept, form, rng):
     A = rng.standard_normal(shape) + 0.3
     wrap = sparse.csr_array if form == "csr" else np.asarray

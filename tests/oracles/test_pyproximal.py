@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pylops
 import pyproximal
 import pytest
 
@@ -75,22 +74,11 @@ def test_outside_of_a_set():
     """A point outside has an infinite value; a projection that rounding moves out has not."""
     ball = gt.from_pyproximal(pyproximal.EuclideanBall(CENTER, 0.4), n=N)
     assert ball.value(CENTER + 0.2) == math.inf
+    with pytest.raises(TypeError, match=r"prox\(x, tau\)"):
+        gt.from_pyproximal(np.linalg.norm)
     rng = np.random.default_rng(1)
     for _ in range(20):
         assert ball.value(ball.prox(rng.standard_normal(N), 1.0)) == 0.0
-
-
-def test_a_set_that_the_library_does_not_have():
-    """The solutions of a linear system, and the least squares on them by Lagrange."""
-    rng = np.random.default_rng(2)
-    B, b = rng.standard_normal((2, N)), np.ones(2)
-    term = gt.from_pyproximal(pyproximal.AffineSet(pylops.MatrixMult(B), b, 50), n=N)
-    d = np.linspace(0.5, 2.0, N)
-    res = gt.minimize(gt.Quadratic(np.diag(d), np.ones(N)), term, B.T @ np.linalg.solve(B @ B.T, b))
-    K = np.block([[np.diag(d), B.T], [B, np.zeros((2, 2))]])
-    exact = np.linalg.solve(K, np.append(np.ones(N), b))[:N]
-    assert res.success
-    np.testing.assert_allclose(res.x, exact, atol=1e-5)
 
 
 def test_a_projection_by_an_iteration_is_inside():

@@ -241,18 +241,6 @@ def test_pairs_of_a_geometry_have_products():
     assert QUESTIONS["products"].answer == (COLUMNS,)
 
 
-def test_similar_newton_runs_on_a_difference_of_two_linear_models():
-    rng = np.random.default_rng(0)
-    A = rng.standard_normal((200, 6))
-    y = np.sign(A[:, 0] + 0.3 * rng.standard_normal(200))
-    f, f_1 = gt.LinearModel(A, y), gt.LinearModel(A[:40], y[:40])
-    g = gt.LinearModel(A[:40], y[:40], l2=0.01)
-    res = gt.minimize(f - f_1, g, method="similar-newton", tol=1e-9)
-    assert res.success and res.calls["h.product"] > 0
-    left = f.grad(res.x) + 0.01 * res.x
-    assert np.linalg.norm(left) <= 1e-8
-
-
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_a_quadratic_is_pickled_after_use(form):
     term = gt.Quadratic(form(np.diag([1.0, 2.0, 3.0])), np.ones(3))

@@ -26,8 +26,7 @@ def pair(form="dense", loss="logistic", intercept=False):
 
 
 @pytest.mark.parametrize("loss", [loss.name for loss in COMPILED])
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(("form", "intercept"), [*zip(FORMS, (True, False, True), strict=True)])
 def test_weights_are_repetitions(loss, form, intercept):
     ours, repeated = pair(form, loss, intercept)
     x, D = np.cos(np.arange(ours.n)), RNG.standard_normal((ours.n, 2))

@@ -13,12 +13,6 @@ from geartrain.oracles.protocols import Asked
 N = 3
 X = np.array([1.0, -2.0, 0.5])
 D = np.eye(N)[:, :2]
-METHODS = ["auto", "sae", "pqn", "afb", "fgm", "ags", "lbfgs", "gmco", "ms"]
-
-
-def quadratic(pair, **functions):
-    """The first term of the pair as functions of the user."""
-    return gt.Term(n=pair[0].n, L=pair[0].L, mu=pair[0].mu, **functions)
 
 
 # x is read-only ---------------------------------------------------------------------------------
@@ -51,20 +45,6 @@ def test_a_function_that_writes_into_its_argument_is_told_so(question):
     np.testing.assert_array_equal(X, before)
     np.testing.assert_array_equal(D, np.eye(N)[:, :2])
     assert X.flags.writeable and D.flags.writeable
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_no_run_goes_on_with_such_a_function(pair, method):
-    """It could overwrite the vectors of the method, which would then report a false success."""
-
-    def value_and_grad(x):
-        value, grad = pair[0].value_and_grad(x)
-        x += 1e-3
-        return value, grad
-
-    with pytest.raises(ValueError, match="read-only") as told:
-        gt.minimize(quadratic(pair, value_and_grad=value_and_grad), pair[1], method=method)
-    assert not told.value.partial_result.success
 
 
 def test_other_errors_of_a_function_come_through_as_they_are():
@@ -112,33 +92,6 @@ def test_the_parts_that_monitor_and_randomised_methods_ask_are_protected():
 # Buffers that are used again --------------------------------------------------------------------
 
 
-def into(buffer, fn):
-    """`fn`, whose answers all are in the same array."""
-
-    def ask(*args):
-        answer = fn(*args)
-        if isinstance(answer, tuple):
-            buffer[:] = answer[1]
-            return answer[0], buffer
-        buffer[:] = answer
-        return buffer
-
-    return ask
-
-
-@pytest.mark.parametrize("kind", ["grad", "value_and_grad"])
-@pytest.mark.parametrize("method", METHODS)
-def test_a_gradient_in_a_reused_buffer_changes_nothing(pair, method, kind):
-    h, g = pair
-    functions = {kind: getattr(h, kind), "value": h.value}
-    reused = {**functions, kind: into(np.empty(h.n), functions[kind])}
-    options = {"method": method, "max_iter": 10, "prices": {"h.grad": 100.0, "g.grad": 1.0}}
-    plain = gt.minimize(quadratic(pair, **functions), g, **options)
-    res = gt.minimize(quadratic(pair, **reused), g, **options)
-    assert res.calls == plain.calls and res.nit == plain.nit
-    np.testing.assert_array_equal(res.x, plain.x)
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -171,14 +124,6 @@ def test_an_answer_is_the_askers_own(make):
     for answer, copy in zip(answers, copies, strict=True):
         np.testing.assert_array_equal(answer, copy)
         assert answer.flags.writeable
-
-
-def test_a_function_that_answers_with_its_argument():
-    h = Oracle(gt.Term(grad=lambda x: x, L=1.0), "h", Ledger(), N)
-    x = X.copy()
-    out = h.grad(x)
-    out += 1.0
-    np.testing.assert_array_equal(x, X)
 
 
 def test_an_operator_of_the_user_is_a_function_of_the_user():

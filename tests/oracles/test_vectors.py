@@ -35,12 +35,12 @@ def _log2(number):
     return number.numerator.bit_length() - number.denominator.bit_length()
 
 
-@pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("n", [1, 3, 200])
-def test_the_norm_is_right_at_every_scale(scale, n):
-    v = scale * np.r_[1.0, RNG.standard_normal(n - 1)]
-    assert norm(v) == pytest.approx(exact(v, v), rel=1e-13, abs=1e-323)
-    assert norm(v) > 0.0
+def test_the_norm_is_right_at_every_scale(n):
+    for scale in SCALES:
+        v = scale * np.r_[1.0, RNG.standard_normal(n - 1)]
+        assert norm(v) == pytest.approx(exact(v, v), rel=1e-13, abs=1e-323)
+        assert norm(v) > 0.0
 
 
 def test_the_norm_of_entries_of_different_scales():
@@ -61,17 +61,12 @@ def test_the_norm_of_entries_of_different_scales():
     assert norm(np.arange(8.0)[::2]) == pytest.approx(math.sqrt(56.0))
 
 
-def test_in_the_usual_range_it_is_the_plain_formula():
-    v = RNG.standard_normal(50)
-    assert norm(v) == pytest.approx(math.sqrt(float(v @ v)), rel=1e-15)
-
-
 @pytest.mark.parametrize("of_u", SCALES)
-@pytest.mark.parametrize("of_image", SCALES)
-def test_the_norm_of_a_pair_is_right_at_every_scale(of_u, of_image):
+def test_the_norm_of_a_pair_is_right_at_every_scale(of_u):
     u = of_u * np.array([1.0, -2.0, 0.5])
-    image = of_image * np.array([2.0, -1.0, 0.25])  # so that u'Mu is positive
-    assert pair_norm(u, image) == pytest.approx(exact(u, image), rel=1e-13, abs=1e-323)
+    for of_image in SCALES:
+        image = of_image * np.array([2.0, -1.0, 0.25])  # so that u'Mu is positive
+        assert pair_norm(u, image) == pytest.approx(exact(u, image), rel=1e-13, abs=1e-323)
 
 
 def test_the_norm_of_a_pair_whose_square_rounding_made_negative():

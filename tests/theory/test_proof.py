@@ -48,8 +48,7 @@ def test_lemma_3_never_vanishes():
 
 
 # Paper: Lemma 3
-@pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("eps", [1e-1, 1e-4])
+@pytest.mark.parametrize(("problem", "eps"), [("quadratic", 1e-1), ("logistic", 1e-4)])
 @pytest.mark.parametrize("strong", [False, True])
 def test_lemma_3_along_runs(problem, eps, strong):
     make, x0 = PROBLEMS[problem]
@@ -79,22 +78,10 @@ def test_lemma_2_and_inner_accuracy_solve_their_inequality(L, L_h, L_f):
     close(each, 0.2 / K)
 
 
-def test_lemma_2_at_L_h_depends_on_L_f_by_a_logarithm_only():
-    few, many = (theory.lemma_2(1.0, 1.0, L_f).steps for L_f in (1e2, 1e6))
-    close(many - few, 8 * math.log((3 + 2e6) / (3 + 2e2)))
-    close(theory.lemma_2(1, 1, 1).steps, 1 + 4 * math.log(50))
-
-
 def test_theorem_3_is_theorem_2_without_the_envelope():
     three = theory.theorem_2(5, L=0.0, L_h=2.0, mu=0.3, gap=7.0, distance=2.0, accuracy=0.1)
     close(three.gap, math.exp(-5 * 0.3 / 8) * 7 + 8 / 0.3 * 0.1)
     close(three.distance**2 / 2, 2 / 0.6 * 4 + 8 / 0.09 * 0.1)
-
-
-def test_large_L_is_continuous_and_better():
-    at, above = (theory.theorem_2(3, L=L, L_h=1, gap=1, distance=1) for L in (2.0, 2.0 + 1e-9))
-    assert above.distance == pytest.approx(at.distance, rel=1e-6)
-    assert theory.lemma_2(25, 1, 100).steps < theory.lemma_2(2, 1, 100).steps
 
 
 def envelope(known, L, x):
@@ -138,8 +125,9 @@ class Spoiled:
 
 # Paper: Theorem 2
 # Paper: Definition 1
-@pytest.mark.parametrize("L", [0.25, 1.0, 25.0])
-@pytest.mark.parametrize("accuracy", [0.0, 1e-4, 1e-1])
+@pytest.mark.parametrize(
+    ("L", "accuracy"), [(0.25, 1e-4), (1.0, 0.0), (1.0, 1e-1), (25.0, 0.0), (25.0, 1e-4)]
+)
 def test_theorem_2_along_a_run(L, accuracy):
     """With inner solutions that are exact, or off by as much as the theorem allows."""
     known = quadratics(mu=0.05)
@@ -243,8 +231,7 @@ LEMMA_1 = {
 # Paper: Lemma 1
 # Paper: Assumption 4
 @pytest.mark.parametrize("setting", LEMMA_1)
-@pytest.mark.parametrize("alpha", [0.02, 2.0])
-@pytest.mark.parametrize("accuracy", [1e-2, 1e-8])
+@pytest.mark.parametrize(("alpha", "accuracy"), [(0.02, 1e-8), (2.0, 1e-2)])
 def test_lemma_1_along_runs(setting, alpha, accuracy):
     make, constant, size = LEMMA_1[setting]
     rng = np.random.default_rng(1)
@@ -339,25 +326,3 @@ def test_assumption_4_for_values_is_that_of_two_values_a_derivative():
     close(two.tau_g, 2 * one.tau_g)
     assert (two.C_0, two.C) == (one.C_0, one.C)
     close(one.tau_g, 5 * (3 + math.sqrt(2)) + math.sqrt(2))
-
-
-# Paper: Assumption 4
-def test_logistic_needs_no_more_than_quadratics():
-    """Assumption 4 for AGM on a function that is not quadratic."""
-    known = logistic()
-    phi = phi_of(known.g, 0.3)
-    state = gt.inner.AGM().init(phi, np.ones(10), None)
-    for _ in range(3000):
-        state = gt.inner.AGM().step(phi, state)
-    v_star = state.v
-    assumed = theory.assumption_4("full", alpha=0.3, L_g=known.g.L)
-    distance2 = float(np.sum((np.ones(10) - v_star) ** 2))
-
-    def value(v):
-        return known.g.value(v) + phi.beta @ v + 0.15 * v @ v
-
-    state = gt.inner.AGM().init(phi, np.ones(10), None)
-    for calls in range(1, 60):
-        limit = assumed.C * distance2 * math.exp(-calls * math.sqrt(0.3) / assumed.tau_g)
-        assert value(state.v) - value(v_star) <= limit
-        state = gt.inner.AGM().step(phi, state)
