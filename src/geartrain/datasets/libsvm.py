@@ -19,7 +19,8 @@ from geartrain.oracles.validation import as_whole
 # whoever uses the matrix needs vectors of this length.
 LARGEST_INDEX = 2**31 - 1
 _INDEX = re.compile(r"\+?\d++", re.ASCII)
-_ROW = re.compile(rf"{NUMBER}(?: \+?\d{{1,10}}+:{NUMBER})*+", re.ASCII)
+# Not possessive as a whole: Python 3.11.2 takes half a field for a whole one then.
+_ROW = re.compile(rf"{NUMBER}(?: \+?\d{{1,10}}+:{NUMBER})*", re.ASCII)
 
 
 class Numbered(Sequence[str]):
