@@ -40,7 +40,7 @@ test-elsewhere: $(VENV)/.test
 	$(BIN)/python .ci/elsewhere.py $(ROUNDED)
 
 # The same tests under 20 new salts, which are printed; SALTS=1234,5678 repeats these. By hand,
-# before a release: an hour.
+# before a release: 40 minutes.
 test-salts: $(VENV)/.test
 	SALTS=$(or $(SALTS),new) $(BIN)/python .ci/elsewhere.py $(ROUNDED)
 
