@@ -74,3 +74,15 @@ def test_measured_and_reported(tmp_path, monkeypatch, capsys):
     assert found["text"] == of.pop("pqn") / min(of.values())
     assert figures["summary"]["made up 1e-05"]["of"] == 1
     assert found["curve"] == pytest.approx(figures["summary"]["made up 1e-05"]["mean"])
+
+
+def test_the_memory_pays():
+    """With the pairs forgotten, OWL-QN and PANOC are gradient methods and need more calls."""
+    p = Composite(PSIS["l1"], L_g=30.0)
+    stop = gt.stop.Value(p.f_star + 1e-7)
+    for make in (OWLQN, PANOC):
+        calls = [
+            gt.minimize(p.h, p.g + p.psi, p.x0, method=make(memory), stop=stop).calls["h.grad"]
+            for memory in (20, 0)
+        ]
+        assert calls[0] < 0.7 * calls[1], (make, calls)

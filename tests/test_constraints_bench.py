@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import partial
 
 import numpy as np
@@ -137,3 +138,16 @@ def test_the_planted_point_is_the_solution(kind, kappa):
     assert np.linalg.norm(p.psi.residual(p.x_star, d)) <= 1e-9 * np.linalg.norm(d)
     assert np.linalg.norm(d) > 0.5  # the constraints hold the point
     assert np.linalg.cond(p.psi.A) == pytest.approx(kappa, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("calls", "seconds", "price"),
+    [((10, 60), (0.6, 0.1), 0.01), ((10, 60), (0.1, 0.2), 0.0), ((60, 60), (0.6, 0.1), math.inf)],
+)
+def test_where_it_pays(calls, seconds, price):
+    rows = [
+        {"problem": "p", "target": bench.MAIN, "solver": s, "calls": c, "seconds": t}
+        for s, c, t in zip(("auto", "SLSQP"), calls, seconds, strict=True)
+    ]
+    (found,) = bench.break_even(pd.DataFrame(rows))
+    assert found == pytest.approx(price)

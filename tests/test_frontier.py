@@ -291,3 +291,43 @@ def test_command_writes_everything(monkeypatch, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "the cheapest method until 0.001" in out
     assert "seconds until 1e-05" in out
+
+
+def test_a_missing_constant_is_a_reason():
+    h, g = gt.Quadratic(np.diag([1.0, 0.0]), np.array([1.0, 0.0])), gt.Quadratic(np.zeros((2, 2)))
+    task = Task("flat", h, g, np.zeros(2), -1.0, 0.0, facts={"constants": {}})
+    table = harness.run([task], [BY_NAME["aeg"]], (1e-3,))
+    assert np.isinf(table["h.grad"]).all() and "AEG needs mu > 0" in table.end[0]
+
+
+@pytest.mark.parametrize(("bills", "seconds", "why"), [(0.0, 60.0, "bill"), (1e9, -1.0, "clock")])
+def test_what_ended_a_run_is_in_its_rows(measured, bills, seconds, why):
+    task, _ = measured["grid"]
+    budget = Budget(task, dict.fromkeys(RHOS, bills), seconds)
+    table = harness.run([task], [cut_by("fgm", budget)], frontier.TARGETS)
+    table = table[table.target > 0.0]
+    assert list(table.end) == [why] * 3
+    assert np.isinf(table[["h.grad", "g.grad"]]).all(axis=None)
+
+
+def test_smallest_target_that_was_reached_makes_the_budget():
+    def row(target, calls):
+        return {**dict.fromkeys(CALLS, 0.0), "target": target, "g.grad": calls}
+
+    rows = [row(1e-3, 5.0), row(1e-5, 9.0), row(1e-5, 8.0), row(1e-7, math.inf), row(0.0, 99.0)]
+    assert rivals.best_of_first(PLAIN, rows, 3) == 8.0
+
+
+def test_seconds_are_those_of_the_best_memory(table, capsys):
+    rows, _ = table
+    times = {"lbfgs(10)": 3.0, "lbfgs(50)": 2.0, "pqn": 4.0}
+    timed = [
+        {"problem": name, "target": 1e-5, "seconds": s} for name, s in (("p", 1.0), ("q", 8.0))
+    ]
+    frontier_report.print_seconds(
+        [{**row, "seconds": times.get(row["method"], 0.0)} for row in rows], timed
+    )
+    *_, p, q, mean = capsys.readouterr().out.splitlines()
+    assert p.split() == ["1", "p", "2.000", "4.000", "1.000", "0.50"]
+    assert q.split()[-1] == "4.00"
+    assert mean.split()[-1] == "1.41"

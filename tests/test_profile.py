@@ -295,3 +295,29 @@ def test_every_tuning_can_be_changed_and_put_back():
     assert getattr(gt.methods.ProximalQuasiNewton().tuning, name) == default
     assert sensitivity.scaled((("block", 60), 0.8, True), 2.0) == (("block", 120), 0.9, True)
     assert sensitivity.scaled((3, 0.8), 0.5) == (2, 0.4)
+
+
+def test_a_solver_that_cannot_take_a_problem_says_why():
+    unbounded = problem("development", list(FAMILIES).index("poisson + laplacian"))
+    outcome = outcome_of(unbounded, "fgm")
+    assert np.isinf(outcome.N_h) and "L_h" in outcome.end
+
+
+def test_the_best_memory_is_chosen_problem_by_problem(planted):
+    rivals = profile.competitors(planted)
+    assert list(rivals["L-BFGS, best memory"]) == [10.0, 30.0]
+
+
+def test_a_file_that_cannot_be_written_is_found_before_the_measurement(tmp_path, monkeypatch):
+    monkeypatch.setattr(profile, "measure", lambda *_: pytest.fail("measured"))
+    with pytest.raises(OSError, match="no"):
+        profile.run(str(tmp_path / "no" / "profile.json"))
+
+
+def test_rows_of_a_measurement(monkeypatch):
+    drawn = [small(name="a"), small(x0=np.array([0.1, 5.0]), name="b")]
+    monkeypatch.setattr(profile, "problem", lambda split, k: drawn[k])
+    rows = profile.measure("development", 2, processes=1)
+    solved = rows[rows.end == "solved"]
+    assert list(solved.problem + solved.solver) == [p + s.name for p in "ab" for s in SOLVERS]
+    assert profile.summary(rows)["unsolved"] == []
