@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from composite import proximal_minimiser
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.splitting import Psi
 from geartrain.problem import Model
@@ -22,3 +23,11 @@ def model(term, psi, key=(0,)):
     beta = 0.1 * np.random.default_rng(5).standard_normal(N)
     oracle = Oracle(term, "g", ledger, N)
     return Model(oracle, beta, ALPHA, term.L, key=key, psi=Psi(psi, 1.0, "g", ledger, N)), ledger
+
+
+def minimum(phi, term, psi):
+    return proximal_minimiser(lambda v: phi.grad(v, term.grad(v)), psi, term.L + ALPHA, np.zeros(N))
+
+
+def value(phi, term, psi, v):
+    return phi.beta @ v + 0.5 * ALPHA * v @ v + term.value(v) + psi.value(v)

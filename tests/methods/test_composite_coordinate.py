@@ -12,7 +12,7 @@ import geartrain as gt
 from geartrain.methods import coordinate, separable
 from geartrain.methods.inner.apcg import apcg_numbers
 from geartrain.methods.inner.finite_sum import finite_sum
-from models_with_psi import ALPHA, M, N, data, model
+from models_with_psi import ALPHA, M, N, data, minimum, model, value
 from reference import coordinate as reference
 from reference import primal_dual as boxes
 
@@ -164,3 +164,116 @@ def test_what_is_refused():
     for inner in ("acd", "nesterov-stich", "rpdg", "spdc"):
         with pytest.raises(TypeError, match=r"not made for a non-smooth .*'approx'.*'apcg'"):
             gt.minimize(h, term + gt.L1(0.1), method="sae", inner=inner)
+
+
+def next_theta(t):
+    return (math.sqrt(t**4 + 4 * t**2) - t**2) / 2
+
+
+def violations(kind, steps=120):
+    """Steps of APPROX whose mean over all coordinates breaks the inequality of its proof.
+
+    With psi^_{k+1} = (1 - th) psi^_k - (n - 1) th psi(z_k) + n th psi(z_{k+1}), which is at least
+    psi(x_{k+1}): E [g(x_+) + psi^_+ - phi* + (n th)^2/2 |z_+ - v*|_b^2] <=
+    (1 - th)(g(x) + psi^ - phi*) + (n th)^2/2 |z - v*|_b^2. Here the quadratic belongs to psi.
+    """
+    term, psi = linear(), PSIS[kind]
+    phi, _ = model(term, psi)
+    star = minimum(phi, term, psi)
+    best, b = value(phi, term, psi, star), term.L_coord
+    lengths = coordinate.StepLengths(x=1 / b, z=b, composite=True)
+
+    def whole(v):
+        return phi.beta @ v + ALPHA / 2 * v @ v + psi.value(v)
+
+    rng, theta = np.random.default_rng(1), 1 / N
+    walk = coordinate.start_walk((term,), np.zeros(N))
+    hat, found = whole(walk.x), 0
+    for _ in range(steps):
+        scale = (N * theta) ** 2 / 2
+        weights = coordinate.Schedule(*(np.array([t]) for t in (1 - theta, 0.0, N * theta)))
+        ends, hats, after = [], [], []
+        for i in range(N):
+            end = coordinate.walk_model(phi, walk, np.array([i]), weights, lengths)
+            new = (1 - theta) * hat - (N - 1) * theta * whole(walk.z) + N * theta * whole(end.z)
+            if not np.isfinite(new):
+                return steps
+            assert new >= whole(end.x) - 1e-12
+            distance = np.sum(b * (end.z - star) ** 2)
+            after.append(term.value(end.x) + new - best + scale * distance)
+            ends.append(end)
+            hats.append(new)
+        before = (1 - theta) * (term.value(walk.x) + hat - best)
+        before += scale * np.sum(b * (walk.z - star) ** 2)
+        found += np.mean(after) > before * (1 + 1e-10) + 1e-13
+        i = int(rng.integers(N))
+        walk, hat, theta = ends[i], hats[i], next_theta(theta)
+    return found
+
+
+@pytest.mark.parametrize("kind", PSIS)
+def test_the_inequality_of_the_proof_of_approx(kind):
+    assert violations(kind) == 0
+
+
+@pytest.mark.parametrize("kind", PSIS)
+def test_the_bound_of_approx(kind):
+    """The mean over seeds of the gap, without restarts, after each chunk."""
+    term, psi = linear(), PSIS[kind]
+    phi, _ = model(term, psi)
+    star = minimum(phi, term, psi)
+    best, x0 = value(phi, term, psi, star), np.zeros(N)
+    start = (1 - 1 / N) * (value(phi, term, psi, x0) - best)
+    start += np.sum(term.L_coord * (x0 - star) ** 2) / 2
+    steps = math.ceil(N * math.sqrt((term.L_coord.max() + ALPHA) / ALPHA))
+    runs = []
+    for seed in range(10):
+        phi, _ = model(term, psi, key=(seed,))
+        approx = gt.inner.APPROX(restart=10**6)
+        state, run = approx.init(phi, x0, None), []
+        for _ in range(5):
+            state = approx.step(phi, state)
+            run.append(value(phi, term, psi, state.walk.x) - best)
+        runs.append(run)
+    for chunk, gap in enumerate(np.mean(runs, axis=0), 1):
+        assert gap <= 4 * N**2 / (chunk * steps - 1 + 2 * N) ** 2 * start
+
+
+@pytest.mark.parametrize(
+    ("kind", "plant"),
+    [("l1", None), ("box", None), ("l1", "without psi"), ("box", "wrong numbers")],
+)
+def test_the_theorem_of_apcg(monkeypatch, kind, plant):
+    """E F(x^t) - F* <= (1 - a)^t [F(x^0) - F* + mu_L/2 |x^0 - x*|_L^2], mean over seeds."""
+    term, psi = linear(loss="squared"), PSIS[kind]
+    phi, _ = model(term, psi)
+    terms = finite_sum(phi.g)
+    L, a = apcg_numbers(terms, np.full(N, ALPHA), 1.0)
+
+    def F(s):
+        """The conjugate of psi + alpha/2 |.|^2, and those of the losses."""
+        w = -(phi.beta + term.A.T @ s / M)
+        v = psi.prox(w / ALPHA, ALPHA)
+        return np.mean(s**2 / 2 + s * term.y) + w @ v - ALPHA / 2 * v @ v - psi.value(v)
+
+    star = minimum(phi, term, psi)
+    s_0, s_star = -term.y, term.A @ star - term.y
+    start = F(s_0) - F(s_star) + np.sum(L * (s_0 - s_star) ** 2) / (2 * M * L.max())
+    rate = (1 - a) ** math.ceil(1 / a)
+    if plant is not None:
+        numbers = separable.by_numbers(phi.psi, N)
+        if plant == "without psi":
+            wrong = separable.NOTHING
+        else:
+            wrong = numbers._replace(lam=2 * numbers.lam, upper=0.5 * numbers.upper)
+        monkeypatch.setattr("geartrain.methods.inner.apcg.by_numbers", lambda psi, n: wrong)
+    gaps = []
+    for seed in range(4):
+        phi, _ = model(term, psi, key=(seed,))
+        state, run = gt.inner.APCG().init(phi, np.zeros(N), None), []
+        for _ in range(8):
+            state = gt.inner.APCG().step(phi, state)
+            run.append(F(state.z + state.u) - F(s_star))
+        gaps.append(run)
+    kept = [gap <= start * rate**k for k, gap in enumerate(np.mean(gaps, axis=0), 1)]
+    assert all(kept) if plant is None else not all(kept)

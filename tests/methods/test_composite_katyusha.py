@@ -10,7 +10,7 @@ import pytest
 import geartrain as gt
 from geartrain.methods.inner.finite_sum import finite_sum
 from geartrain.oracles.splitting import Psi
-from models_with_psi import ALPHA, M, N, data, model
+from models_with_psi import ALPHA, M, N, data, minimum, model, value
 from reference import finite_sum as boxes
 
 PSIS = {"l1": gt.L1(0.02), "box": gt.Box(-0.3, 0.7), "groups": gt.GroupL1(2, 0.03)}
@@ -102,3 +102,55 @@ def test_inside_of_outer_methods(kind, method, inner):
     want = gt.minimize(h, term + psi, method="fgm", tol=1e-9)
     assert res.success and res.calls["g.component"] > 0 < res.calls["g.prox"]
     np.testing.assert_allclose(res.x, want.x, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", PSIS)
+def test_the_rate_of_the_theorem(kind):
+    """The mean over seeds of phi(xt_s) - phi* falls by (1 + a alpha)^l per epoch, up to 4."""
+    term, psi = logistic(), PSIS[kind]
+    phi, _ = model(term, psi)
+    best = value(phi, term, psi, minimum(phi, term, psi))
+    L = float(term.L_components.mean())
+    tau = min(math.sqrt(M * ALPHA / (3 * L)), 0.5)
+    rate = (1 + ALPHA / (3 * tau * L)) ** (-M)
+    gaps = []
+    for seed in range(8):
+        phi, _ = model(term, psi, key=(seed,))
+        katyusha = gt.inner.Katyusha()
+        state = katyusha.init(phi, np.zeros(N), None)
+        run = [value(phi, term, psi, state.xt) - best]
+        for _ in range(12):
+            state = katyusha.step(phi, state)
+            run.append(value(phi, term, psi, state.xt) - best)
+        gaps.append(run)
+    mean = np.mean(gaps, axis=0)
+    for s in range(1, 13):
+        assert mean[s] <= 4 * rate**s * mean[0] + 1e-13
+
+
+def varag_gaps(kind, epochs, seeds):
+    """The mean of phi(xt_s) - phi*, and D_0 and s_0 of the theorem."""
+    term, psi = logistic(), PSIS[kind]
+    phi, _ = model(term, psi)
+    v_star = minimum(phi, term, psi)
+    best, L = value(phi, term, psi, v_star), float(term.L_components.mean())
+    gap = value(phi, term, psi, np.zeros(N)) - best
+    runs = []
+    for seed in range(seeds):
+        phi, _ = model(term, psi, key=(seed,))
+        state, run = gt.inner.Varag().init(phi, np.zeros(N), None), []
+        for _ in range(epochs):
+            state = gt.inner.Varag().step(phi, state)
+            run.append(value(phi, term, psi, state.xt) - best)
+        runs.append(run)
+    return np.mean(runs, axis=0), 2 * gap + 1.5 * L * v_star @ v_star
+
+
+@pytest.mark.parametrize("kind", PSIS)
+def test_the_theorem_of_varag(kind):
+    """D_0/2^{s+1} up to s_0, then 16 D_0/(m (s - s_0 + 4)^2), where alpha is not used."""
+    means, D_0 = varag_gaps(kind, epochs=14, seeds=8)
+    s_0 = int(math.log2(M)) + 1
+    for s, mean in enumerate(means, 1):
+        bound = D_0 / 2 ** (s + 1) if s <= s_0 else 16 * D_0 / (M * (s - s_0 + 4) ** 2)
+        assert mean <= bound

@@ -13,7 +13,8 @@ from scipy import sparse
 import geartrain as gt
 from coordinate_problems import indices, model, quadratic, run
 from geartrain.compiled import coordinate as kernels
-from geartrain.methods.coordinate import Sampler, chunk_length
+from geartrain.methods.coordinate import Sampler, StepLengths, chunk_length, start_walk, walk_model
+from geartrain.methods.inner.acd import nu_acdm_weights
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.problem import Model
 from reference import coordinate as reference
@@ -317,3 +318,35 @@ def test_vector_exp():
     out = np.array([-701.0, -1e9, -np.inf])
     exp_of_nonpositive(out)
     assert (out < 1e-300).all()
+
+
+def all_outcomes(phi, walk, L, sigma):
+    S = np.sqrt(L).sum()
+    p = np.sqrt(L) / S
+    steps = StepLengths(1.0 / L, 1.0 / p)
+    weights = nu_acdm_weights(S, sigma, 1)
+    return p, [walk_model(phi, walk, np.array([i]), weights, steps) for i in range(L.size)]
+
+
+def test_the_step_of_z_is_unbiased_and_the_potential_falls():
+    """E z+ = (1 - tau) z + tau x - tau/sigma grad phi(x); E potential <= (1 - tau) potential."""
+    term = TERMS["quadratic"]
+    phi = model_of(term)
+    L, sigma = term.L_coord + phi.alpha, phi.alpha
+    S = np.sqrt(L).sum()
+    tau = 2 / (1 + np.sqrt(4 * S**2 / sigma + 1))
+    hessian = term.Q + phi.alpha * np.eye(phi.n)
+    best = np.linalg.solve(hessian, term.b - phi.beta)
+    value = lambda v: 0.5 * (v - best) @ hessian @ (v - best)  # noqa: E731
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        walk = start_walk((term,), rng.standard_normal(phi.n))
+        walk = type(walk)(walk.z, rng.standard_normal(phi.n), walk.products)
+        p, outcomes = all_outcomes(phi, walk, L, sigma)
+        x = tau * walk.z + (1 - tau) * walk.x
+        expected = (1 - tau) * walk.z + tau * x - tau / sigma * (hessian @ (x - best))
+        mean = sum(q * w.z for q, w in zip(p, outcomes, strict=True))
+        np.testing.assert_allclose(mean, expected, rtol=1e-10, atol=1e-10)
+        potential = lambda w: value(w.x) + sigma / 2 * np.sum((w.z - best) ** 2)  # noqa: E731
+        mean = sum(q * potential(w) for q, w in zip(p, outcomes, strict=True))
+        assert mean <= (1 - tau) * potential(walk) * (1 + 1e-12)

@@ -112,3 +112,16 @@ def test_ags_takes_a_bounded_number_of_sliding_steps():
     h, g = gt.Quadratic(5e-15 * np.eye(3)), gt.Quadratic(np.eye(3), np.ones(3))
     res = gt.minimize(h, g, method="ags", max_iter=1, tol=1e-12)
     assert res.calls["g.grad"] <= 10_002
+
+
+def test_fgm_and_ags_bounds():
+    known = quadratics(L_g=300.0)
+    x0 = known.x_star + 1.0
+    R2 = float(np.sum((x0 - known.x_star) ** 2))
+    L = known.h.L + known.g.L
+    for k, state in enumerate(states(gt.methods.FGM(mu=0.0), known.sum(), x0, 80)):
+        if k:
+            assert known.f(state.x) - known.f_star <= 2 * L * R2 / (k + 1) ** 2
+    for k, state in enumerate(states(gt.methods.AGS(mu=0.0), known.sum(), x0, 30)):
+        if k:
+            assert known.f(state.x_bar) - known.f_star <= 15 * known.h.L * R2 / (k * (k + 1))

@@ -11,6 +11,7 @@ import pytest
 import geartrain as gt
 from geartrain.core.status import Status
 from geartrain.geometry import EUCLIDEAN
+from geartrain.methods.operators import resolvent
 from geartrain.terms import Operators
 from monotone import known, without_constants
 
@@ -135,3 +136,33 @@ def test_sigma_is_checked():
     with pytest.raises(ValueError, match="sigma must be between 0 and 1"):
         gt.methods.HPE(sigma=1.0)
     assert replace(gt.methods.HPE(), sigma=0.5).sigma == 0.5
+
+
+@pytest.mark.parametrize("psi", [None, "box", "simplex"])
+def test_the_error_rule_is_needed_and_is_enough(psi, monkeypatch):
+    """Inner points whose error lies on the boundary of the rule keep the potential falling."""
+    honest = resolvent.solve
+    rng = np.random.default_rng(5)
+
+    def sloppy(g, psi, c, L, b, v0, enough, Q0=None, lipschitz=0.0, unit=0.0):
+        run = honest(g, psi, c, L, b, v0, lambda v, error: error <= 1e-12 * norm(c), Q0, lipschitz)
+        d, best = rng.standard_normal(b.size), run
+        for t in np.geomspace(1e-8, 1.0, 40) * norm(run.v - b) / norm(d):
+            v = run.v + t * d if psi is None else psi.prox(run.v + t * d, 1.0)
+            Q = g.operator(v)
+            G = c + Q + L * (v - b)
+            e = G if psi is None else psi.residual(v, G)
+            if enough(v, norm(e)):
+                best = run._replace(v=v, Q=Q, e=e, w=e - G)
+        return best
+
+    monkeypatch.setattr(resolvent, "solve", sloppy)
+    case, sigma, worst = known(seed=7, mu=0.2, psi=psi), 0.9, 0.0
+    for _, old, new in states(case, gt.methods.HPE(sigma=sigma), mu=case.mu):
+        if old is None or new.z is old.z:
+            continue
+        worst = max(worst, new.ms_ratio)
+        L, before, after = old.L, norm(old.z - case.z), norm(new.z - case.z)
+        fall = (1.0 - sigma**2) * L**2 / (L + case.mu) * norm(new.v - old.z) ** 2
+        assert (L + case.mu) * after**2 <= L * before**2 - fall + 1e-9 * (1.0 + L)
+    assert worst > 0.2  # the errors were there

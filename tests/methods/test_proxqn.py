@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from composite import proximal_minimiser
 from geartrain.methods.inner import ProxQN
 from geartrain.oracles.protocols import extended_valued
-from models_with_psi import ALPHA, N, data, model
+from models_with_psi import ALPHA, N, data, minimum, model, value
 
 PSIS = {
     "l1": gt.L1(0.3),
@@ -27,10 +26,6 @@ def same_set(psi, v):
     return not extended_valued(psi) or far <= 8 * N * 2.0**-52 * np.linalg.norm(v)
 
 
-def value(phi, psi, v):
-    return phi.beta @ v + 0.5 * ALPHA * v @ v + TERM.value(v) + psi.value(v)
-
-
 class ForeignPsi:
     """psi by its proximal operator alone."""
 
@@ -44,8 +39,7 @@ def test_along_a_run(name, foreign):
     """w is in dpsi(v), the gradient is that of v, phi falls, pairs are secants of g."""
     psi, rng = PSIS[name], np.random.default_rng(1)
     phi, ledger = model(TERM, ForeignPsi(psi) if foreign else psi)
-    slope = lambda v: phi.grad(v, TERM.grad(v))  # noqa: E731
-    best = proximal_minimiser(slope, psi, TERM.L + ALPHA, np.zeros(N))
+    best = minimum(phi, TERM, psi)
     inner = ProxQN()
     state = inner.init(phi, psi.prox(rng.standard_normal(N), 1.0), None)
     seen = [state]
@@ -56,8 +50,8 @@ def test_along_a_run(name, foreign):
         seen.append(after)
     assert len(seen) > 4
     for before, after in itertools.pairwise(seen):
-        drop = value(phi, psi, after.v) - value(phi, psi, before.v)
-        assert drop <= 1e-13 * abs(value(phi, psi, before.v))
+        drop = value(phi, TERM, psi, after.v) - value(phi, TERM, psi, before.v)
+        assert drop <= 1e-13 * abs(value(phi, TERM, psi, before.v))
         assert (after.v is before.v) == (after.tries > 0 or after.pairs is before.pairs)
     for state in seen:
         np.testing.assert_allclose(state.grad_g, TERM.grad(state.v), rtol=0.0, atol=1e-14)
@@ -69,7 +63,7 @@ def test_along_a_run(name, foreign):
     np.testing.assert_array_equal(s, last.v - before.v)
     np.testing.assert_array_equal(y, last.grad_g - before.grad_g)
     # alpha/2 |v - v*|^2 is at most what is left of phi.
-    left = value(phi, psi, seen[-1].v) - value(phi, psi, best)
+    left = value(phi, TERM, psi, seen[-1].v) - value(phi, TERM, psi, best)
     assert left <= 1e-10 and 0.5 * ALPHA * np.sum((seen[-1].v - best) ** 2) <= 1e-10
     assert ledger.calls["g.value"] == 0
 

@@ -249,3 +249,105 @@ def test_a_constant_that_is_too_small_is_raised_and_told():
     assert not res.state.state.sound
     right = gt.minimize(known.h, known.g, method="afb", tol=1e-6)
     assert right.state.state.sound and not right.history.notes
+
+
+def potential(known, state):
+    gap = known.f(state.x) - known.f_star
+    return state.A * gap + 0.5 * (1 + known.mu * state.A) * norm(state.z - known.x_star) ** 2
+
+
+class Adversary:
+    """In place of the inner run: the point on the boundary of the rule that is worst for z and x.
+
+    It states an error by linearising h2 at a point beside v, as an inner level does.
+    """
+
+    def __init__(self, known, rng, honest):
+        self.known, self.rng, self.honest = known, rng, honest
+
+    def certificate(self, v, w):
+        _, h2, g = self.known.terms
+        smooth = h2.L - h2.mu
+        y = v + w
+        s = h2.grad(y) - h2.mu * w + g.grad(v)
+        return s, 0.5 * smooth * (w @ w)
+
+    def __call__(self, inner, phi, v0, accept, **more):
+        rng, n = self.rng, v0.size
+        _, h2, g = self.known.terms
+        exact = np.linalg.solve(h2.Q + g.Q + phi.alpha * np.eye(n), h2.b + g.b - phi.beta)
+        found = []
+        for _ in range(9):
+            u = rng.standard_normal(n) * rng.integers(0, 2, n)
+            if rng.random() < 0.4:
+                u = rng.choice([-1.0, 1.0]) * (exact - self.known.x_star)
+            u = u / (norm(u) + 1e-300)
+            w = rng.standard_normal(n) / np.sqrt(n) * rng.choice([0.0, 0.3, 1.0, 3.0])
+            if rng.random() < 0.4:
+                w = rng.choice([-3.0, 3.0]) * np.linalg.eigh(h2.Q)[1][:, -1]
+
+            def met(r, u=u, w=w):
+                v = exact + r * u
+                s, eps = self.certificate(v, r * w)
+                return accept(v, s, phi.grad(v, s), eps if self.honest else 0.0)
+
+            low, high = 0.0, 1e-9 + 1e-6 * norm(v0)
+            while met(high) and high < 1e3:
+                low, high = high, 2 * high
+            for _ in range(30):
+                middle = 0.5 * (low + high)
+                low, high = (middle, high) if met(middle) else (low, middle)
+            found.append((exact + low * u, *self.certificate(exact + low * u, low * w)))
+        return found
+
+
+def worst_ratio(honest, seed, steps=25):
+    """The largest growth of the potential in one iteration, over errors that the rule allows."""
+    known = train_of_quadratics((1.0, 10.0, 1.0), mu=0.1, n=12, seed=seed)
+    problem, method = known.split(), gt.methods.AFB(zeta=0.9)
+    adversary = Adversary(known, np.random.default_rng(seed), honest)
+    ratios = []
+
+    def worst(inner, phi, v0, accept, **more):
+        best = None
+        for v, s, eps in adversary(inner, phi, v0, accept):
+            level = replace(state.below.level, note="", sound=True)
+            gear = afb.GearState(v, s, eps, 0.0, level)
+            run = afb_run(v, s, gear)
+            new = replay(run)
+            ratio = potential(known, new) / potential(known, state)
+            if best is None or ratio > best[0]:
+                best = ratio, run
+        ratios.append(best[0])
+        return best[1]
+
+    def afb_run(v, s, gear):
+        from geartrain.core.loop import InnerRun
+
+        return InnerRun(v, s, 0.0, 1, True, False, gear)
+
+    def replay(run):
+        return with_inner(lambda *args, **more: run)
+
+    def with_inner(solve):
+        original, afb.solve_model = afb.solve_model, solve
+        try:
+            return method.step(problem, state)
+        finally:
+            afb.solve_model = original
+
+    state = method.init(problem, np.zeros(12))
+    for _ in range(steps):
+        state = with_inner(worst)
+        if known.f(state.x) - known.f_star < 1e-13:
+            break
+    return max(ratios)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_potential_never_grows_whatever_the_rule_allows(seed):
+    assert worst_ratio(True, seed) <= 1 + 1e-9
+
+
+def test_without_eps_in_the_rule_the_potential_grows():
+    assert any(worst_ratio(False, seed) > 1.01 for seed in range(3))
