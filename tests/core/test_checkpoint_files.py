@@ -331,3 +331,10 @@ def test_two_runs_on_one_path_are_told_and_never_share_a_file(pair, tmp_path, mo
     assert len(told) == 1 and len(inside) == 1
     assert any("another run" in note for _, note in res.history.notes)
     assert len(set(temporary)) == len(temporary) and list(tmp_path.iterdir()) == [path]
+
+
+def test_numpy_reads_the_file(good):
+    """Without pickle, and without the library."""
+    with np.load(io.BytesIO(good), allow_pickle=False) as members:
+        assert json.loads(members[module.HEADER].tobytes())["format"] == 2
+        assert all(members[name].dtype.kind in "biuf" for name in members.files)

@@ -266,3 +266,10 @@ def test_another_inner_product():
     g = gt.LinearModel(np.eye(12), np.ones(12), loss="squared")
     with pytest.raises(TypeError, match="Katyusha works in the Euclidean geometry only"):
         gt.minimize(KNOWN.h, g, method="afb", inner="katyusha", geometry=space)
+
+
+def test_the_certificate_holds():
+    R = float(np.linalg.norm(KNOWN.x_star)) * 1.01
+    res = gt.minimize(KNOWN.h, G, method="afb", stop=gt.stop.Gap(1e-3, R=R))
+    assert res.success
+    assert -1e-9 <= res.fun - KNOWN.f_star <= res.certificate.bound <= 1e-3

@@ -148,3 +148,9 @@ def test_a_rule_of_ones_own(pair):
 
     res = gt.minimize(*pair, method="fgm", stop=Third())
     assert res.status is Status.STOPPED and res.calls["h.grad"] == 3
+
+
+def test_rules_keep_their_budget_over_a_resume(pair):
+    first = gt.minimize(*pair, method="fgm", max_iter=4, tol=1e-9)
+    res = gt.minimize(*pair, state=first.state, stop=gt.stop.Calls({"h.grad": 9}))
+    assert res.status is Status.BUDGET and res.calls["h.grad"] == 9

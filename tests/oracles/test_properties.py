@@ -392,3 +392,35 @@ def test_eigenvalues_where_divide_and_conquer_does_not_converge(monkeypatch):
         assert np.isnan(w).all() and np.isnan(U).all()
     w, U = eigh(np.diag([1e200, 3e200]))  # finite, though squares are not
     np.testing.assert_allclose(w, [1e200, 3e200], rtol=1e-14)
+
+
+@given(TERMS, SEEDS)
+def test_the_taylor_error_falls_like_the_square(term, seed):
+    rng = np.random.default_rng(seed)
+    x, d = rng.standard_normal(term.n), rng.standard_normal(term.n)
+    f, g = term.value_and_grad(x)
+    # A step that sees the curvature, and not its changes.
+    t = 1e-2 / (1.0 + np.abs(getattr(term, "A", np.zeros(1))).max())
+    errors = [term.value(x + s * d) - f - s * g @ d for s in (t, t / 2)]
+    second_order = getattr(getattr(term, "loss", None), "name", "") not in (
+        "huber",
+        "squared_hinge",
+    )
+    if second_order and abs(errors[1]) > 1e5 * np.finfo(float).eps * (abs(f) + abs(t * g @ d)):
+        assert 1.8 < np.log2(errors[0] / errors[1]) < 2.2
+
+
+@given(st.sampled_from(KINDS), SEEDS, SCALES)
+def test_dense_is_csr(kind, seed, scale):
+    dense, csr = make(kind, seed, scale), make(kind, seed, scale, "csr")
+    x = np.random.default_rng(seed + 1).standard_normal(dense.n)
+    tolerance = noise(dense, x)
+    assert dense.value(x) == pytest.approx(csr.value(x), rel=1e-11, abs=tolerance)
+    np.testing.assert_allclose(dense.grad(x), csr.grad(x), rtol=0, atol=tolerance)
+    for name in ("L", "mu", "L_coord", "L_components"):
+        if getattr(dense, name) is not None:
+            np.testing.assert_allclose(getattr(dense, name), getattr(csr, name), rtol=1e-10)
+    if hasattr(dense, "component"):
+        np.testing.assert_allclose(
+            dense.component(x, 3), csr.component(x, 3), rtol=1e-10, atol=8 * tolerance
+        )

@@ -241,3 +241,13 @@ def test_steps_of_the_middle_loop_are_those_of_the_proof(ratio, L_f):
         gap, by_value = gap / (1 + theta), by_value + 1
     expected = by_value if by_distance == math.inf else by_distance
     assert middle_steps(L, 1.0, L_f, sigma, r) == expected
+
+
+@pytest.mark.parametrize("method", STRONG)
+def test_a_function_that_is_not_quadratic(method):
+    known = logistic()
+    x0 = np.ones(10)
+    R = float(np.linalg.norm(x0 - known.x_star))
+    constants = {"L_h": known.h.L, "L_g": known.g.L, "mu": known.mu, "eps": 1e-7, "R": R}
+    calls = run(known, METHODS[method](known.mu), known.mu, 1e-7, x0)
+    below(calls, theory.bound("full", **constants, method=method))
