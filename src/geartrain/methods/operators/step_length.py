@@ -28,8 +28,9 @@ _PROBE, _SIZE = 1e-4, 1e-2
 # A trial is at this part of the longest step that the last secant allows, and longer than the last
 # step by this factor at most; a step that leads out of all numbers is shortened by _CUT.
 SAFE, _GROW, _CUT = 0.9, 1.2, 0.1
-# Trials in a row, and the size of steps, over that of z, which are rounding errors.
-_TRIALS, _ROUNDED = 30, EPS
+# Trials in a row. The size of steps, over that of z, which are rounding errors; where no trial
+# passes, steps of more units may be.
+_TRIALS, _ROUNDED, _FAILED = 30, EPS, 10.0 * EPS
 
 
 def by_constant(problem: Sum, theta: float, L: float | None, method: str) -> float:
@@ -74,7 +75,7 @@ class Trial(NamedTuple):
     R: Vector | None  # R(w); None if no trial has passed
     t: float
     t_next: float  # the length to begin the next search with
-    rounding: bool  # a step of the first length is below the rounding of z
+    rounding: bool  # a step of the first length is rounding of z
 
 
 def search(
@@ -84,14 +85,14 @@ def search(
 
     R is known at z. With theta = inf the first trial passes.
     """
-    rounding, failure = False, None
+    first, failure = math.inf, None
     for trial in range(_TRIALS):
         w = place(t)
         length, still = norm(w - z), np.array_equal(w, z)
         if trial == 0:
-            rounding = length <= _ROUNDED * norm(z)
+            first = length
             if still:
-                return Trial(w, R, t, t, rounding)
+                return Trial(w, R, t, t, True)
         elif still:
             break
         try:
@@ -104,8 +105,9 @@ def search(
         change = norm(R_w - R)
         longest = theta * length / change if change > 0.0 else math.inf
         if t <= longest:
-            return Trial(w, R_w, t, min(_GROW * t, max(t, SAFE * longest)), rounding)
+            t_next = min(_GROW * t, max(t, SAFE * longest))
+            return Trial(w, R_w, t, t_next, first <= _ROUNDED * norm(z))
         failure, t = None, SAFE * min(t, longest or _CUT * t)
     if failure is not None:
         raise failure
-    return Trial(z, None, t, t, rounding)
+    return Trial(z, None, t, t, first <= _FAILED * norm(z))
