@@ -28,9 +28,9 @@ _PROBE, _SIZE = 1e-4, 1e-2
 # A trial is at this part of the longest step that the last secant allows, and longer than the last
 # step by this factor at most; a step that leads out of all numbers is shortened by _CUT.
 SAFE, _GROW, _CUT = 0.9, 1.2, 0.1
-# Trials in a row. The size of steps, over that of z, which are rounding errors; where no trial
-# passes, steps of more units may be.
-_TRIALS, _ROUNDED, _FAILED = 30, EPS, 10.0 * EPS
+# Trials in a row. Steps of this size, over that of z, are rounding errors; where no trial passes,
+# those of so many rounding units of the answers are, too.
+_TRIALS, _ROUNDED, _UNITS = 30, EPS, 10.0
 
 
 def by_constant(problem: Sum, theta: float, L: float | None, method: str) -> float:
@@ -110,4 +110,4 @@ def search(
         failure, t = None, SAFE * min(t, longest or _CUT * t)
     if failure is not None:
         raise failure
-    return Trial(z, None, t, t, first <= _FAILED * norm(z))
+    return Trial(z, None, t, t, first <= _UNITS * problem.unit * norm(z))
