@@ -50,13 +50,12 @@ guard: $(VENV)/.test
 
 # The oldest versions that pyproject.toml allows. They may use what newer packages deprecate.
 OLDEST := .venv-oldest
-OLDEST_TESTS := not long
 # Numba's cache has no lock: two processes that replace the files of another version of Numba may
 # read each other's halves, so that this version has a directory of its own, empty at the start.
 test-oldest: export NUMBA_CACHE_DIR = $(CURDIR)/$(OLDEST)/numba
 test-oldest: $(OLDEST)/.test
 	rm -rf $(OLDEST)/numba
-	$(OLDEST)/bin/python -m pytest $(PYTEST_OPTIONS) -m '$(OLDEST_TESTS)' -W ignore::DeprecationWarning -W ignore::FutureWarning
+	$(OLDEST)/bin/python -m pytest $(PYTEST_OPTIONS) -m 'not long' -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 $(OLDEST)/.test: pyproject.toml .ci/oldest.py
 	$(PYTHON) -m venv --clear $(OLDEST)
