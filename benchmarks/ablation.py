@@ -3,7 +3,8 @@
 Gradients of h over those of SciPy's L-BFGS with its better memory (geometric mean, 95th percentile,
 worst), problems that were not solved, and gradients and proximal steps of g per gradient of h. The
 problems are those with n <= 200 from number 20,000 on: nobody uses them to choose a constant, and
-the report's problems are others.
+the report's problems are others. The last column is the geometric mean on logistic regressions with
+scikit-learn's data in shards, where h = f - f_1 is not convex: some parts are for these.
 
     python benchmarks/ablation.py [--quick]
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -19,13 +21,14 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits
 
 import geartrain as gt
 from geartrain.methods.pqn import method, scaling
 from geartrain.methods.pqn.model_selection import Selection
 from geartrain.methods.pqn.models import KEEP, PLAIN, SHRUNK
 from geartrain.methods.pqn.tuning import DEFAULT
-from geartrain_lab.problems.random_convex import problems
+from geartrain_lab.problems.random_convex import RandomProblem, problems
 from geartrain_lab.store import page_table
 
 UNUSED = 20_000  # number of the first problem
@@ -67,7 +70,6 @@ VARIANTS = {
         ),
     ),
     "coarse inner runs": (replace(DEFAULT, eta=0.3, eta_other=0.3), None),
-    "without forcing": (replace(DEFAULT, forcing=math.inf), None),
     "one inner pair": (replace(DEFAULT, inner_memory=1), None),
     "without known scales": (
         DEFAULT,
@@ -79,6 +81,29 @@ VARIANTS = {
         patch.object(method.Safeguard, "is_due", lambda self, A, rho: False),
     ),
 }
+
+
+def in_shards():
+    """g is the loss of the first of 4 or 16 shards with a ridge, h that of all minus it."""
+    digits, tumours = load_digits(), load_breast_cancer()
+    scaled = (tumours.data - tumours.data.mean(axis=0)) / tumours.data.std(axis=0)
+    tables = {
+        "digits": (digits.data / 16.0, digits.target % 2),
+        "tumours": (scaled, tumours.target),
+    }
+    made = []
+    for (name, (A, label)), k, l2 in itertools.product(tables.items(), (4, 16), (1e-3, 1e-5)):
+        y, m = np.where(label, 1.0, -1.0), len(A) // k
+        h = gt.LinearModel(A, y) - gt.LinearModel(A[:m], y[:m])
+        g = gt.LinearModel(A[:m], y[:m], l2=l2)
+        made.append(RandomProblem(f"{name} {k} {l2}", "shards", h, g, np.zeros(A.shape[1])))
+    return made
+
+
+def with_rivals(chosen):
+    """Problems that L-BFGS solves, each with its gradients at the better memory."""
+    best = [min(ends(p, gt.ScipyLBFGS(m))[0] for m in (10, 50)) for p in chosen]
+    return [(p, b) for p, b in zip(chosen, best, strict=True) if math.isfinite(b)]
 
 
 def ends(problem, method):
@@ -97,26 +122,34 @@ def main():
     args = parser.parse_args()
     count = 22 if args.quick else 66
     chosen = [p for p in problems("development", count, start=UNUSED) if p.n <= 200]
-    best = [min(ends(p, gt.ScipyLBFGS(m))[0] for m in (10, 50)) for p in chosen]
-    known = [(p, b) for p, b in zip(chosen, best, strict=True) if math.isfinite(b)]
-    print(f"{len(known)} development problems from number {UNUSED:,} on, with n <= 200")
-    print(f"{'':38}{'mean':>8}{'95 %':>8}{'worst':>8}{'unsolved':>10}{'g per h':>9}")
+    known, shards = with_rivals(chosen), with_rivals(in_shards())
+    print(f"{len(known)} development problems from number {UNUSED:,} on, with n <= 200, and shards")
+    print(f"{'':38}{'mean':>8}{'95 %':>8}{'worst':>8}{'unsolved':>10}{'g per h':>9}{'shards':>9}")
     rows = []
     for name, (tuning, patched) in VARIANTS.items():
         pqn = gt.methods.ProximalQuasiNewton(tuning=tuning)
         with patched or contextlib.nullcontext():
             runs = [ends(p, pqn) for p, _ in known]
+            real = [ends(p, pqn)[0] / b for p, b in shards]
         ratios = np.array([h / b for (h, _), (_, b) in zip(runs, known, strict=True)])
         solved = np.isfinite(ratios)
         per_h = np.median([g / h for h, g in runs if math.isfinite(h)])
         mean = math.exp(np.mean(np.log(ratios[solved])))
         high = np.quantile(ratios, 0.95, method="inverted_cdf")
         row = [f"{mean:.3f}", f"{high:.2f}", f"{ratios.max():.2f}", f"{(~solved).sum()}"]
-        row.append(f"{per_h:.1f}")
+        row += [f"{per_h:.1f}", f"{math.exp(np.mean(np.log(real))):.3f}"]
         rows.append([name, *row])
-        print("{:38}{:>8}{:>8}{:>8}{:>10}{:>9}".format(*rows[-1]), flush=True)
+        print("{:38}{:>8}{:>8}{:>8}{:>10}{:>9}{:>9}".format(*rows[-1]), flush=True)
     if args.json:
-        head = ["method", "mean", "95 %", "worst", "unsolved", "calls of g per gradient of h"]
+        head = [
+            "method",
+            "mean",
+            "95 %",
+            "worst",
+            "unsolved",
+            "calls of g per gradient of h",
+            "shards",
+        ]
         tables = {"ablation": page_table(head, rows)}
         Path(args.json).write_text(json.dumps({"tables": tables}, indent=1))
 

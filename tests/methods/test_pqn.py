@@ -11,8 +11,11 @@ from scipy import sparse
 import geartrain as gt
 from geartrain.core.status import Status
 from geartrain.geometry import EUCLIDEAN
+from geartrain.methods.pqn import inner_quadratic, inner_smooth
 from geartrain.methods.pqn.evaluation import Step, TermEvaluator
+from geartrain.methods.pqn.inner import Phi
 from geartrain.methods.pqn.line_models import ExponentialFit, change, lowest
+from geartrain.methods.pqn.low_rank import LowRank, RowBasis
 from geartrain.methods.pqn.memory import Memory
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.pqn.model_selection import Selection
@@ -478,7 +481,7 @@ def test_the_score_is_the_discounted_sum_of_logarithms():
 @pytest.mark.parametrize(("error", "pace"), [(0.01, 0.2), (0.3, 0.9)])
 def test_inner_runs_are_as_accurate_as_pays(error, pace):
     """No other number of gradients of g reduces log |grad f| more per unit of the bill."""
-    coarse = replace(DEFAULT, eta=1e-12, forcing=1e-12, finest=1e-12)
+    coarse = replace(DEFAULT, eta=1e-12)
     selection = replace(Selection.of(9.0, True, False, DEFAULT), error=error, pace=pace)
     before = 1.0
     for rho in (1.0, 3.0, 10.0, 100.0, 1e4):
@@ -549,6 +552,30 @@ def test_a_g_that_bends_down_does_not_spoil_the_models(seed):
     for name in (KEEP, SHRUNK, PLAIN):
         assert np.isfinite(models[name](np.ones(n))).all()
         assert np.isfinite(models[name].inverse(0.1)(np.ones(n))).all()
+
+
+@pytest.mark.parametrize("descend", [inner_smooth.descend, inner_quadratic.solve])
+@pytest.mark.parametrize("bottom", [-0.5, -1.5, -3.0])
+def test_an_inner_run_ends_where_the_model_bends_down(descend, bottom):
+    """phi is not convex along one direction: the run ends, and phi is not higher than at p."""
+    n, rng = 8, np.random.default_rng(3)
+    g = gt.Quadratic(np.diag(np.linspace(1.0, 2.0, n)))  # the model bends down below -1
+    h = gt.Quadratic(np.eye(n), rng.standard_normal(n))
+    terms = TermEvaluator(Known(h, g, np.zeros(n), 1.0).sum())
+    e = np.eye(n)[:1]
+    B = LowRank(0.1, RowBasis.of(e, e @ e.T, np.arange(1)), np.array([[bottom - 0.1]]))
+    phi = Phi(terms, terms.both(rng.standard_normal(n)), B, 0.0, 1.0)
+    p, before = phi.p, terms.problem.ledger.calls["g.grad"]
+    smooth, s = descend is inner_smooth.descend, np.ones(n)
+    pairs, last = (((s, g.Q @ s),), 5) if smooth else ((), None)  # a curvature of g is known
+    run = descend(phi, 1e-6 * norm(p.grad), pairs, lambda v, residual: False, 50, last)
+    run = run if smooth else run[0]
+    assert terms.problem.ledger.calls["g.grad"] - before <= 50
+    s = run.v - p.v
+    slope = p.grad + B(s) + g.grad(run.v) - g.grad(p.v)
+    assert run.residual == pytest.approx(norm(slope), abs=1e-7 * norm(p.grad))  # a root
+    assert p.grad @ s + 0.5 * s @ (B(s) + g.Q @ s) <= 0.0
+    assert (run.residual <= 1e-6 * norm(p.grad)) == (bottom > -1.0)
 
 
 def test_the_memory_grows_where_all_pairs_agree():

@@ -31,8 +31,8 @@ from geartrain.methods.pqn.rows import table
 from geartrain.oracles.protocols import Vector
 
 Pairs = Sequence[tuple[Vector, Vector]]
-# (v, grad g(v), |grad phi(v)|) -> whether the run may end here
-Leave = Callable[[Vector, Vector, float], bool]
+# (v, |grad phi(v)|) -> whether the run may end here
+Leave = Callable[[Vector, float], bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,5 @@ class InnerOutcome:
     known_g: tuple[float, Vector] | None  # value and gradient of g at v, where they are known
     residual: float  # |grad phi|, or the shortest known subgradient
     pairs: Pairs
-    grad_g: Vector  # at v, as the model tells it
     w: Vector | None = None  # element of dpsi(v)
-    bent: bool = False  # phi was seen to bend down: it is not convex
     prox_steps: int = 0

@@ -99,17 +99,14 @@ def solve(inner: InnerMethod, phi: Phi, enough: float, leave: Leave) -> InnerOut
         psi=psi,
     )
 
-    def own(v: Vector, grad_g: Vector) -> Vector:
-        return grad_g if rest is None else grad_g - rest(v - p.v)
-
     def accept(v: Vector, grad_g: Vector, grad_phi: Vector) -> bool:
         residual = a * terms.norm(grad_phi)
-        return residual <= enough or leave(v, own(v, grad_g), residual)
+        return residual <= enough or leave(v, residual)
 
     run = solve_model(inner, phi_a, p.v, accept, grad_g0=p.grad_g)
     if getattr(inner, "recalls", False):
         grad_g = problem.g.grad(run.v)  # no call, and no rounding of the low-rank part
     else:
-        grad_g = own(run.v, run.grad_g)
+        grad_g = run.grad_g if rest is None else run.grad_g - rest(run.v - p.v)
     w = None if run.grad_psi is None else a * run.grad_psi
-    return InnerOutcome(run.v, (math.nan, grad_g), a * run.residual, (), grad_g, w)
+    return InnerOutcome(run.v, (math.nan, grad_g), a * run.residual, (), w)

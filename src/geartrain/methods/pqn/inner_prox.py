@@ -194,7 +194,7 @@ def descend(
         r = p.r if v is p.v and w is None else psi.residual(v, d, w)
         size = norm(r)
         over = calls >= most or size <= enough or tries > _TRIES
-        if over or (calls and tries == 0 and leave(v, grad_g, size)):
+        if over or (calls and tries == 0 and leave(v, size)):
             break
         C, more = learned.matrix()
         accuracy = enough if learned.exact else _ACCURACY * size
@@ -230,4 +230,4 @@ def descend(
             shift, tries = max(4.0 * shift, missed, 0.1 * C.lam), tries + 1
     known = None if v is p.v else (g, grad_g)
     kept = tuple(learned.pairs[-memory:])
-    return InnerOutcome(v, known, size, kept, grad_g, w, prox_steps=prox_steps)
+    return InnerOutcome(v, known, size, kept, w, prox_steps=prox_steps)

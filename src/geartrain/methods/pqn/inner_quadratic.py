@@ -77,11 +77,10 @@ def solve(
         if not bent:
             t = rz / bend
             s, r = s + t * d, r - t * Ad
-        grad_g = p.grad_g - (p.grad + r + B(s, phi.mu)) / a  # as A s = -grad f(p) - r
         residual = norm(r)
         over = bent or residual <= enough or calls >= most or rz == 0.0
-        if over or leave(p.v + s, grad_g, residual):
-            return InnerOutcome(p.v + s, None, residual, pairs, grad_g, bent=bent), alpha
+        if over or leave(p.v + s, residual):
+            return InnerOutcome(p.v + s, None, residual, pairs), alpha
         z = K(r)
         calls += 1
         rz, before = float(dot(r, z)), rz
@@ -119,4 +118,4 @@ def direct(phi: Phi, c: float, pairs: Pairs) -> InnerOutcome:
     """The minimiser where g is spherical: one linear system, and g is not asked."""
     p, a = phi.p, phi.part
     s = -phi.B.inverse(phi.mu + a * c)(p.grad)
-    return InnerOutcome(p.v + s, None, 0.0, pairs, p.grad_g + c * s)
+    return InnerOutcome(p.v + s, None, 0.0, pairs)

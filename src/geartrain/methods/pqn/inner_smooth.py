@@ -257,7 +257,7 @@ def descend(
     terms, p, a = phi.terms, phi.p, phi.part
     dot, norm = terms.dot, terms.norm
     v, g, grad_g, u = p.v, p.g, p.grad_g, p.grad
-    residual, calls, bent = norm(u), 0, False
+    residual, calls = norm(u), 0
     learned = InnerCurvature(phi, pairs, memory)
     z_u, eps = learned.products(u), np.zeros(len(learned.gram))
     to_D = dots(learned.D, u, terms.geometry)
@@ -272,11 +272,11 @@ def descend(
             to_D = to_D[:0]
             continue
         bend = learned.b * float(dot(d, d)) + float(to.e @ to.z)
-        found, asked, bent = _line_search(
+        found, asked = _line_search(
             phi, v, d, (slope, slope - a * float(dot(grad_g, d)), bend), most - calls
         )
         calls += asked
-        if found is None or bent:
+        if found is None:
             break
         t = found.t
         s, y_g = d if t == 1.0 else t * d, found.grad_g - grad_g
@@ -290,15 +290,15 @@ def descend(
         # a square of the size of rounding has no root
         square = float(dot(u, u)) + float(eps @ (2.0 * z_u + learned.gram @ eps))
         residual = math.sqrt(max(square, 0.0)) if len(eps) else norm(u)
-        if stuck or leave(v, grad_g, residual):
+        if stuck or leave(v, residual):
             break
-    return InnerOutcome(v, (g, grad_g), residual, learned.kept, grad_g, bent=bent)
+    return InnerOutcome(v, (g, grad_g), residual, learned.kept)
 
 
 def _line_search(
     phi: Phi, v: Vector, d: Vector, ends: tuple[float, float, float], most: int
-) -> tuple[_OnRay | None, int, bool]:
-    """A point along v + t d with a small slope, the calls of g, and whether phi bends down.
+) -> tuple[_OnRay | None, int]:
+    """A point along v + t d with a small slope, None where phi bends down; and the calls of g.
 
     `ends`: the slope of phi, of its linear part, and the curvature of its quadratic part along d.
     """
@@ -319,9 +319,9 @@ def _line_search(
         if not math.isfinite(slope):
             slope, new = math.inf, None
         if slope < _BENT * low[1]:
-            return best, asked, True
+            return None, asked
         if _STEEP * slope_0 <= slope <= -_FLAT * slope_0:
-            return new, asked, False
+            return new, asked
         if slope < 0.0:
             low, best = (t, slope), new
             if high is None:
@@ -332,9 +332,9 @@ def _line_search(
         else:
             high = t, slope
         if high[0] - low[0] <= 1e-15 * high[0]:
-            return new or best, asked, False
+            return new or best, asked
         part = low[1] / (low[1] - high[1]) if math.isfinite(high[1]) else 0.3
         t = low[0] + (high[0] - low[0]) * max(0.1, min(0.9, part))
     if new is not None and 0.0 <= slope <= -_STEEP * slope_0:  # out of budget, and not too far
-        return new, asked, False
-    return best, asked, False
+        return new, asked
+    return best, asked

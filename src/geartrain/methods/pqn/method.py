@@ -367,37 +367,18 @@ class ProximalQuasiNewton:
         size: float,
         before: int,
     ) -> tuple[PQNState, _Trial]:
-        """The minimiser of a model that keeps a part of g, by an inner run.
-
-        Where phi bends down, once more with the positive part of B.
-        """
-        t, p, rho, dot = self.tuning, state.at, state.rho, terms.dot
+        """The minimiser of a model that keeps a part of g, by an inner run."""
+        t, p, rho = self.tuning, state.at, state.rho
         enough = state.selection.accuracy(rho, state.convex, t) * size
-        budget = math.inf
+        most = t.inner_limit
         if math.isfinite(rho):
             spent = _asked(terms)[0] - before
             free = t.budget if terms.smooth else t.budget_psi
-            budget = max(2.0, max(free, rho) * 0.5**state.tries) - spent
-        run = InnerOutcome(p.v, None, size, state.inner_pairs, p.grad_g)
-        start, _ = _asked(terms)
-        for _ in range(2):
-            most = int(min(t.inner_limit, budget - (_asked(terms)[0] - start)))
-            if most <= 0:
-                break
-
-            def bends_down(v: Vector, grad_g: Vector, residual: float) -> bool:
-                if state.convex:
-                    return False
-                s = v - p.v
-                along_g = part * float(dot(s, grad_g - p.grad_g))
-                return float(dot(s, B(s, state.shift))) < -0.95 * along_g
-
+            most = int(min(most, max(2.0, max(free, rho) * 0.5**state.tries) - spent))
+        run = InnerOutcome(p.v, None, size, state.inner_pairs)
+        if most > 0:
             phi = Phi(terms, p, B, state.shift, part)
-            state, run = self._run(terms, state, phi, enough, bends_down, most)
-            down = run.bent or terms.norm(run.v - p.v) == 0.0
-            if state.convex or not (down or bends_down(run.v, run.grad_g, run.residual)):
-                break
-            B = B.at_least(0.0)
+            state, run = self._run(terms, state, phi, enough, lambda v, residual: False, most)
         calls = _asked(terms)[0] - before
         selection = state.selection.ran(rho, calls, run.residual / size)
         state = replace(state, selection=selection)
@@ -646,7 +627,7 @@ class ProximalQuasiNewton:
         at_x = plain.at(x)
         rounding = 10.0 * EPS * (norm(at_x.grad_h) + norm(at_x.grad_g))
 
-        def is_enough(v: Vector, grad_g: Vector, residual: float) -> bool:
+        def is_enough(v: Vector, residual: float) -> bool:
             return residual <= guard.accuracy * L * norm(v - x)
 
         B = LowRank(guard.weight * L, geometry=geometry)

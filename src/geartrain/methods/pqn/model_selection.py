@@ -70,7 +70,6 @@ class Selection:
         unit of the bill.
         """
         eta = tuning.eta if convex else tuning.eta_other
-        eta = max(min(eta, tuning.forcing * self.error), tuning.finest)
         if math.isinf(rho):
             return eta
         error = min(self.error, 0.5)

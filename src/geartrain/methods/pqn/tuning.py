@@ -28,12 +28,9 @@ class Tuning:
     agree: float = 0.05
     # A step of the block is left out where less than this part of it is new.
     new: float = 0.05
-    # |grad phi| at the end of an inner run over |grad f|, for a convex h and another one; at most
-    # `forcing` times the error of the model (0.5 percent, worst case 1.33), at least `finest`.
+    # |grad phi| at the end of an inner run over |grad f|, for a convex h and another one.
     eta: float = 0.01
     eta_other: float = 0.033
-    forcing: float = 0.033
-    finest: float = 3e-5
     inner_limit: int = 300
     # The curvature of h at the end of a step is its mean along the step times this factor at most:
     # an exponential fit instead of a quadratic one, 4 percent.
@@ -57,7 +54,7 @@ class Tuning:
     alone: float = 1.5
     effect: float = 50.0
     start_plain: float = 14.0
-    # Refreshed curvatures of g over sqrt(rho), where h is not convex: 4 percent on shards.
+    # Refreshed curvatures of g over sqrt(rho), where h is not convex: 27 percent on real shards.
     refreshes: float = 0.5
     # Rejected trial points in a row after which a run ends.
     trials: int = 40
