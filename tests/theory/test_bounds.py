@@ -219,6 +219,69 @@ def test_constant_of_sae(L_h, L_g, eps, R, ratio):
     assert most["h"] == N * (middle_steps(L, L_h, L_h + L_g, 0.5, 0.1) + 1)
 
 
+@pytest.mark.parametrize(("L_h", "L_g", "eps", "R"), CASES)
+@pytest.mark.parametrize("strong", [True, False])
+@pytest.mark.parametrize("method", ["fgm", "sc-sae", "afb"])
+def test_iterations_are_those_of_the_growth_of_A(method, L_h, L_g, eps, R, strong):
+    """The closed forms for A, of mu = 0 and of a high accuracy, are nearly its recursion.
+
+    FGM: A_1 = 1/L, A_{k+1} = A_k/(1 - t) with t^2 = (1 - t) t_k^2 + t mu/L. The envelopes:
+    a^2 (1 + mu eta) = eta A_+ (1 + mu A_+) with A_+ = A + a, and eta = 1/L for SC-SAE,
+    (1 - zeta^2)/L_h for AFB, where zeta = 1/2.
+    """
+    mu, eps = (0.1 * L_h, 1e-30 * eps) if strong else (0.0, eps)
+    eta = {"fgm": 1 / (L_h + L_g), "sc-sae": 4 / (3 * L_h), "afb": 0.75 / L_h}[method]
+    A, t, N, wanted = eta, 1.0, 1, R**2 / (2 * eps)
+    while wanted > A:
+        if method == "fgm":
+            linear = t**2 - mu * eta
+            t = (math.sqrt(linear**2 + 4 * t**2) - linear) / 2
+            A /= 1 - t
+        else:  # a^2 = eta (A (1 + mu A) + a (1 + 2 mu A))
+            linear = eta * (1 + 2 * mu * A)
+            A += (linear + math.sqrt(linear**2 + 4 * eta * A * (1 + mu * A))) / 2
+        N += 1
+    most = theory.bound("full", L_h=L_h, L_g=L_g, mu=mu, eps=eps, R=R, method=method)
+    found = {"fgm": most["h"] - 1, "sc-sae": most["h"] / 2, "afb": most["h"]}[method]
+    assert N <= found <= 1.15 * N + 3
+
+
+@pytest.mark.parametrize(("L_h", "L_g", "eps", "R"), CASES)
+@pytest.mark.parametrize("method", ["sae", "sc-sae", "afb"])
+def test_inner_runs_end_where_the_error_rule_must_hold(method, L_h, L_g, eps, R, monkeypatch):
+    """The residual e of the last point, from the start as far away as it may be, meets the rule.
+
+    Lengths are in units of D, the distance from the centre of phi to its minimiser v*: the start is
+    at most `far` from v*, and |v - centre| >= near - e/alpha. The rule is e <= r |v - centre|.
+    """
+    seen = []
+
+    def agm_calls(alpha, L, target):
+        seen.append((alpha, L, target))
+        return 7
+
+    monkeypatch.setattr("geartrain.theory.bounds.agm_calls", agm_calls)
+    most = theory.bound("full", L_h=L_h, L_g=L_g, eps=eps, R=R, method=method)
+    q = 1 / 2  # how much GMCO contracts at L = L_h
+    far, near = (1 + q, 1 - q) if method == "sae" else (FAR, 1.0)
+    alpha, r = {
+        "sae": (2 * L_h, 0.2 * 0.5 * L_h),
+        "sc-sae": (1.25 * L_h, 0.95 * (1 - 2 / 3) * 0.75 * L_h),
+        "afb": (L_h, 0.5 / 1.5 * L_h),
+    }[method]
+    ((found, L, target),) = seen
+    e = far * target
+    assert (found, L) == pytest.approx((alpha, L_g))
+    assert e == pytest.approx(r * (near - e / alpha))
+    if method == "sae":
+        K = middle_steps(L_h, L_h, L_h + L_g, 0.5, 0.1)
+        N = most["h"] / (K + 1)
+        assert most["g"] == N + 1 + N * K * 7
+    else:
+        N = most["h"] / (2 if method == "sc-sae" else 1)
+        assert most["g"] == N * (1 + 7)
+
+
 @pytest.mark.parametrize("ratio", np.geomspace(0.02, 2.49, 9))
 @pytest.mark.parametrize("L_f", [1.0, 1e6])
 def test_steps_of_the_middle_loop_are_those_of_the_proof(ratio, L_f):
