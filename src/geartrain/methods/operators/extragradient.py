@@ -6,35 +6,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from geartrain.methods.base import State
-from geartrain.methods.gmco import total
-from geartrain.methods.operators.step_length import SAFE, backward, by_constant, by_secant, search
+from geartrain.methods.operators.step_length import SteppingState, backward, first, search
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExtragradientState(State):
+class ExtragradientState(SteppingState):
     """State of `Extragradient` after k iterations."""
-
-    k: int
-    z: Vector
-    R: Vector  # P + Q at z
-    t: float  # length of the next step, or of its first trial
-    grad_psi: Vector | None = None  # in dpsi(z): the one for which the residual is shortest
-    stalled: bool = False
-    rounding: bool = False
-
-    @property
-    def point(self) -> Vector:
-        """The iterate z."""
-        return self.z
-
-    @property
-    def grad(self) -> Vector:
-        """R(z); with psi, the shortest element of R(z) + dpsi(z)."""
-        return total(self.R, self.grad_psi)
 
 
 @dataclass(frozen=True)
@@ -92,12 +71,7 @@ class Extragradient:
 
     def init(self, problem: Sum, x0: Vector) -> ExtragradientState:
         """R(z_0) and the length of the first step."""
-        if self.adaptive:
-            R = problem.grad(x0)
-            t = SAFE * self.theta * by_secant(problem, x0, R)
-        else:
-            t = by_constant(problem, self.theta, self.L, "Extragradient")
-            R = problem.grad(x0)
+        R, t = first(problem, x0, self.theta, self.L, "Extragradient", self.adaptive)
         return ExtragradientState(k=0, z=x0, R=R, t=t, grad_psi=problem.grad_psi(x0, R))
 
     def step(self, problem: Sum, state: ExtragradientState) -> ExtragradientState:

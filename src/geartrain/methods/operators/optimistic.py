@@ -6,37 +6,18 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from geartrain.methods.base import State
-from geartrain.methods.gmco import total
-from geartrain.methods.operators.step_length import SAFE, backward, by_constant, by_secant, search
+from geartrain.methods.operators.step_length import SteppingState, backward, first, search
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimisticGradientState(State):
+class OptimisticGradientState(SteppingState):
     """State of `OptimisticGradient` after k iterations."""
 
-    k: int
-    z: Vector
-    R: Vector  # P + Q at z
     R_old: Vector  # at the point before
-    t: float  # length of the next step, or of its first trial
     t_old: float  # of the last step
-    grad_psi: Vector | None = None  # in dpsi(z): the one for which the residual is shortest
-    stalled: bool = False
-    rounding: bool = False
-
-    @property
-    def point(self) -> Vector:
-        """The iterate z."""
-        return self.z
-
-    @property
-    def grad(self) -> Vector:
-        """R(z); with psi, the shortest element of R(z) + dpsi(z)."""
-        return total(self.R, self.grad_psi)
 
 
 @dataclass(frozen=True)
@@ -94,12 +75,7 @@ class OptimisticGradient:
 
     def init(self, problem: Sum, x0: Vector) -> OptimisticGradientState:
         """R(z_0) and the length of the first step."""
-        if self.adaptive:
-            R = problem.grad(x0)
-            t = SAFE * self.theta * by_secant(problem, x0, R)
-        else:
-            t = by_constant(problem, self.theta, self.L, "OptimisticGradient")
-            R = problem.grad(x0)
+        R, t = first(problem, x0, self.theta, self.L, "OptimisticGradient", self.adaptive)
         grad_psi = problem.grad_psi(x0, R)
         return OptimisticGradientState(k=0, z=x0, R=R, R_old=R, t=t, t_old=t, grad_psi=grad_psi)
 

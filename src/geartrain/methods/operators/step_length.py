@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from geartrain.methods.base import State
+from geartrain.methods.gmco import total
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import EPS, Sum, norm
@@ -31,6 +34,40 @@ SAFE, _GROW, _CUT = 0.9, 1.2, 0.1
 # Trials in a row. Steps of this size, over that of z, are rounding errors; where no trial passes,
 # those of so many rounding units of the answers are, too.
 _TRIALS, _ROUNDED, _UNITS = 30, EPS, 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteppingState(State):
+    """State after k steps along -R."""
+
+    k: int
+    z: Vector
+    R: Vector  # P + Q at z
+    t: float  # length of the next step, or of its first trial
+    grad_psi: Vector | None = None  # in dpsi(z): the one for which the residual is shortest
+    stalled: bool = False
+    rounding: bool = False
+
+    @property
+    def point(self) -> Vector:
+        """The iterate z."""
+        return self.z
+
+    @property
+    def grad(self) -> Vector:
+        """R(z); with psi, the shortest element of R(z) + dpsi(z)."""
+        return total(self.R, self.grad_psi)
+
+
+def first(
+    problem: Sum, z: Vector, theta: float, L: float | None, method: str, adaptive: bool
+) -> tuple[Vector, float]:
+    """R(z_0) and the length of the first step: by a secant if `adaptive`, else theta/L."""
+    if adaptive:
+        R = problem.grad(z)
+        return R, SAFE * theta * by_secant(problem, z, R)
+    t = by_constant(problem, theta, L, method)
+    return problem.grad(z), t
 
 
 def by_constant(problem: Sum, theta: float, L: float | None, method: str) -> float:
