@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.planning import planned
 from geartrain.methods.planning.bill import Alternative
 from geartrain.methods.planning.plan import Reason
 from geartrain.methods.planning.planned import Turns
 from geartrain.methods.pqn.prices import Usage
+from geartrain.methods.projected_lbfgs import ProjectedLBFGS
+from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.problem import norm
 from problems import logistic, quadratics
 from runs import NEVER, same
@@ -191,11 +192,11 @@ def test_a_resumed_run_of_two_terms_is_the_uninterrupted_one(clock, tmp_path, do
 
 
 def test_terms_that_take_microseconds_begin_with_lbfgs(clock):
-    """An evaluation takes 0.1 ms: SciPy's L-BFGS is done before there is anything to compare."""
+    """An evaluation takes 0.1 ms: L-BFGS is done before there is anything to compare."""
     known = logistic()
     res = gt.minimize(timed(known.h, clock, 5e-5), timed(known.g, clock, 5e-5), X0, tol=1e-6)
     assert res.success and reasons(res) == [Reason.CHEAP]
-    assert isinstance(plan(res).current, ScipyLBFGS)
+    assert isinstance(plan(res).current, ProjectedLBFGS)
     assert "an evaluation of both terms takes 0.0001 s" in res.plan
     bounded = gt.minimize(
         timed(known.h, clock, 5e-5), timed(known.g, clock, 5e-5) + gt.Box(-9.0, 9.0), X0, tol=1e-6
@@ -209,19 +210,16 @@ def test_terms_that_take_microseconds_begin_with_lbfgs(clock):
 
 @pytest.fixture
 def raced(clock, monkeypatch):
-    """A run of cheap terms in which SciPy's L-BFGS takes `slow` seconds per iteration."""
+    """A run of cheap terms in which L-BFGS takes `slow` seconds per iteration."""
 
     def run(slow, **options):
-        plain = ScipyLBFGS.solve
+        plain = ProjectedLBFGS.step
 
-        def solve(self, problem, x0, report):
-            def tell(state):
-                clock.pass_(slow)
-                return report(state)
+        def step(self, problem, state):
+            clock.pass_(slow)
+            return plain(self, problem, state)
 
-            plain(self, problem, x0, tell)
-
-        monkeypatch.setattr(ScipyLBFGS, "solve", solve)
+        monkeypatch.setattr(ProjectedLBFGS, "step", step)
         return gt.minimize(*terms, np.ones(24), **options)
 
     known = quadratics(L_h=1.0, L_g=1e4, mu=1e-4)
@@ -263,6 +261,28 @@ def test_lbfgs_goes_on_after_a_turn_of_the_other_method_as_if_there_had_been_non
     told = [list(map(float, run.history["f"])) for run in (res, alone)]
     seen = [f for f, _ in itertools.groupby(told[0])]  # the lowest so far
     assert len(seen) >= 100 and seen == told[1][: len(seen)]
+
+
+@pytest.mark.parametrize("cut", [1, 4, 5, 9])
+def test_turns_go_on_where_they_were(clock, tmp_path, cut, monkeypatch):
+    """Before a turn, in it and after it, to the last bit: both methods know what they knew."""
+
+    def change(self, state):
+        if self.problem.ledger.calls["h.grad"] >= (4, 8, 10**6)[len(self.plan.changes) - 1]:
+            self._turn()
+
+    monkeypatch.setattr(planned._PlannedRun, "_change", change)
+    monkeypatch.setattr(Turns, "seconds", lambda self, name: 0.0)  # they are told
+    known, path = quadratics(L_h=1.0, L_g=1e4, mu=1e-4), tmp_path / "run.gtck"
+
+    def terms():
+        return [timed(term, clock, 5e-5, n=24) for term in (known.h, known.g)]
+
+    whole = gt.minimize(*terms(), np.ones(24), stop=NEVER, max_iter=12)
+    assert reasons(whole) == [Reason.CHEAP, Reason.TURN, Reason.TURN]
+    pair = terms()
+    gt.minimize(*pair, np.ones(24), stop=NEVER, max_iter=cut, checkpoint=path)
+    same(whole, gt.resume(path, *pair, max_iter=12 - cut, check=False))
 
 
 @pytest.mark.parametrize("most", [60, 76, 92])
@@ -334,52 +354,32 @@ def test_code_that_is_loaded_is_no_reason_to_try_lbfgs(clock, monkeypatch):
     assert res.success and Reason.TURN not in reasons(res)
 
 
-def test_where_lbfgs_stalls_pqn_goes_on(clock, monkeypatch):
-    plain = ScipyLBFGS.solve
+@pytest.mark.parametrize("stay", [0, 3])
+def test_where_lbfgs_stalls_pqn_goes_on(clock, monkeypatch, stay):
+    plain, seen = ProjectedLBFGS.step, itertools.count()
 
-    def stalls(self, problem, x0, report):
-        seen = itertools.count()
-        plain(self, problem, x0, lambda state: report(state) or next(seen) >= 3)
+    def stalls(self, problem, state):
+        return plain(self, problem, state) if next(seen) < stay else replace(state, stalled=True)
 
-    monkeypatch.setattr(ScipyLBFGS, "solve", stalls)
-    res = solve_bare(bare(logistic()), None)
+    monkeypatch.setattr(ProjectedLBFGS, "step", stalls)
+    known, points = logistic(), ([], [])
+    terms = [
+        timed(term, clock, 5e-5, seen=seen)
+        for term, seen in zip((known.h, known.g), points, strict=True)
+    ]
+    res = gt.minimize(*terms, X0, tol=1e-7)
     assert res.success
     assert reasons(res) == [Reason.CHEAP, Reason.STALLED] and plan(res).settled
     assert isinstance(plan(res).current, gt.methods.ProximalQuasiNewton)
     assert [note for _, note in res.history.notes][-1] == "method changed: L-BFGS stalled"
     assert len(res.history["f"]) == res.nit + 1
-
-
-def test_a_line_search_that_finds_nothing_is_the_last(clock, monkeypatch):
-    """Ten evaluations without a lower value: pqn goes on from the best point."""
-    plain, more = ScipyLBFGS.solve, 200
-
-    def lost(self, problem, x0, report):
-        seen = itertools.count()
-
-        def tell(state):
-            if report(state):
-                return True
-            if next(seen) < 3:
-                return False
-            for _ in range(more):  # until it is left
-                for _ in range(10):
-                    problem.h.value_and_grad(state.point)
-                if report(state):
-                    return True
-            return False
-
-        plain(self, problem, x0, tell)
-
-    monkeypatch.setattr(ScipyLBFGS, "solve", lost)
-    res = solve_bare(bare(logistic()), None)
-    assert res.success and reasons(res) == [Reason.CHEAP, Reason.STALLED]
-    assert res.calls["h.grad"] < 10 * more
+    for asked in points:  # pqn begins where L-BFGS has ended, and asks nothing again
+        assert len(set(asked)) == len(asked)
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_where_lbfgs_leaves_the_domain_pqn_goes_on(seed, clock):
-    """-sum ln(b - Ax) is infinite outside of Ax < b, where SciPy's line search ends."""
+def test_lbfgs_stays_inside_the_domain(seed, clock):
+    """-sum ln(b - Ax) is infinite outside of Ax < b: such a point is too far along its line."""
     rng = np.random.default_rng(seed)
     A, b, c = rng.standard_normal((60, 20)), 1.0 + rng.random(60), rng.standard_normal(20)
 
@@ -391,11 +391,20 @@ def test_where_lbfgs_leaves_the_domain_pqn_goes_on(seed, clock):
 
     h, g = gt.Term(barrier, n=20), gt.Term(lambda x: (5.0 * x @ x - c @ x, 10.0 * x - c), n=20)
     res = gt.minimize(h, g)
-    assert res.success and reasons(res)[0] is Reason.CHEAP
-    if len(reasons(res)) > 1:  # SciPy's line search may have stayed inside
-        assert reasons(res)[1:] == [Reason.NON_FINITE] and plan(res).settled
-        assert "an answer to L-BFGS was not finite" in res.plan
+    assert res.success and reasons(res) == [Reason.CHEAP]
     assert len(res.history["f"]) == res.nit + 1
+
+
+def test_where_an_answer_to_pqn_is_not_finite_lbfgs_goes_on(raced, monkeypatch):
+    """In its turn; the run ends as one of L-BFGS alone would."""
+
+    def step(self, problem, state):
+        raise NonFiniteAnswer("h.grad answered with nan")
+
+    monkeypatch.setattr(gt.methods.ProximalQuasiNewton, "step", step)
+    res = raced(0.02, tol=1e-6)
+    assert res.success and isinstance(plan(res).current, ProjectedLBFGS)
+    assert reasons(res)[:3] == [Reason.CHEAP, Reason.TURN, Reason.TURN]
 
 
 def test_usage_by_hand():

@@ -10,12 +10,11 @@ import pytest
 import geartrain as gt
 from geartrain.core.checkpoint import dumps, loads
 from geartrain.core.loop import goes_on
-from geartrain.methods.planning import planned as running
 from geartrain.methods.planning.bill import Prices
 from geartrain.methods.planning.plan import Change, Plan, Reason
 from geartrain.methods.planning.planner import plan
 from problems import quadratics
-from runs import NEVER, same, sums
+from runs import same
 
 pytestmark = pytest.mark.same_everywhere  # messages
 
@@ -183,32 +182,6 @@ def test_auto_is_a_method_like_others(pair):
     assert as_object.plan == by_name.plan
     assert goes_on(method) and not goes_on(gt.ScipyLBFGS())
     assert loads(dumps(method)) == method
-
-
-@pytest.mark.parametrize("cut", [1, 4, 9])
-def test_auto_goes_on_where_it_was(tmp_path, cut, monkeypatch):
-    """Before the change of method to the last bit, after it from the last point."""
-
-    def leave(self, state):
-        late = self.problem.ledger.calls["h.grad"] >= 4
-        return None if self.plan.changes or not late else Change(Reason.CHEAP, "")
-
-    monkeypatch.setattr(running._PlannedRun, "_leave", leave)
-    pair, method = sums(), planned()
-    method = replace(method, plan=replace(method.plan, runner_up=gt.ScipyLBFGS()))
-    path = tmp_path / "run.gtck"
-    whole = gt.minimize(*pair, method=method, stop=NEVER, max_iter=12)
-    change = next(k for k, note in whole.history.notes if "method changed" in note)
-    assert 2 < change < 8
-    gt.minimize(*pair, method=method, stop=NEVER, max_iter=cut, checkpoint=path)
-    second = gt.resume(path, *pair, max_iter=12 - cut)
-    assert [c.reason for c in second.state.state.plan.changes] == [Reason.CHEAP]
-    if cut < change:
-        same(whole, second)
-    else:
-        notes = [note for k, note in second.history.notes if k > change]
-        assert notes == ["ScipyLBFGS cannot be stepped: started again from the last point"]
-        np.testing.assert_array_equal(whole.history["f"][: cut + 1], second.history["f"][: cut + 1])
 
 
 def test_a_plan_follows_its_changes():

@@ -204,7 +204,8 @@ class Run:
         points, state = self.view.points(), record.now
         first, last = points[0], points[-1]
         new = last if math.isnan(first.f) and not first.gap < last.gap else first
-        if state.grad is not None and new.x is state.grad_point:
+        unknown = math.isnan(new.f) or math.isnan(record.initial_value)  # which values compare
+        if unknown and state.grad is not None and new.x is state.grad_point:
             slope = self.problem.geometry.dot(state.grad, record.x0 - new.x)
             new = replace(new, below=bool(slope >= 0.0))
             unsure = not new.below and record.best.x is record.x0 and math.isnan(new.f)

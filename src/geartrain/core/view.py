@@ -62,7 +62,8 @@ class RunView:
         self.known_f = float(state.value)
         self.known_grad_norm, self._seen = math.nan, NOTHING_SEEN
         if (grad := state.grad) is not None:
-            at_point = np.array_equal(state.grad_point, state.point)
+            x, point = state.grad_point, state.point
+            at_point = x is point or np.array_equal(x, point)
             self._see_gradient(grad, state.grad_psi if at_point else None)
         elif not math.isnan(state.frank_wolfe_gap):
             self._seen = Seen(spread=float(state.frank_wolfe_gap))

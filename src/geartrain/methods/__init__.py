@@ -28,6 +28,7 @@ from geartrain.methods.operators.mixing import AndersonResolvent
 from geartrain.methods.operators.optimistic import OptimisticGradient
 from geartrain.methods.planning.planned import Planned
 from geartrain.methods.pqn.method import ProximalQuasiNewton
+from geartrain.methods.projected_lbfgs import ProjectedLBFGS
 from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
 from geartrain.methods.sae import SAE
@@ -65,6 +66,7 @@ __all__ = [
     "OptimisticGradient",
     "PaperRule",
     "Planned",
+    "ProjectedLBFGS",
     "ProximalQuasiNewton",
     "Restarted",
     "ScipyLBFGS",

@@ -98,12 +98,12 @@ class HeardAnswers:
         newest_first = (*reversed(self._recent[name]), *kept)
         return next((entry for entry in newest_first if np.array_equal(entry.x, x)), None)
 
-    def recalling(self, problem: Sum) -> Sum:
-        """The same sum, with oracles that recall the answers that are kept."""
-        if not self.known:
+    def recalling(self, problem: Sum, known: dict[str, Answered]) -> Sum:
+        """The same sum, with oracles that recall these answers, by name."""
+        if not known:
             return problem
         *expensive, last = [
-            Summand(RecallingOracle(oracle, self.known[oracle.name]), L)
+            Summand(RecallingOracle(oracle, known[oracle.name]), L)
             for oracle, L in problem.summands
         ]
         several = tuple(expensive) if problem.expensive else ()

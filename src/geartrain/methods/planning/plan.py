@@ -29,11 +29,6 @@ class Reason(Enum):
     CHEAP = "an evaluation of both terms takes {evaluation:.2g} s"
     TURN = "after {seconds:.2g} s, {name} has its turn"
     STALLED = "{name} stalled"
-    NON_FINITE = "an answer to L-BFGS was not finite"
-
-
-# Reasons after which there are no further changes.
-_LAST = (Reason.STALLED, Reason.NON_FINITE)
 
 
 @dataclass(frozen=True)
@@ -84,6 +79,11 @@ class Plan:
         return self.name if len(self.changes) % 2 == 0 else self.second
 
     @property
+    def other_name(self) -> str:
+        """The name of the other one."""
+        return self.second if len(self.changes) % 2 == 0 else self.name
+
+    @property
     def current(self) -> Any:
         """The method that goes on after the changes."""
         return self.method if len(self.changes) % 2 == 0 else self.runner_up
@@ -91,7 +91,9 @@ class Plan:
     @property
     def settled(self) -> bool:
         """Whether there are no further changes."""
-        return self.runner_up is None or any(change.reason in _LAST for change in self.changes)
+        return self.runner_up is None or any(
+            change.reason is Reason.STALLED for change in self.changes
+        )
 
     def in_words(self, bill: Bill, others: tuple[Alternative, ...]) -> str:
         """The plan, what happened, the bill, and what other methods cost."""

@@ -1,10 +1,10 @@
 """``method="auto"``: steps the method of a plan, and plans again where prices have been measured.
 
 `ProximalQuasiNewton` weighs prices itself: L-BFGS on the sum is one of its models. Where seconds
-are the price and the terms take microseconds, its own arithmetic is what is paid for, and SciPy's
-L-BFGS has less of it. Which of the two gets to the end sooner is not known before, so both run, by
-turns and from the same point, and most seconds are for the one whose value is lower after as many
-seconds of its own.
+are the price and the terms take microseconds, its own arithmetic is what is paid for, and
+`ProjectedLBFGS` has less of it. Which of the two gets to the end sooner is not known before, so
+both run, by turns and from the same point, and most seconds are for the one whose value is lower
+after as many seconds of its own.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
-
-import numpy as np
+from functools import cached_property
 
 from geartrain.core import clock
-from geartrain.methods.base import Method, Report, State, drive
+from geartrain.methods.base import Report, State
 from geartrain.methods.nested_sum import told
 from geartrain.methods.planning.bill import (
     Bill,
@@ -37,8 +36,6 @@ from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
 
-# Evaluations of a line search of L-BFGS that finds no lower point; they are seldom more than five.
-_SEARCH = 10
 # An evaluation of both terms that takes fewer seconds is cheap: a trial point of the learned method
 # takes about as long by itself, and saves every other evaluation.
 _CHEAP = 2e-3
@@ -87,20 +84,28 @@ class Turns:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedState(State):
-    """State of `Planned`: that of the current method, and how the run came there."""
+    """State of `Planned`: those of its methods, and how the run came there."""
 
     current: State  # of the method that is stepped
-    front: State | None = None  # of the other one, where that has come to a lower value
+    other: State | None = None  # of the other one, where both have turns
     note: str = ""
     plan: Plan  # with the changes so far
     since: Timings = field(default_factory=dict)  # at x0; empty once the levels are settled
     known: dict[str, Answered] = field(default_factory=dict)  # by term, at the best point
+    at_start: dict[str, Answered] = field(default_factory=dict)  # until both methods have begun
     restarted: bool = False  # the current method has not started at x0
 
-    @property
+    @cached_property
     def best(self) -> State:
-        """The state with the lowest value, which the driver is shown."""
-        return self.front or self.current
+        """The state with the lower value, which the driver is shown."""
+        return self.current if self.front is None else self.front
+
+    @cached_property
+    def front(self) -> State | None:
+        """The state of the other method, where that has come to a lower value."""
+        value, other = self.current.value, self.other
+        ahead = other is not None and value - other.value > _SAME * abs(value)
+        return other if ahead else None
 
     A = property(lambda self: self.best.A)
     L = property(lambda self: self.best.L)
@@ -150,9 +155,7 @@ class Planned:
        as many seconds, has nine times the seconds of the other one, which then catches up to a
        third
     5. where the current method stalls before the stopping rule is met, and not by rounding or
-       noise, the runner-up goes on from the best point, and there are no further changes; L-BFGS
-       stalls where a line search takes ten evaluations and f has not fallen, and is also left where
-       an answer is not finite
+       noise, the other one goes on from the best point, and there are no further changes
 
     Where seconds are alike up to a factor of 3, the levels are as listed.
 
@@ -182,15 +185,15 @@ class Planned:
 
     def solve(self, problem: Sum, x0: Vector, report: Report) -> None:
         """Run from x0."""
-        run = _PlannedRun(self, problem, report)
+        run = _PlannedRun(self, problem, x0, report)
         with run.heard:
-            run.begin(x0)
+            run.begin()
 
     def resume(self, problem: Sum, state: PlannedState, report: Report) -> None:
         """Go on from `state`."""
-        run = _PlannedRun(self, problem, report, state)
+        run = _PlannedRun(self, problem, state.point, report, state)
         with run.heard:
-            run.go_on(state.point, state.current)
+            run.go_on(state.current)
 
     def describe(self, problem: Sum, state: PlannedState | None) -> str:
         """The plan, what happened, and the bill."""
@@ -202,132 +205,95 @@ class Planned:
 
 
 class _PlannedRun:
-    """A run of `Planned`: reports the states of its methods, and says when one is left."""
+    """A run of `Planned`: steps its methods, reports their states, and says when one is left."""
 
     def __init__(
-        self, planned: Planned, problem: Sum, report: Report, state: PlannedState | None = None
+        self,
+        planned: Planned,
+        problem: Sum,
+        x: Vector,
+        report: Report,
+        state: PlannedState | None = None,
     ) -> None:
-        self.first, self.problem, self.report = planned.plan, problem, report
+        self.first, self.problem, self.start, self.report = planned.plan, problem, x, report
         self.measured = planned.prices.given is None and planned.plan.name == "pqn"
         self.plan, self.note = planned.plan, ""  # the note is for the next state
         self.restarted = False
         self.turns = Turns()
-        self.waiting: State | None = None  # of the learned method, between its turns
-        self.last: dict[str, State] = {}  # the last state of each method
+        self.states: dict[str, State] = {}  # the last one of each method
+        self.best, self.lowest = x, math.inf  # the point of the lowest value
         self.since: Timings = {}
         self.heard = HeardAnswers(problem.oracles, problem.n, {} if state is None else state.known)
         if state is not None:
-            self.plan, self.since = state.plan, state.since
-            self.restarted = state.restarted
-        self.ended = False  # the whole run
+            self.plan, self.since, self.restarted = state.plan, state.since, state.restarted
+            self.states[self.plan.current_name] = state.current
+            if state.other is not None:
+                self.states[self.plan.other_name] = state.other
+            self.lowest = state.value
+        self.at_start = {} if state is None else state.at_start
 
-    def _enter(self) -> None:
-        """Begin with what is noted about one method."""
-        self.change: Change | None = None  # why it is left
-        self.best, self.lowest = np.zeros(0), math.inf  # the point of the lowest value
-        self.lost = False  # a line search of L-BFGS has found nothing
-        self.asked = self._calls()  # gradients of the first term until the last state
-        self.turns.start()
-
-    # From method to method --------------------------------------------------------------------
-
-    def begin(self, x0: Vector) -> None:
+    def begin(self) -> None:
         """Line 1, and the run."""
         if self.measured:
-            self.heard.ask(x0)
+            self.heard.ask(self.start)
+            self.at_start = self.heard.known
             self._plan_at_start()
-        self._go(x0, None)
+        self.turns.start()
+        state = self._started(self.start, self.at_start)
+        if not self._tell(state):
+            self.go_on(state)
 
-    def go_on(self, x: Vector, current: State) -> None:
-        """The run from a state that was reported."""
-        if not isinstance(self.plan.current, Method):
-            name = type(self.plan.current).__name__
-            self.note = f"{name} cannot be stepped: started again from the last point"
-        self._go(x, current)
-
-    def _go(self, x: Vector, current: State | None) -> None:
-        self.start, self.known = x, self.heard.known
+    def go_on(self, state: State) -> None:
+        """Lines 2 to 5, from the last state that was reported."""
+        self.turns.start()
         while True:
-            self._enter()
-            try:
-                self._drive(x, current)
-            except NonFiniteAnswer:
-                self.change = self._after_infinity()
-                if self.change is None:
-                    raise
-            if self.ended or (self.change is None and self.plan.settled):
+            self._change(state)
+            state = self._stepped()
+            if self._tell(state):
                 return
-            change, waiting = self.change or _stalled(self.plan), self.waiting
-            self._note(change)
-            if change.reason is not Reason.TURN:
-                self.last = {}  # the next one goes on from the best point
-            x, current, method = self.best, None, self.plan.current
-            if change.reason is Reason.TURN:  # of L-BFGS, for the first time
-                x, self.heard.known = self.start, self.known
-            elif waiting is not None and waiting.value <= self.lowest:
-                current = waiting
-            elif isinstance(method, Method):  # the point itself was reported before
-                current = method.init(self.heard.recalling(self.problem), x)
 
-    def _note(self, change: Change) -> None:
-        """Go on with the other method."""
-        self.plan = replace(self.plan, changes=(*self.plan.changes, change))
-        self.note, self.restarted = f"method changed: {change.told}", True
+    def _stepped(self) -> State:
+        """Line 2 and line 3; where an answer is not finite, the other method goes on if it can."""
+        name = self.plan.current_name
+        try:
+            state = self.plan.current.step(self.problem, self.states[name])
+        except NonFiniteAnswer:
+            if self.plan.settled or self.plan.other_name not in self.states:
+                raise
+            self.turns.note(name, math.inf)
+            self._turn()
+            return self._stepped()
+        return self._plan_after_first(state) if self.since else state
 
-    def _drive(self, x: Vector, current: State | None) -> None:
-        """Run the current method until it is left, or the run ends."""
-        method = self.plan.current
-        if not isinstance(method, Method):
-            drive(method, self.heard.recalling(self.problem), x, self._tell)
-            return
-        if current is None:
-            current = method.init(self.heard.recalling(self.problem), x)
-            left = self._tell(current)
-        else:
-            self._notice(current)
-            left = not self._goes_on(current)
-        while not left:
-            current = self.plan.current.step(self.problem, current)
-            if self.since:
-                current = self._plan_after_first(current)
-            left = self._tell(current)
+    def _started(self, x: Vector, known: dict[str, Answered]) -> State:
+        """The state of the current method at x, where these answers are known."""
+        return self.plan.current.init(self.heard.recalling(self.problem, known), x)
 
     def _tell(self, state: State) -> bool:
-        """Report a new state of the method; True if the method should end."""
-        self._notice(state)
-        return self._report(state) or not self._goes_on(state)
-
-    def _report(self, state: State) -> bool:
-        """Report a state; True if the run should end."""
-        self.last[self.plan.current_name] = state
-        front = min(self.last.values(), key=lambda last: last.value)
-        note = "; ".join(filter(None, (self.note, state.note)))
-        self.note = ""
-        self.ended = self.report(
-            PlannedState(
-                current=state,
-                front=front if state.value - front.value > _SAME * abs(state.value) else None,
-                note=note,
-                plan=self.plan,
-                since=self.since,
-                known=self.heard.known,
-                restarted=self.restarted,
-            )
-        )
-        return self.ended
-
-    def _notice(self, state: State) -> None:
-        """The best point so far, and whether a line search was in vain."""
-        calls = self._calls()
-        self.lost = calls - self.asked >= _SEARCH and not state.value < self.lowest
-        self.asked = calls
+        """Report a new state of the current method; True if the run should end."""
+        name = self.plan.current_name
+        self.states[name] = state
         if self.measured:
-            self.turns.note(self.plan.current_name, state.value)
+            self.turns.note(name, state.value)
         if not state.value > self.lowest:  # the newest where no value is known
             self.best, self.lowest = state.point, state.value
             self.heard.keep(self.best)
         if self.plan.settled and not self.since:
             self.heard.end()
+        note = "; ".join(filter(None, (self.note, state.note)))
+        self.note = ""
+        return self.report(
+            PlannedState(
+                current=state,
+                other=self.states.get(self.plan.other_name),
+                note=note,
+                plan=self.plan,
+                since=self.since,
+                known=self.heard.known,
+                at_start=self.at_start,
+                restarted=self.restarted,
+            )
+        )
 
     # Levels by measured prices ----------------------------------------------------------------
 
@@ -361,34 +327,29 @@ class _PlannedRun:
             self.plan, self.restarted = plan, True
             self.note = f"levels changed from {told(before)} to {told(levels)}"
             self.heard.keep(state.point)
-            state = plan.method.init(self.heard.recalling(problem), state.point)
+            state = self._started(state.point, self.heard.known)
         self.heard.forget_first()
         return state
 
     # Changes of method ------------------------------------------------------------------------
 
-    def _goes_on(self, state: State) -> bool:
-        """Whether the method goes on from `state`."""
+    def _change(self, state: State) -> None:
+        """Lines 4 and 5: go on with the other method where it is time."""
         plan = self.plan
-        if not plan.settled and (state.stalled or (self.lost and plan.current_name == "lbfgs")):
-            self.change = _stalled(plan)
-        else:
-            self.change = self._leave(state)
-        return self.change is None
+        if plan.settled:
+            return
+        if state.stalled:
+            self._leave()
+        elif self.measured and self._is_over(state):
+            self._turn()
 
-    def _leave(self, state: State) -> Change | None:
-        """Line 4: why the method should be left now, or None."""
-        plan = self.plan
-        if plan.settled or not self.measured:
-            return None
-        if plan.current_name == plan.second:
-            ended = self.waiting is not None and self.waiting.stalled
-            if not ended and self.turns.is_over(plan.second, plan.name):
-                return self._turn_of_learned()
-        elif self._is_mostly_own(state) and self.turns.is_over(plan.name, plan.second):
-            self.waiting = state
-            return self._turn(plan.second)
-        return None
+    def _is_over(self, state: State) -> bool:
+        """Whether the turn of the current method, which has come to `state`, is over."""
+        plan, waiting = self.plan, self.states.get(self.plan.other_name)
+        if waiting is None and plan.current_name == plan.name and not self._is_mostly_own(state):
+            return False
+        ended = waiting is not None and waiting.stalled
+        return not ended and self.turns.is_over(plan.current_name, plan.other_name)
 
     def _is_mostly_own(self, state: State) -> bool:
         """Whether the learned method takes longer than what it asks, once its code is loaded."""
@@ -397,48 +358,27 @@ class _PlannedRun:
         used = Usage.of(self.problem, state.own).since(state.first)
         return used.inner + used.outer > used.seconds_h + used.seconds_g
 
-    def _turn(self, name: str) -> Change:
-        seconds = sum(map(self.turns.seconds, self.turns.curves))
-        return Change(Reason.TURN, Reason.TURN.value.format(name=name, seconds=seconds))
-
-    def _turn_of_learned(self) -> Change | None:
-        """The learned method goes on while L-BFGS waits; what is told where the run ends with it.
-
-        What L-BFGS knows is kept by SciPy, which goes on where this returns None.
-        """
-        plan, known = self.plan, self.heard.known
-        change = self._turn(plan.name)
-        self._note(change)
+    def _turn(self) -> None:
+        """The other method goes on, from where it has ended, or from where the run has begun."""
+        name, seconds = self.plan.other_name, sum(map(self.turns.seconds, self.turns.curves))
+        self._note(Change(Reason.TURN, Reason.TURN.value.format(name=name, seconds=seconds)))
         self.turns.start()
-        try:
-            if self.waiting is None:
-                self.heard.known = self.known
-                self.waiting = plan.method.init(self.heard.recalling(self.problem), self.start)
-                self.turns.note(plan.name, self.waiting.value)
-            while not (self.waiting.stalled or self.turns.is_over(plan.name, plan.second)):
-                self.waiting = plan.method.step(self.problem, self.waiting)
-                self.turns.note(plan.name, self.waiting.value)
-                if self._report(self.waiting):
-                    return change
-        except NonFiniteAnswer:
-            self.turns.note(plan.name, math.inf)
-        self._note(self._turn(plan.second))
-        self.heard.known, self.asked = known, self._calls()
+        if name not in self.states:
+            x = next(iter(self.at_start.values())).x
+            self.states[name] = self._started(x, self.at_start)
+            self.turns.note(name, self.states[name].value)
+            self.at_start = {}
+
+    def _leave(self) -> None:
+        """The other method goes on for good, from the best point."""
+        name = {"lbfgs": "L-BFGS"}.get(self.plan.current_name, self.plan.current_name)
+        self._note(Change(Reason.STALLED, Reason.STALLED.value.format(name=name)))
+        state = self.states.get(self.plan.current_name)
+        if state is None or state.value > self.lowest:  # the point itself was reported before
+            state = self._started(self.best, self.heard.known)
+        self.states, self.at_start = {self.plan.current_name: state}, {}
         self.turns.start()
-        return None
 
-    def _after_infinity(self) -> Change | None:
-        """The change of method after an answer that is not finite, or None if it ends the run."""
-        plan = self.plan
-        if plan.current_name != "lbfgs" or plan.settled or not self.best.size:
-            return None
-        return Change(Reason.NON_FINITE, Reason.NON_FINITE.value)
-
-    def _calls(self) -> int:
-        """Gradients of the first term so far."""
-        return self.problem.ledger.calls.get(f"{self.problem.oracles[0].name}.grad", 0)
-
-
-def _stalled(plan: Plan) -> Change:
-    name = {"lbfgs": "L-BFGS"}.get(plan.current_name, plan.current_name)
-    return Change(Reason.STALLED, Reason.STALLED.value.format(name=name))
+    def _note(self, change: Change) -> None:
+        self.plan = replace(self.plan, changes=(*self.plan.changes, change))
+        self.note, self.restarted = f"method changed: {change.told}", True

@@ -23,7 +23,6 @@ from dataclasses import replace
 from geartrain import theory
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods.base import AnyMethod, InnerMethod
-from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.methods.nested_sum import Levels, Train
 from geartrain.methods.planning.bill import Prices, has_products, price_of_newton
 from geartrain.methods.planning.level_order import (
@@ -40,6 +39,7 @@ from geartrain.methods.planning.plan import Plan, Reason
 from geartrain.methods.planning.several_terms import afb_on_levels
 from geartrain.methods.pqn.inner_quadratic import is_solvable
 from geartrain.methods.pqn.method import ProximalQuasiNewton
+from geartrain.methods.projected_lbfgs import ProjectedLBFGS
 from geartrain.methods.registry import make_method
 from geartrain.methods.similar_newton import SimilarNewton
 from geartrain.methods.working_set import WorkingSet, fits, is_large
@@ -52,9 +52,9 @@ from geartrain.problem import Sum
 # SimilarNewton needs 0.6 times the calls of h that pqn needs where g is a shard of f. It is
 # chosen up to this price of its iteration over that of a gradient of h.
 _NEWTON = 1.25
-# Pairs that L-BFGS on the sum keeps where it takes the place of pqn: as many as take SciPy this
-# part of the seconds of an evaluation, at so many seconds per pair and per entry, within bounds.
-_ARITHMETIC, _PER_PAIR, _PER_ENTRY = 0.5, 5e-6, 4e-9
+# Pairs that L-BFGS on the sum keeps where it takes the place of pqn: as many as take it this part
+# of the seconds of an evaluation, at so many seconds per pair and per entry, within limits.
+_ARITHMETIC, _PER_PAIR, _PER_ENTRY = 0.5, 3e-6, 2e-9
 _FEWEST, _MOST = 10, 50
 # Seconds of the library's own arithmetic per gradient, about what an inner step takes for some
 # thousand variables. Terms that answer faster than that are alike.
@@ -109,10 +109,10 @@ def _before_prices(problem: Sum) -> Plan:
 def rival(problem: Sum, evaluation: float) -> AnyMethod | None:
     """L-BFGS in compiled code, for evaluations that take so few seconds; None if not possible."""
     values = all(can(t, "value") for t in (problem.h.term, problem.g.term))
-    bounds = problem.psi is None or isinstance(problem.psi.term, Box)
+    if not values or not (problem.psi is None or isinstance(problem.psi.term, Box)):
+        return None
     pairs = int(_ARITHMETIC * evaluation / (_PER_PAIR + _PER_ENTRY * problem.n))
-    memory = min(max(pairs, _FEWEST), _MOST)
-    return ScipyLBFGS(memory, scaled=True) if values and bounds else None
+    return ProjectedLBFGS(min(max(pairs, _FEWEST), _MOST), scaled=True)
 
 
 def plan_by_seconds(
