@@ -13,6 +13,7 @@ from geartrain.methods.planning.plan import Reason
 from geartrain.methods.planning.planned import Turns
 from geartrain.methods.pqn.prices import Usage
 from geartrain.methods.projected_lbfgs import ProjectedLBFGS
+from geartrain.methods.sparsa import SpaRSA
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.problem import norm
 from problems import logistic, quadratics
@@ -206,6 +207,54 @@ def test_terms_that_take_microseconds_begin_with_lbfgs(clock):
     assert alone.success and reasons(alone) == [Reason.CHEAP]
     given = {"h.grad": 1.0, "g.grad": 1.0}
     assert reasons(solve_bare(bare(known), given)) == []  # seconds are not the price
+
+
+PSI = {
+    "l1": gt.L1(0.01),
+    "simplex": gt.Simplex(1.0),
+    "groups": gt.GroupL1(np.repeat([0, 1], 5), 0.02),
+}
+
+
+@pytest.mark.parametrize("with_g", [True, False])
+@pytest.mark.parametrize("name", PSI)
+def test_with_psi_they_begin_with_sparsa(name, with_g, clock):
+    """Values fall, nothing is asked twice, and the bill names the method."""
+    known, psi, asked = logistic(), PSI[name], ([], [])
+    h, g = (timed(t, clock, 5e-5, seen=a) for t, a in zip((known.h, known.g), asked, strict=True))
+    x0 = psi.prox(X0, 1.0)
+    res = gt.minimize(h, g + psi, x0) if with_g else gt.minimize(g, psi, x0)
+    assert res.success and isinstance(plan(res).current, SpaRSA)
+    assert reasons(res) == [Reason.CHEAP] and "left for SpaRSA on the sum" in res.plan
+    assert (np.diff(res.history["f"]) <= 1e-14).all()
+    for points in asked:
+        assert len(set(points)) == len(points)
+
+
+def test_where_sparsa_stalls_pqn_goes_on(clock, monkeypatch):
+    plain, seen = SpaRSA.step, itertools.count()
+
+    def stalls(self, problem, state):
+        return plain(self, problem, state) if next(seen) < 3 else replace(state, stalled=True)
+
+    monkeypatch.setattr(SpaRSA, "step", stalls)
+    known = quadratics(L_h=1.0, L_g=100.0)
+    h, g = (timed(term, clock, 5e-5, n=24) for term in (known.h, known.g))
+    res = gt.minimize(h, g + gt.L1(1e-3), np.ones(24), tol=1e-6)
+    assert res.success and reasons(res) == [Reason.CHEAP, Reason.STALLED]
+    assert "SpaRSA stalled" in res.plan
+    assert isinstance(plan(res).current, gt.methods.ProximalQuasiNewton)
+
+
+def test_a_psi_without_values_begins_with_pqn(clock):
+    class Clipped:
+        def prox(self, u, alpha):
+            return np.clip(u, -0.1, 0.1)
+
+    known = logistic()
+    h = timed(known.h, clock, 5e-5)
+    res = gt.minimize(h, Clipped(), 0.0 * X0)
+    assert res.success and plan(res).runner_up is None and reasons(res) == []
 
 
 @pytest.fixture

@@ -1,13 +1,14 @@
-"""Numba's ``njit``; the clocks of the library stand still while it compiles."""
+"""Numba's ``njit``; the clocks of the library stand still while it is imported and compiles."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from numba import njit
-from numba.core import event
-
 from geartrain.oracles.work_clock import CompileTimer, compiling
+
+with compiling:
+    from numba import njit
+    from numba.core import event
 
 __all__ = ["helper", "kernel", "njit"]
 
@@ -23,4 +24,4 @@ kernel = partial(
 helper = partial(kernel, no_cpython_wrapper=True)
 
 event.Listener.register(CompileTimer)
-event.register("numba:compile", compiling)
+event.register("numba:compiler_lock", compiling)  # held while loops are loaded from the cache, too

@@ -8,6 +8,8 @@ and may lose much: NumPy and SciPy bring a BLAS each, whose threads take the cor
 
 from __future__ import annotations
 
+import numpy as np
+
 from geartrain.compiled.jit import kernel
 
 # Pieces of this many entries of the vectors stay in the cache while all rows pass.
@@ -91,3 +93,29 @@ def add_to(x, rows, which, c):  # type: ignore[no-untyped-def]
             for t in range(start, stop):
                 x[t] += a * rows[p, t]
             i += 1
+
+
+@kernel
+def two_loops(rows, products, d):  # type: ignore[no-untyped-def]
+    """H d of L-BFGS by the pairs s_1, y_1, s_2, y_2, ..., oldest first, in the place of d."""
+    k, n = len(products), len(d)
+    weights = np.empty(k)
+    for i in range(k - 1, -1, -1):
+        sd = 0.0
+        for t in range(n):
+            sd += rows[2 * i, t] * d[t]
+        weights[i] = sd / products[i]
+        for t in range(n):
+            d[t] -= weights[i] * rows[2 * i + 1, t]
+    yy = 0.0
+    for t in range(n):
+        yy += rows[2 * k - 1, t] * rows[2 * k - 1, t]
+    for t in range(n):
+        d[t] *= products[k - 1] / yy
+    for i in range(k):
+        yd = 0.0
+        for t in range(n):
+            yd += rows[2 * i + 1, t] * d[t]
+        c = weights[i] - yd / products[i]
+        for t in range(n):
+            d[t] += c * rows[2 * i, t]

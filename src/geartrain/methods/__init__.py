@@ -34,6 +34,7 @@ from geartrain.methods.restart import FixedPeriod, GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
 from geartrain.methods.similar_newton import SimilarNewton
+from geartrain.methods.sparsa import SpaRSA
 from geartrain.methods.working_set import WorkingSet
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "Restarted",
     "ScipyLBFGS",
     "SimilarNewton",
+    "SpaRSA",
     "State",
     "Train",
     "WholeMethod",

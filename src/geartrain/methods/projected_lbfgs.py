@@ -19,11 +19,13 @@ import numpy as np
 
 from geartrain.methods.base import State
 from geartrain.methods.pqn.memory import RowBlock
+from geartrain.methods.pqn.rows import two_loops
 from geartrain.methods.pqn.scaling import diagonal_scale
+from geartrain.methods.stagnation import Stagnation
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.vectors import blas_axpy, blas_dot, dot, norm
+from geartrain.oracles.vectors import dot, norm
 from geartrain.problem import EPS, Sum
 
 # Wolfe's conditions on value and slope, by the numbers of [2].
@@ -44,7 +46,7 @@ class SecantPairs:
     """Pairs in scaled variables, oldest first."""
 
     rows: Vector  # s_1, y_1, s_2, y_2, ...
-    products: tuple[float, ...] = ()  # <s, y>
+    products: Vector = field(default_factory=lambda: np.zeros(0))  # <s, y>
     block: RowBlock | None = field(default=None, metadata={"saved": False})  # of the rows
 
     def __len__(self) -> int:
@@ -63,7 +65,8 @@ class SecantPairs:
         block, kept = self.block, self.rows[2 * less :]
         if block is None or not block.ends_with(kept):
             block = RowBlock(4 * most, kept)
-        return SecantPairs(block.extended(kept, (s, y)), (*self.products[less:], sy), block)
+        products = np.append(self.products[less:], sy)
+        return SecantPairs(block.extended(kept, (s, y)), products, block)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +79,7 @@ class ProjectedLBFGSState(State):
     pairs: SecantPairs
     grad_psi: Vector | None = None  # with bounds: the part that makes it a subgradient of f
     stalled: bool = False
-    lowest: tuple[float, float] = (math.inf, math.inf)  # value and |grad f| so far
-    idle: int = 0  # steps since one of them has become lower
+    progress: Stagnation
 
     @property
     def point(self) -> Vector:
@@ -186,19 +188,15 @@ def _state(
     """The state at x, which says whether anything has become lower of late."""
     grad_psi = problem.grad_psi(x, grad_f)
     slope = norm(grad_f if grad_psi is None else grad_f + grad_psi)
-    lowest, idle = (value, slope), 0
-    if before is not None:
-        lowest = min(value, before.lowest[0]), min(slope, before.lowest[1])
-        idle = before.idle + 1 if lowest == before.lowest else 0
+    progress = (Stagnation() if before is None else before.progress).after(value, slope)
     return ProjectedLBFGSState(
         x=x,
         value=value,
         grad_f=grad_f,
         grad_psi=grad_psi,
         pairs=pairs,
-        lowest=lowest,
-        idle=idle,
-        stalled=idle >= _IDLE,
+        progress=progress,
+        stalled=progress.idle >= _IDLE,
     )
 
 
@@ -250,25 +248,13 @@ def _on_free(pairs: SecantPairs, grad: Vector, free: Any) -> Vector:
     if len(used):
         d *= sy[used[-1]] / yy[used[-1]]
         rows = rows.reshape(len(sy), 2, -1)[used].reshape(2 * len(used), -1)
-        d[free] = _two_loops(SecantPairs(rows, tuple(sy[used])), grad[free])
+        d[free] = _two_loops(SecantPairs(rows, sy[used]), grad[free])
     return d
 
 
 def _two_loops(pairs: SecantPairs, grad: Vector) -> Vector:
     """-H grad by the pairs [1]; -grad if there are none."""
-    n, d, weights = grad.size, -grad, []
-    inner, add = blas_dot(n), blas_axpy(n)
-    known = [*zip(pairs.rows[::2], pairs.rows[1::2], pairs.products, strict=True)]
-    for s, y, sy in reversed(known):
-        weight = inner(s, d) / sy
-        weights.append(weight)
-        add(y, d, n, -weight)
-    if known:
-        _, y, sy = known[-1]
-        d *= sy / inner(y, y)
-    for (s, y, sy), weight in zip(known, reversed(weights), strict=True):
-        add(s, d, n, weight - inner(y, d) / sy)
-    return d
+    return two_loops(pairs.rows, pairs.products, -grad)
 
 
 def _search(

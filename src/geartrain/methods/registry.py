@@ -47,6 +47,7 @@ from geartrain.methods.restart import GradientTest, Restarted
 from geartrain.methods.sae import SAE
 from geartrain.methods.sc_sae import SCSAE
 from geartrain.methods.similar_newton import SimilarNewton
+from geartrain.methods.sparsa import SpaRSA
 from geartrain.methods.working_set import WorkingSet, fits
 from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import MissingOracle, answers, can, require
@@ -86,6 +87,7 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "ags": lambda problem, inner: AGS(),
     "ms": lambda problem, inner: MonteiroSvaiterWhole(**_given(inner)),
     "lbfgs": lambda problem, inner: lbfgs_on_the_sum(problem),
+    "sparsa": lambda problem, inner: SpaRSA(),
     "katyusha": lambda problem, inner: KatyushaWhole(),
     "catalyst": lambda problem, inner: Catalyst(**_given(inner)),
 }

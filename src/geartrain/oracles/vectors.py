@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,33 +31,12 @@ def _ddot(u: Vector, v: Vector, *piece: int) -> float:
     return _ddot(u, v, *piece)
 
 
-def _daxpy(v: Vector, u: Vector, *piece: float) -> Vector:
-    global _daxpy
-    from scipy.linalg.blas import daxpy as _daxpy
-
-    return _daxpy(v, u, *piece)
-
-
-def add_multiple(v: Vector, u: Vector, n: int, c: float) -> None:
-    """u + c v in the place of u, of length n, in one thread of BLAS: ``daxpy``."""
-    for k in range(0, n, _PIECE):
-        _daxpy(v, u, min(_PIECE, n - k), c, k, 1, k)
-
-
 def blas_dot(n: int) -> Callable[[Vector, Vector], float]:
     """The inner product of plain vectors of length n in one thread, as quick as it can be."""
     if n > _PIECE:
         return dot
     _ddot(_NOTHING, _NOTHING)
     return _ddot
-
-
-def blas_axpy(n: int) -> Callable[[Vector, Vector, int, float], Any]:
-    """`add_multiple` for plain vectors of length n, as quick as it can be."""
-    if n > _PIECE:
-        return add_multiple
-    _daxpy(_NOTHING, np.zeros(1))
-    return _daxpy
 
 
 def dot(u: Vector, v: Vector) -> float:

@@ -1,4 +1,4 @@
-"""Seconds of work: the time that passes, less what Numba has taken to compile loops."""
+"""Seconds of work: the time that passes, less what Numba takes to be imported and to compile."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ class CompileTimer:
         self.seconds = 0.0
         self.listeners: WeakSet[Any] = WeakSet()  # their `compiles` is called when one begins
         self._depth, self._begun = 0, 0.0
+
+    def __enter__(self) -> None:
+        self.on_start(None)
+
+    def __exit__(self, *error: object) -> None:
+        self.on_end(None)
 
     def on_start(self, event: Any) -> None:
         """A function is compiled from now on."""
@@ -38,5 +44,5 @@ compiling = CompileTimer()
 
 
 def perf_counter() -> float:
-    """`time.perf_counter` that stands still while Numba compiles."""
+    """`time.perf_counter` that stands still while Numba is imported and compiles."""
     return time.perf_counter() - compiling.seconds

@@ -138,9 +138,10 @@ class Bill:
         )
 
 
-# Methods in words.
+# Methods in words; those on the sum as a whole say so.
+METHOD_NAMES = {"lbfgs": "L-BFGS", "sparsa": "SpaRSA"}
 METHOD_WORDS = {
-    "lbfgs": "L-BFGS on the sum",
+    **{name: f"{told} on the sum" for name, told in METHOD_NAMES.items()},
     "pqn": "pqn",
     "similar-newton": "similar-newton",
 }

@@ -2,9 +2,9 @@
 
 `ProximalQuasiNewton` weighs prices itself: L-BFGS on the sum is one of its models. Where seconds
 are the price and the terms take microseconds, its own arithmetic is what is paid for, and
-`ProjectedLBFGS` has less of it. Which of the two gets to the end sooner is not known before, so
-both run, by turns and from the same point, and most seconds are for the one whose value is lower
-after as many seconds of its own.
+`ProjectedLBFGS` has less of it, or `SpaRSA` with a non-smooth term that is no box. Which of the two
+gets to the end sooner is not known before, so both run, by turns and from the same point, and most
+seconds are for the one whose value is lower after as many seconds of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from geartrain.core import clock
 from geartrain.methods.base import Report, State
 from geartrain.methods.nested_sum import told
 from geartrain.methods.planning.bill import (
+    METHOD_NAMES,
     Bill,
     Prices,
     Timings,
@@ -143,12 +144,13 @@ class Planned:
 
     1. where prices are measured and the plan is the learned method: all terms are asked for their
        gradients at x_0, and the plan is made again by the seconds of these calls, the dearest terms
-       first; a run of two terms that take less than 2 milliseconds begins with L-BFGS
+       first; a run of two terms that take less than 2 milliseconds begins with the runner-up, which
+       is L-BFGS, or SpaRSA where there is a non-smooth term that is no box
     2. one iteration of the current method
     3. after the first iteration, the plan is made again by the seconds of its calls, with the
        largest secants in place of unknown constants; where the bill falls by a quarter, the run
        goes on from the new point on the new levels
-    4. where L-BFGS is the runner-up and prices are measured: after 0.1 seconds of L-BFGS, or of the
+    4. where there is a runner-up and prices are measured: after 0.1 seconds of it, or of the
        learned method where that takes longer than what it asks (the first three iterations, in
        which its code is loaded or compiled, do not count), the other one has its turn, from
        x_0 or from where its last turn has ended, and so on. The one that leads, by its value after
@@ -305,7 +307,8 @@ class _PlannedRun:
         evaluation = sum(seconds.values())
         if plan.runner_up is not None and evaluation < _CHEAP:
             change = Change(Reason.CHEAP, Reason.CHEAP.value.format(evaluation=evaluation))
-            self.plan = replace(plan, runner_up=rival(problem, evaluation), changes=(change,))
+            method, name = rival(problem, evaluation)
+            self.plan = replace(plan, runner_up=method, second=name, changes=(change,))
             self.note, self.since = f"method changed: {change.told}", {}
             return
         self.plan = plan_by_seconds(problem, self.first, seconds, constants(problem))
@@ -371,7 +374,7 @@ class _PlannedRun:
 
     def _leave(self) -> None:
         """The other method goes on for good, from the best point."""
-        name = {"lbfgs": "L-BFGS"}.get(self.plan.current_name, self.plan.current_name)
+        name = METHOD_NAMES.get(self.plan.current_name, self.plan.current_name)
         self._note(Change(Reason.STALLED, Reason.STALLED.value.format(name=name)))
         state = self.states.get(self.plan.current_name)
         if state is None or state.value > self.lowest:  # the point itself was reported before

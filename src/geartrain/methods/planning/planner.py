@@ -42,6 +42,7 @@ from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.projected_lbfgs import ProjectedLBFGS
 from geartrain.methods.registry import make_method
 from geartrain.methods.similar_newton import SimilarNewton
+from geartrain.methods.sparsa import SpaRSA
 from geartrain.methods.working_set import WorkingSet, fits, is_large
 from geartrain.oracles.ledger import Oracle
 from geartrain.oracles.nonsmooth import Box
@@ -103,16 +104,21 @@ def _before_prices(problem: Sum) -> Plan:
         )
     if isinstance(problem.g.term, Zero):
         reason = Reason.NO_SMOOTH_PART
-    return Plan(listed(problem), method, "pqn", reason, reason.value, rival(problem, 0.0))
+    return Plan(listed(problem), method, "pqn", reason, reason.value, *rival(problem, 0.0))
 
 
-def rival(problem: Sum, evaluation: float) -> AnyMethod | None:
-    """L-BFGS in compiled code, for evaluations that take so few seconds; None if not possible."""
-    values = all(can(t, "value") for t in (problem.h.term, problem.g.term))
-    if not values or not (problem.psi is None or isinstance(problem.psi.term, Box)):
-        return None
+def rival(problem: Sum, evaluation: float) -> tuple[AnyMethod | None, str]:
+    """A method with little arithmetic of its own, and its name, for evaluations that take so long.
+
+    None where the terms do not give what it asks for.
+    """
+    psi = problem.psi
+    if not all(can(t, "value") for t in (problem.h.term, problem.g.term)):
+        return None, "lbfgs"
+    if psi is not None and not isinstance(psi.term, Box):
+        return (SpaRSA(memory=1) if psi.has_prox and psi.has_value else None), "sparsa"
     pairs = int(_ARITHMETIC * evaluation / (_PER_PAIR + _PER_ENTRY * problem.n))
-    return ProjectedLBFGS(min(max(pairs, _FEWEST), _MOST), scaled=True)
+    return ProjectedLBFGS(min(max(pairs, _FEWEST), _MOST), scaled=True), "lbfgs"
 
 
 def plan_by_seconds(

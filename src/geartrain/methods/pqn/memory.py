@@ -30,6 +30,11 @@ from geartrain.oracles.protocols import Vector
 _SPARE, _SHORT = 0.25, 20_000
 
 
+def _address(rows: Vector) -> int:
+    address: int = rows.__array_interface__["data"][0]  # a fifth of the time of `ctypes`
+    return address
+
+
 class RowBlock:
     """Rows that are written once, so that many windows of them can share them.
 
@@ -53,7 +58,7 @@ class RowBlock:
         """Whether the window is followed by free rows."""
         start = self.filled - len(window)
         free = start >= 0 and self.filled < len(self.rows)
-        return free and window.ctypes.data == self.rows[start:].ctypes.data
+        return free and _address(window) == _address(self.rows) + start * self.rows.strides[0]
 
     def restart(self, kept: Vector) -> None:
         """Move these rows of its own to the beginning; all other windows are lost."""

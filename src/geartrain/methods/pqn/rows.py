@@ -69,3 +69,24 @@ def add_to(v: Vector, rows: Vector, c: Vector, which: Any = None) -> Vector:
     else:
         v += c @ (rows if which is None else rows[which])
     return v
+
+
+def two_loops(rows: Vector, products: Vector, d: Vector) -> Vector:
+    """H d by the pairs s_1, y_1, s_2, y_2, ... with these <s, y>, oldest first, in the place of d.
+
+    H is the inverse Hessian of L-BFGS, from <s, y>/<y, y> I of the newest pair: J. Nocedal,
+    S. Wright, Numerical Optimization, 2nd ed. (2006), Algorithm 7.4.
+    """
+    if rows.size > _ALONE:
+        _kernels().two_loops(rows, products, d)
+        return d
+    known, weights = [*zip(rows[::2], rows[1::2], products.tolist(), strict=True)], []
+    for s, y, sy in reversed(known):
+        weights.append(float(s @ d) / sy)
+        d -= weights[-1] * y
+    if known:
+        _, y, sy = known[-1]
+        d *= sy / float(y @ y)
+    for (s, y, sy), weight in zip(known, reversed(weights), strict=True):
+        d += (weight - float(y @ d) / sy) * s
+    return d
