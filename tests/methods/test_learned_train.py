@@ -10,7 +10,7 @@ import pytest
 import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods import learned_train
-from geartrain.methods.learned_train import Account, Spent
+from geartrain.methods.learned_train import Account, Spent, nested
 from geartrain.methods.pqn.inner_method import QuadraticModel, ShiftedOracle
 from geartrain.methods.pqn.low_rank import LowRank
 from geartrain.methods.pqn.memory import Memory
@@ -207,8 +207,31 @@ def test_differences_of_tiers():
 def test_numbers_of_levels_and_prices_that_do_not_fit():
     with pytest.raises(ValueError, match="two levels or more, got g"):
         gt.methods.LearnedTrain((("g",),))
-    with pytest.raises(ValueError, match="rho has 1 entries, but h1 > h2 > g has 3 levels"):
-        gt.methods.LearnedTrain((("h1",), ("h2",), ("g",)), rho=(2.0,))
+    with pytest.raises(ValueError, match="nested 1 times, but h1 > h2 > g needs 2"):
+        gt.methods.LearnedTrain((("h1",), ("h2",), ("g",)), nested((2.0,)))
+    *h, g = KNOWN["quadratic"]().terms
+    with pytest.raises(ValueError, match="nested 3 times, but 3 terms have 2 levels"):
+        gt.minimize(h, g, method=nested((2.0, 2.0, 2.0)))
+    with pytest.raises(TypeError, match="for several terms h"):
+        gt.minimize(h[0], g, method=nested((2.0, 2.0)))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_the_method_inside_itself_is_that_on_levels(depth):
+    """As listed; what is left of the terms is the last level."""
+    *h, g = KNOWN["four terms"]().terms
+    names, rho = [("h1",), ("h2",), ("h3",), ("g",)], (20.0, 5.0, 3.0)[:depth]
+    levels = (*names[:depth], sum(names[depth:], ()))
+    options = {"stop": NEVER, "max_iter": 4}
+    method = gt.methods.ProximalQuasiNewton(rho=rho[-1], memory=7)
+    for ratio in reversed(rho[:-1]):
+        method = gt.methods.ProximalQuasiNewton(rho=ratio, inner=method)
+    one = gt.minimize(h, g, method=method, **options)
+    given = (gt.methods.LearnedTrain if depth > 1 else gt.methods.Train)(levels, method)
+    same(one, gt.minimize(h, g, method=given, **options))
+    assert one.plan.startswith(learned_train.told(levels))
+    if depth > 1:
+        assert [m.rho for m in given.methods] == list(rho) and given.methods[-1].memory == 7
 
 
 def test_two_levels_are_the_learned_method_itself():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.methods.learned_train import LearnedTrain
+from geartrain.methods.learned_train import LearnedTrain, nested
 from many_terms import train_of_quadratics
 from runs import NEVER, same
 
@@ -110,7 +110,7 @@ def test_the_run_is_that_of_the_levels_that_were_found(clock):
     terms = [timed(t, clock, s) for t, s in zip(KNOWN.terms, seconds, strict=True)]
     levels, price = (("h1",), ("h2",), ("g",)), [s + 1e-4 for s in seconds]
     rho = (price[0] / price[1], price[1] / price[2])
-    given = LearnedTrain(levels, rho)
+    given = LearnedTrain(levels, nested(rho))
     one = gt.minimize(terms[:2], terms[2], method=given, stop=NEVER, max_iter=3)
     two = gt.minimize(terms[:2], terms[2], stop=NEVER, max_iter=3)
     assert isinstance(two.state.method, gt.methods.Planned)

@@ -46,6 +46,8 @@ _MOST = 40
 _MANY = 20
 # An infinite ratio of prices counts as this one.
 _DEAREST = 100.0
+# The ratio of prices of neighbours where none is given.
+_RATIO = 10.0
 
 _UNKNOWN = Constant(None, "unknown")
 
@@ -279,14 +281,16 @@ class LearnedTrain:
     ----------
     levels : tuple of tuple of str
         The names of the terms on each level, outermost first.
-    rho : tuple of float
-        Prices: a gradient of each level over one of the next. By default 10 each.
+    first : ProximalQuasiNewton
+        The method of the first level, with that of the second level as its `inner`, and so on; the
+        `rho` of each is the price of a gradient of its level over one of the next. By default 10
+        each.
     reason : str
         Why these levels, for ``res.plan``.
     """
 
     levels: Levels
-    rho: tuple[float, ...] = ()
+    first: ProximalQuasiNewton | None = None
     reason: str = ""
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
@@ -296,19 +300,29 @@ class LearnedTrain:
     def __post_init__(self) -> None:
         if len(self.levels) < 2:
             raise ValueError(f"LearnedTrain needs two levels or more, got {told(self.levels)}")
-        if not self.rho:
-            object.__setattr__(self, "rho", (10.0,) * (len(self.levels) - 1))
-        if len(self.rho) != len(self.levels) - 1:
+        steps = len(self.levels) - 1
+        if self.first is None:
+            object.__setattr__(self, "first", nested((_RATIO,) * steps))
+        if len(self.methods) != steps:
             raise ValueError(
-                f"rho has {len(self.rho)} entries, but {told(self.levels)} has "
-                f"{len(self.levels)} levels; give one ratio of prices per neighbours"
+                f"ProximalQuasiNewton is nested {len(self.methods)} times, but "
+                f"{told(self.levels)} needs {steps}, one for every level but the last"
             )
+
+    @property
+    def methods(self) -> tuple[ProximalQuasiNewton, ...]:
+        """The method of every level but the last, the first one first."""
+        assert self.first is not None
+        found = [self.first]
+        while isinstance(found[-1].inner, ProximalQuasiNewton):
+            found.append(found[-1].inner)
+        return tuple(found)
 
     def init(self, problem: Sum, x0: Vector) -> LearnedTrainState:
         """All terms at x0."""
         f = self._split(problem)
-        terms, steps = TermEvaluator(f), len(self.rho)
-        state = ProximalQuasiNewton(rho=self.rho[0]).start(terms, terms.both(x0))
+        terms, steps = TermEvaluator(f), len(self.methods)
+        state = self.methods[0].start(terms, terms.both(x0))
         return LearnedTrainState(
             **_fields(state),
             recalled=tuple(oracle.recalled for oracle in _oracles(f)[1:]),
@@ -345,14 +359,14 @@ class LearnedTrain:
 
     def _made(self, oracles: list[Any], state: LearnedTrainState) -> list[Level]:
         """The levels of one iteration, the first one first; each holds the next one."""
-        steps = [min(rho, _DEAREST) for rho in reversed(self.rho)]
+        methods = self.methods
+        steps = [min(method.rho or _RATIO, _DEAREST) for method in reversed(methods)]
         prices = list(accumulate(steps, mul, initial=1.0))[::-1]
         levels: list[Level] = []
-        for i in reversed(range(len(self.rho))):
+        for i in reversed(range(len(methods))):
             listed = list(zip(prices[i:], oracles[i:], strict=True))
-            level = Level(
-                ProximalQuasiNewton(rho=self.rho[i]), _bill_of(listed), account=state.accounts[i]
-            )
+            method = methods[i] if not levels else replace(methods[i], inner=None)
+            level = Level(method, _bill_of(listed), account=state.accounts[i])
             if levels:
                 learned = state.learned_below[i]
                 level.below = LearnedGear(levels[0], i + 1, oracles[i + 1], learned)
@@ -366,6 +380,15 @@ class LearnedTrain:
             f = arranged(problem, self.levels)
             problem.h.kept[key] = replace(f, g=_with_memory(f.g))
         return problem.h.kept[key]
+
+
+def nested(rho: Sequence[float]) -> ProximalQuasiNewton:
+    """The learned method inside itself, at these ratios of prices, the first level first."""
+    *outer, last = rho
+    method = ProximalQuasiNewton(rho=last)
+    for ratio in reversed(outer):
+        method = ProximalQuasiNewton(rho=ratio, inner=method)
+    return method
 
 
 def _fields(state: PQNState) -> dict[str, Any]:

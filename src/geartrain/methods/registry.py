@@ -172,6 +172,11 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
     if isinstance(method, str):
         made = _by_name(method, inner, problem)
     else:
+        if isinstance(getattr(method, "inner", None), ProximalQuasiNewton):
+            raise TypeError(
+                "ProximalQuasiNewton inside another method is for several terms h, "
+                "minimize([h1, h2], g), where it is the method of the second level"
+            )
         made = as_method(method)
         if inner != "auto":
             raise TypeError(

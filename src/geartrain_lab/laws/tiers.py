@@ -9,6 +9,7 @@ all shards on this machine. Seeds shuffle the rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -35,10 +36,9 @@ def measure(name: str, A: Any, y: Vector, own: int, l2: float, seed: int) -> Row
     order = np.random.default_rng(seed).permutation(y.size)
     tiers = logistic_tiers(A[order], y[order], (y.size // MACHINE, y.size // own), l2)
     rho = (PRICES[0] / PRICES[1], PRICES[1] / PRICES[2])
-    levels = (("h1",), ("h2",), ("g",))
-    pqn = gt.methods.ProximalQuasiNewton(rho=rho[0])
+    pqn, second = (gt.methods.ProximalQuasiNewton(rho=ratio) for ratio in rho)
     two = run_whole(tiers.h[0], tiers.machine, method=pqn, tol=TOL)
-    ours = run_whole(tiers.h, tiers.g, method=gt.methods.LearnedTrain(levels, rho), tol=TOL)
+    ours = run_whole(tiers.h, tiers.g, method=replace(pqn, inner=second), tol=TOL)
     for res in (two, ours):
         if not res.success:
             raise RuntimeError(f"{name} 1/{own}, l2 {l2:g}, seed {seed}: {res.message}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from geartrain import theory
-from geartrain.methods.learned_train import LearnedTrain
+from geartrain.methods.learned_train import LearnedTrain, nested
 from geartrain.methods.nested_sum import Levels, Train
 from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.oracles.protocols import answers
@@ -42,7 +42,7 @@ def learned(levels: Levels, why: str, price: Mapping[str, float]) -> Train | Lea
     rho = _ratios(levels, price)
     if len(levels) == 2:
         return Train(levels, ProximalQuasiNewton(rho=rho[0]), f"pqn, {why}")
-    return LearnedTrain(levels, rho, why)
+    return LearnedTrain(levels, nested(rho), why)
 
 
 def arrange(

@@ -19,6 +19,7 @@ from geartrain.methods.planning.level_order import (
     pinned,
     two_levels,
 )
+from geartrain.methods.pqn.method import ProximalQuasiNewton
 from geartrain.methods.registry import (
     make_inner,
     make_method,
@@ -51,6 +52,8 @@ def make_train(
         train = make(problem, inner, prices)
         _refuse_psi(train, problem)
         return train, ""
+    if isinstance(method, ProximalQuasiNewton):
+        return _checked(_nested_on_levels(method, problem), problem), ""
     made = as_method(method)
     core = getattr(made, "method", made)
     if isinstance(made, LearnedTrain | Train):
@@ -96,6 +99,23 @@ def _pqn_on_levels(problem: Sum, inner: str | InnerMethod, prices: Prices) -> An
         return learned(*levels_of(problem, price, constants(problem)), price)
     (first, *others), why = listed(problem), "as listed, because no prices are given"
     return LearnedTrain((first, *others), reason=why)
+
+
+def _nested_on_levels(method: ProximalQuasiNewton, problem: Sum) -> Train | LearnedTrain:
+    """As many levels as listed as `method` has inside itself, and all further terms on the last."""
+    names = [name for level in listed(problem) for name in level]
+    depth, inside = 1, method.inner
+    while isinstance(inside, ProximalQuasiNewton):
+        depth, inside = depth + 1, inside.inner
+    if depth >= len(names):
+        raise ValueError(
+            f"ProximalQuasiNewton is nested {depth} times, but {len(names)} terms have "
+            f"{len(names) - 1} levels above the last one at most"
+        )
+    levels = (*((name,) for name in names[:depth]), tuple(names[depth:]))
+    if depth == 1:
+        return Train(levels, as_method(method), "as listed")
+    return LearnedTrain(levels, method, "as listed")
 
 
 def _checked(train: T, problem: Sum) -> T:

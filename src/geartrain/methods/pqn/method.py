@@ -25,7 +25,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from geartrain.geometry import EUCLIDEAN
-from geartrain.methods.base import InnerMethod
 from geartrain.methods.pqn import inner_method, inner_prox, inner_quadratic, inner_smooth
 from geartrain.methods.pqn.certificate import CutCertificate
 from geartrain.methods.pqn.evaluation import Point, Step, TermEvaluator, fall
@@ -113,7 +112,8 @@ class ProximalQuasiNewton:
     inner : inner method, optional
         For the model. By default proximal quasi-Newton steps from the matrix of the model, which
         are L-BFGS where there is no psi, and for a quadratic g with a proximal step conjugate
-        gradients with its factorisation, which ask g for no gradient.
+        gradients with its factorisation, which ask g for no gradient. With several terms h, another
+        `ProximalQuasiNewton` for the second level, see `geartrain.methods.LearnedTrain`.
     tuning : Tuning
         The numbers that steer the method.
 
@@ -135,7 +135,7 @@ class ProximalQuasiNewton:
 
     rho: float | None = math.inf
     memory: int | None = None
-    inner: InnerMethod | None = None
+    inner: Any = None  # an inner method, or the same for a second level
     tuning: Tuning = DEFAULT
 
     needs: ClassVar[tuple[str, ...]] = ("grad",)
