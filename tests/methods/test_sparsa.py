@@ -120,6 +120,19 @@ def test_it_stalls_at_a_minimiser_and_where_gradients_are_wrong():
     assert res.status is Status.STALLED and res.nit <= 60
 
 
+def test_h_is_not_asked_outside_of_the_set():
+    """A projection that is rounded to the outside: the steps become shorter, and then it stalls."""
+
+    class Rounded(gt.Box):
+        def prox(self, u, alpha):
+            return super().prox(u, alpha) * (1.0 + 1e-9)
+
+    h = gt.Quadratic(np.eye(2), [3.0, 0.1])
+    res = gt.minimize(h, Rounded(-1.0, 1.0), np.array([0.99, 0.0]), method="sparsa", stop=NEVER)
+    assert res.status is Status.STALLED and (np.abs(res.x) <= 1.0).all()
+    assert res.calls["g.prox"] > 2 * res.calls["h.grad"]
+
+
 def test_a_psi_without_values_is_refused():
     class Clipped:
         def prox(self, u, alpha):

@@ -130,11 +130,13 @@ class SpaRSA:
             ss = dot(s, s)
             if not ss > 0.0:
                 break
-            try:
-                value, grad_v = _smooth(problem, v)
-                value += _psi(problem, v)
-            except NonFiniteAnswer:
-                value = math.inf
+            value, grad_v = _psi(problem, v), grad
+            if value < math.inf:  # h is not asked where a proximal operator has left its set
+                try:
+                    smooth, grad_v = _smooth(problem, v)
+                    value += smooth
+                except NonFiniteAnswer:
+                    value = math.inf
             if value <= top - 0.5 * _LOWER * alpha * ss:
                 return self._at(problem, state, v, value, grad_v, alpha, s)
             alpha *= _STEEPER
