@@ -216,6 +216,15 @@ def test_numbers_of_levels_and_prices_that_do_not_fit():
         gt.minimize(h[0], g, method=nested((2.0, 2.0)))
 
 
+def test_curvatures_along_coordinates_of_a_term_beside_nothing():
+    """g is a non-smooth term alone: its part of the curvatures is one number."""
+    Q = np.diag(4.0 ** np.arange(5))
+    h = [gt.Quadratic(Q, np.ones(5)), gt.Quadratic(Q, -2.0 * np.ones(5))]
+    res = gt.minimize(h, gt.NonNegative(), np.ones(5), method=gt.methods.ProximalQuasiNewton())
+    assert res.success and res.state.state.scale is not None
+    np.testing.assert_array_equal(res.x, np.zeros(5))
+
+
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_the_method_inside_itself_is_that_on_levels(depth):
     """As listed; what is left of the terms is the last level."""

@@ -82,7 +82,7 @@ def _curvatures(oracle: Any, n: int) -> Vector | None:
     ]
     if any(L is None for L in found):
         return None
-    return np.zeros(n) + np.sum(np.asarray(found, dtype=np.float64), axis=0)
+    return sum((np.asarray(L, dtype=np.float64) for L in found), np.zeros(n))
 
 
 def _relative(D: Vector) -> Vector | None:
