@@ -94,9 +94,11 @@ class HeardAnswers:
             self.known = {}
 
     def _at(self, name: str, x: Vector) -> Answered | None:
-        kept = [self.known[name]] if self.known else []
-        newest_first = (*reversed(self._recent[name]), *kept)
-        return next((entry for entry in newest_first if np.array_equal(entry.x, x)), None)
+        for entry in reversed(self._recent[name]):
+            if np.array_equal(entry.x, x):
+                return entry
+        kept = self.known.get(name)
+        return kept if kept is not None and np.array_equal(kept.x, x) else None
 
     def recalling(self, problem: Sum, known: dict[str, Answered]) -> Sum:
         """The same sum, with oracles that recall these answers, by name."""
