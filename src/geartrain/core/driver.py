@@ -19,10 +19,9 @@ from geartrain.core.history import History, Recorder
 from geartrain.core.interrupts import Interrupts
 from geartrain.core.loop import drive, goes_on
 from geartrain.core.points import RunPoint
-from geartrain.core.run_state import RunState
+from geartrain.core.run_state import RunState, RunView
 from geartrain.core.status import ROUNDING, SINGLE_CONVERGED, SINGLE_ROUNDING, Status
 from geartrain.core.stopping import SINGLE, Rule, Tolerance
-from geartrain.core.view import RunView
 from geartrain.oracles.answer_cache import PaidValues
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector, answers
