@@ -40,7 +40,6 @@ DEFAULT_MAX_ITER = 100_000
 
 
 def formed(terms: AnyTerms, form: Form | None) -> AnyTerms:
-    """The terms as functions of vectors."""
     if form is None:
         return terms
     return replace(terms, named={name: form.term(term) for name, term in terms.named.items()})
@@ -189,7 +188,6 @@ def solve(
 
 
 def called(method: Any) -> str:
-    """The name of a method."""
     return method if isinstance(method, str) else type(method).__name__
 
 

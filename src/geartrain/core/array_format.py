@@ -44,11 +44,9 @@ class Form:
         return Form(array.shape, "float32" if single else "float64")
 
     def outside(self, v: Vector) -> Any:
-        """The point that the user gets to see."""
         return np.array(v, dtype=self.dtype).reshape(self.shape)
 
     def term(self, term: AnyTerm) -> Any:
-        """`term` as a function of vectors."""
         if isinstance(term, Combination):
             return Combination([(w, self.term(t)) for w, t in term.parts])
         if sum(size > 1 for size in self.shape) > 1 and as_term(term).is_of_signals:

@@ -123,14 +123,7 @@ class Checkpoint:
 class Saver:
     """Writes the checkpoints of one run.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        Where and how often.
-    method : method
-        Of the run; an error if it cannot be stored.
-    rule, max_iter, given, fingerprint, heard
-        As in `Saved`.
+    A method that cannot be stored is an error.
     """
 
     def __init__(
@@ -189,7 +182,6 @@ class Saver:
         return tuple(text for text in told if self._is_new(text))
 
     def _is_new(self, text: str) -> bool:
-        """Warn, unless the same kind of warning was given before."""
         kind = text[:20]
         if kind in self._warned:
             return False
@@ -316,7 +308,6 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def dumps(value: Any) -> bytes:
-    """`value` in the format of this module."""
     arrays: list[np.ndarray] = []
     tree = _encode(value, arrays, {})
     header = json.dumps({"format": FORMAT, "tree": tree}, separators=(",", ":")).encode()
@@ -360,7 +351,6 @@ def _is_checkpoint(data: bytes) -> bool:
 
 
 def _native(array: np.ndarray) -> np.ndarray:
-    """In the byte order of this machine."""
     if not _has_place(array):
         raise CheckpointError(f"the checkpoint holds an array of {array.dtype}, which has no place")
     return array.astype(array.dtype.newbyteorder("="), copy=False)

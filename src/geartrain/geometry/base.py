@@ -75,23 +75,18 @@ class Euclidean:
     norm = staticmethod(norm)
 
     def primal(self, v: Vector) -> Vector:
-        """v itself: there is only one part."""
         return v
 
     def dual(self, v: Vector) -> Vector:
-        """v itself: there is only one part."""
         return v
 
     def enter(self, x: Vector) -> Vector:
-        """x itself."""
         return x
 
     def leave(self, v: Vector) -> Vector:
-        """v itself: there is only one part."""
         return v
 
     def term(self, term: AnyTerm, name: str) -> Any:
-        """The term itself."""
         return term
 
     def __repr__(self) -> str:
@@ -138,12 +133,10 @@ class PairGeometry(ABC):
 
     @staticmethod
     def primal(v: Vector) -> Vector:
-        """The first half."""
         return v[..., : v.shape[-1] // 2]
 
     @staticmethod
     def dual(v: Vector) -> Vector:
-        """The second half."""
         return v[..., v.shape[-1] // 2 :]
 
     def enter(self, x: Vector) -> Vector:
@@ -153,7 +146,6 @@ class PairGeometry(ABC):
         return np.concatenate([x, self.product(x) if x.any() else x])
 
     def leave(self, v: Vector) -> Vector:
-        """The first half."""
         if v.size != 2 * self.n:
             raise ValueError(f"a run in {self!r} cannot go on from one in another geometry")
         return v[: self.n]
@@ -167,11 +159,9 @@ class Solvable(PairGeometry):
         """M^{-1} w."""
 
     def represent(self, gradient: Vector) -> Vector:
-        """The pair [M^{-1} gradient; gradient]."""
         return np.concatenate([self.solve(gradient), gradient])
 
     def term(self, term: AnyTerm, name: str) -> Any:
-        """`term` as a function of pairs."""
         if answers(term).isdisjoint(("grad", "value_and_grad")):
             raise TypeError(f"{self!r} needs gradients, but {name} = {term!r} gives none")
         return PairTerm(term, self)
@@ -259,18 +249,15 @@ class PairTerm(KnownTerm):
 
     @property
     def L(self) -> float | None:
-        """Lipschitz constant of the gradient; None if the term does not know its own."""
         low, high = self._curvature
         return None if high is None else max(high, -low)
 
     @property
     def mu(self) -> float:
-        """Constant of strong convexity."""
         return max(self._curvature[0], 0.0)
 
     @property
     def convex(self) -> bool:
-        """Whether the term is convex."""
         return bool(self.plain.convex)
 
     def __repr__(self) -> str:

@@ -78,7 +78,6 @@ class TermReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
         return not self.problems
 
     def __bool__(self) -> bool:

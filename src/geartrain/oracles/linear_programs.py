@@ -97,7 +97,6 @@ def _solved(C: Polyhedron, c: Vector) -> Any:
 
 
 def _sides(C: Polyhedron) -> tuple[Any, Any]:
-    """The rows with an upper, and those with a lower side."""
     return np.flatnonzero(C.up[: C.m] < math.inf), np.flatnonzero(C.low[: C.m] > -math.inf)
 
 

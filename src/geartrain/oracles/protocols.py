@@ -50,10 +50,7 @@ for _name, _default in STATED.items():
 class UserTerm(KnownTerm):
     """An object of the user as a term that states everything.
 
-    Parameters
-    ----------
-    term : object
-        It answers, and all else that it has is found here, too.
+    It answers, and all else that the object has is found here, too.
     """
 
     calls_user_code = True
@@ -230,7 +227,6 @@ class Asked:
             setattr(self, question.name, answer)
 
     def _own(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """The method for a question that the term answers itself."""
         if not calls_user_code(self.term):
             return fn
 
@@ -243,7 +239,6 @@ class Asked:
         return ask
 
     def _derived(self, question: Question, way: Way) -> Callable[..., Any]:
-        """The method for a question that is derived from other answers."""
         return partial(way.answer, self)
 
     def __getattr__(self, question: str) -> Callable[..., Any]:
@@ -254,5 +249,4 @@ class Asked:
         raise AttributeError(question)
 
     def _named(self) -> str:
-        """The name of the term in an error message."""
         return repr(self.term)

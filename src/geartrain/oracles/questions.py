@@ -60,7 +60,7 @@ def linear(question: Question, parts: Sequence[Part]) -> Callable[..., Any] | No
             answer = ask(*args)
             entries = answer if len(kinds) > 1 else (answer,)
             scaled = [
-                weight * (float(entry) if kind == NUMBER else np.asarray(entry))
+                weight * (float(entry) if kind == NUMBER else np.asanyarray(entry))
                 for kind, entry in zip(kinds, entries, strict=True)
             ]
             totals = [t + s for t, s in zip(totals, scaled, strict=True)] if totals else scaled
@@ -403,7 +403,6 @@ def asked_of_inner(needs: Iterable[str]) -> Question:
 
 
 def markdown_table() -> str:
-    """The table of the documentation."""
     rows = ["| call | what is answered | counted as | constants |", "| --- | --- | --- | --- |"]
     for q in QUESTIONS.values():
         counted = [f"`{q.key}`"] if q.key else []

@@ -99,7 +99,6 @@ def _as_operator(value: Any, name: str) -> Any:
 
 
 def as_nonnegative(value: Any, name: str) -> float:
-    """`value` as a finite number that is at least 0."""
     number = as_number(value, name)
     if number < 0:
         raise ValueError(f"{name} must be at least 0, got {number:g}")
@@ -107,7 +106,6 @@ def as_nonnegative(value: Any, name: str) -> float:
 
 
 def as_positive(value: Any, name: str) -> float:
-    """`value` as a finite number above 0."""
     number = as_number(value, name)
     if number <= 0:
         raise ValueError(f"{name} must be positive, got {number:g}")
@@ -115,7 +113,6 @@ def as_positive(value: Any, name: str) -> float:
 
 
 def as_whole(value: Any, name: str, least: int = 0) -> int:
-    """`value` as a whole number that is at least `least`."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -126,7 +123,6 @@ def as_whole(value: Any, name: str, least: int = 0) -> int:
 
 
 def as_number(value: Any, name: str) -> float:
-    """`value` as a finite number."""
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
@@ -145,7 +141,6 @@ def size_of(value: Any) -> int | None:
 
 
 def are_bounds(value: Any) -> bool:
-    """Whether the object is `scipy.optimize.Bounds`, or one like it."""
     return hasattr(value, "lb") and hasattr(value, "ub")
 
 
@@ -161,7 +156,6 @@ def as_weights(value: Any, name: str) -> Any:
 
 
 def as_bounds(value: Any, name: str, term: str = "Box") -> Any:
-    """One number or a vector; infinities are allowed, NaN is not."""
     try:
         if np.iscomplexobj(value):
             raise TypeError("complex numbers")
