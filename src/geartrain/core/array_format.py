@@ -87,14 +87,10 @@ class Formed(UserTerm):
 
         def ask(x: Vector, *more: Any) -> Any:
             answer = fn(outside(x), *more)
-            if len(question.answer) == 1:
-                return _flat(answer) if question.answer[0] == VECTOR else answer
-            if not isinstance(answer, (tuple, list)) or len(answer) != len(question.answer):
+            count = len(question.answer)
+            if count > 1 and not (isinstance(answer, (tuple, list)) and len(answer) == count):
                 return answer  # which the oracle refuses
-            return tuple(
-                _flat(part) if kind == VECTOR else part
-                for kind, part in zip(question.answer, answer, strict=True)
-            )
+            return question.mapped(answer, lambda kind, v: _flat(v) if kind == VECTOR else v)
 
         return ask
 
