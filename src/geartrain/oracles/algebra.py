@@ -102,11 +102,6 @@ class Combination(Algebra):
 
     How an answer is put together is the field `combine` of the table of questions.
 
-    Parameters
-    ----------
-    parts : list of (float, term)
-        The pairs ``(w_j, term_j)``.
-
     Attributes
     ----------
     L, mu

@@ -24,7 +24,7 @@ from geartrain.oracles.polyhedron import (
     Projector,
 )
 from geartrain.oracles.protocols import KnownTerm
-from geartrain.oracles.validation import are_bounds, as_bounds, as_matrix, size_of
+from geartrain.oracles.validation import are_bounds, as_bounds, as_matrix, number_or_vector, size_of
 from geartrain.oracles.vectors import Vector, norm
 
 # Rows are met up to this part of their scale, and active up to the rounding of projections: a
@@ -291,9 +291,8 @@ def _as_linear(constraint: Any) -> Linear:
     if isinstance(constraint, Linear):
         return constraint
     if all(hasattr(constraint, name) for name in ("A", "lb", "ub")):
-        A, sides = constraint.A, (constraint.lb, constraint.ub)
-        lower, upper = (np.ravel(b)[0] if np.size(b) == 1 else np.ravel(b) for b in sides)
-        return Linear(A if sparse.issparse(A) else np.atleast_2d(A), lower, upper)
+        A = constraint.A if sparse.issparse(constraint.A) else np.atleast_2d(constraint.A)
+        return Linear(A, number_or_vector(constraint.lb), number_or_vector(constraint.ub))
     raise TypeError(
         "constraints must be scipy.optimize.LinearConstraint or a list of them, got "
         f"{type(constraint).__name__}: nonlinear constraints are not solved for; write the linear "

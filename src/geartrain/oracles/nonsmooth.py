@@ -51,6 +51,7 @@ from geartrain.oracles.validation import (
     as_positive,
     as_vector,
     as_weights,
+    number_or_vector,
     size_of,
 )
 from geartrain.oracles.vectors import Vector, norm
@@ -137,11 +138,7 @@ class Box(Algebra):
     def __post_init__(self) -> None:
         lower, upper = self.lower, self.upper
         if are_bounds(lower):
-            # SciPy keeps one number as an array of length 1, which it broadcasts.
-            lower, upper = (
-                np.ravel(bound)[0] if np.size(bound) == 1 else bound
-                for bound in (lower.lb, lower.ub)
-            )
+            lower, upper = number_or_vector(lower.lb), number_or_vector(lower.ub)
         lower, upper = as_bounds(lower, "lower"), as_bounds(upper, "upper")
         sizes = {size for size in (size_of(lower), size_of(upper)) if size is not None}
         if len(sizes) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,11 @@ def as_positive(value: Any, name: str) -> float:
     return number
 
 
+def unless_none(check: Callable[..., Any], value: Any, *more: Any) -> Any:
+    """What `check` makes of the value; None for None."""
+    return None if value is None else check(value, *more)
+
+
 def as_whole(value: Any, name: str, least: int = 0) -> int:
     try:
         number = operator.index(value)
@@ -142,6 +148,11 @@ def size_of(value: Any) -> int | None:
 
 def are_bounds(value: Any) -> bool:
     return hasattr(value, "lb") and hasattr(value, "ub")
+
+
+def number_or_vector(side: Any) -> Any:
+    """One side of SciPy's bounds, which keep one number as an array of length 1."""
+    return np.ravel(side)[0] if np.size(side) == 1 else np.ravel(side)
 
 
 def as_weights(value: Any, name: str) -> Any:
