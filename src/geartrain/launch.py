@@ -162,10 +162,15 @@ def solve(
         narrator.begin(words.format(n=x_start.size))
         saver = None
         if place is not None:
-            heard = listen(problem.oracles, terms.named.values(), space, place.heard)
-            given = GivenConstants(plain(L_h), plain(L_g), plain(mu))
-            known = fingerprint(terms.named, space)
-            saver = Saver(place, method, rule, most, given, known, heard)
+            known = {
+                "rule": rule,
+                "max_iter": most,
+                "given": GivenConstants(plain(L_h), plain(L_g), plain(mu)),
+                "every": place.every,
+                "fingerprint": fingerprint(terms.named, space),
+                "heard": listen(problem.oracles, terms.named.values(), space, place.heard),
+            }
+            saver = Saver(place.path, method, known)
         run = Run(
             problem,
             method,

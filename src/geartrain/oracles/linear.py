@@ -292,7 +292,8 @@ def _as_linear(constraint: Any) -> Linear:
         return constraint
     if all(hasattr(constraint, name) for name in ("A", "lb", "ub")):
         A = constraint.A if sparse.issparse(constraint.A) else np.atleast_2d(constraint.A)
-        return Linear(A, number_or_vector(constraint.lb), number_or_vector(constraint.ub))
+        lower, upper = (number_or_vector(np.ravel(b)) for b in (constraint.lb, constraint.ub))
+        return Linear(A, lower, upper)
     raise TypeError(
         "constraints must be scipy.optimize.LinearConstraint or a list of them, got "
         f"{type(constraint).__name__}: nonlinear constraints are not solved for; write the linear "

@@ -47,8 +47,8 @@ for _name, _default in STATED.items():
     setattr(KnownTerm, _name, _default)
 
 
-class UserTerm(KnownTerm):
-    """An object of the user as a term that states everything.
+class UserTerm:
+    """An object of the user as a term that states everything in `STATED`.
 
     It answers, and all else that the object has is found here, too.
     """
@@ -61,22 +61,14 @@ class UserTerm(KnownTerm):
     def __getattr__(self, name: str) -> Any:
         if name == "term":  # while it is unpickled
             raise AttributeError(name)
-        return getattr(self.term, name)
+        if name not in STATED:
+            return getattr(self.term, name)
+        own = getattr(self.term, name, None)
+        return STATED[name] if own is None else own
 
     def __repr__(self) -> str:
         return repr(self.term)
 
-
-def _stated_by_user(name: str) -> property:
-    def read(self: UserTerm) -> Any:
-        own = getattr(self.term, name, None)
-        return STATED[name] if own is None else own
-
-    return property(read)
-
-
-for _name in STATED:
-    setattr(UserTerm, _name, _stated_by_user(_name))
 
 # One `UserTerm` per object, so that a term that is given twice is known to be the same.
 _MADE: WeakValueDictionary[int, UserTerm] = WeakValueDictionary()
@@ -84,7 +76,7 @@ _MADE: WeakValueDictionary[int, UserTerm] = WeakValueDictionary()
 
 def as_term(term: AnyTerm) -> Any:
     """A term as the library knows it: one of its own, or a `UserTerm` of an object of the user."""
-    if isinstance(term, KnownTerm):
+    if isinstance(term, (KnownTerm, UserTerm)):
         return term
     made = _MADE.get(id(term))
     if made is None:

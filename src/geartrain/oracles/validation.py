@@ -152,7 +152,7 @@ def are_bounds(value: Any) -> bool:
 
 def number_or_vector(side: Any) -> Any:
     """One side of SciPy's bounds, which keep one number as an array of length 1."""
-    return np.ravel(side)[0] if np.size(side) == 1 else np.ravel(side)
+    return np.ravel(side)[0] if np.size(side) == 1 else side
 
 
 def as_weights(value: Any, name: str) -> Any:
