@@ -151,7 +151,9 @@ def solve(
         problem = replace(problem, seed=as_whole(seed, "seed") if state is None else state.seed)
         x_start, moved = _into_domain(x_start, problem) if state is None else (x_start, "")
         method, plan = choose(problem)
-        rule = Tolerance(rel=as_positive(tol, "tol")) if stop is None else _rule(stop)
+        rule = Tolerance(rel=as_positive(tol, "tol")) if stop is None else stop
+        if not callable(getattr(rule, "check", None)):
+            raise TypeError(f"stop must be a rule such as gt.stop.Gradient(rel=1e-6), got {stop!r}")
         most = (0 if state is None else state.iteration) + (
             DEFAULT_MAX_ITER if max_iter is None else as_whole(max_iter, "max_iter")
         )
@@ -194,12 +196,6 @@ def solve(
 
 def called(method: Any) -> str:
     return method if isinstance(method, str) else type(method).__name__
-
-
-def _rule(stop: Any) -> Rule:
-    if not callable(getattr(stop, "check", None)):
-        raise TypeError(f"stop must be a rule such as gt.stop.Gradient(rel=1e-6), got {stop!r}")
-    return stop
 
 
 def _callbacks(

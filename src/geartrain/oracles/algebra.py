@@ -36,7 +36,8 @@ class Algebra(KnownTerm):
 
     # An object of the user's on the left; ``sum`` of a list of terms begins with 0.
     def __radd__(self, other: AnyTerm) -> Combination:
-        return Combination([*([] if _is_zero(other) else _parts(other)), *_parts(self)])
+        nothing = isinstance(other, int) and other == 0
+        return Combination([*([] if nothing else _parts(other)), *_parts(self)])
 
     def __rsub__(self, other: AnyTerm) -> Combination:
         return Combination([*_parts(other), *((-w, t) for w, t in _parts(self))])
@@ -82,10 +83,6 @@ def _joined(first: tuple[float, Any], other: tuple[float, Any]) -> tuple[float, 
         "gt.Linear with bounds, and the other is separable, as gt.L1 is, or gt.Linear; write one "
         "object with the prox of the sum, or replace one of them by a smooth term"
     )
-
-
-def _is_zero(other: AnyTerm) -> bool:
-    return isinstance(other, int) and other == 0
 
 
 def _parts(term: AnyTerm) -> list[tuple[float, Any]]:

@@ -144,7 +144,19 @@ def check_term(
         return TermReport(("the term answers no question: see geartrain.Term",), ())
     if "component" in checker.known and checker.term.n_components is None:
         return TermReport(("the term has component but no n_components",), ())
-    _examine(checker)
+    checks = {q.name: q.check for q in QUESTIONS.values() if checker.has(q.name)}
+    for name, check in {**checks, **CONSTANT_CHECKS}.items():
+        if check is None:
+            continue
+        try:
+            with np.errstate(all="ignore"):
+                check(checker)
+        except OutOfCalls:
+            checker.unchecked.append(name)
+        except Broken:
+            checker.broken.add(name)
+            if name in ("grad", "value"):  # which all other checks compare with
+                break
     return TermReport(
         tuple(checker.problems),
         tuple(checker.checked),
@@ -316,23 +328,6 @@ def _noise(table: Vector) -> float:
         table = np.diff(table, axis=0)
         by_order.append(math.sqrt(_GAMMA[k]) * norm(table.ravel()) / math.sqrt(len(table)))
     return sorted(by_order[2:5])[1]
-
-
-def _examine(checker: Checker) -> None:
-    """Run the checks of questions and of constants, as long as calls are left."""
-    checks = {q.name: q.check for q in QUESTIONS.values() if checker.has(q.name)}
-    for name, check in {**checks, **CONSTANT_CHECKS}.items():
-        if check is None:
-            continue
-        try:
-            with np.errstate(all="ignore"):
-                check(checker)
-        except OutOfCalls:
-            checker.unchecked.append(name)
-        except Broken:
-            checker.broken.add(name)
-            if name in ("grad", "value"):  # which all other checks compare with
-                return
 
 
 def _check_curvature(c: Checker) -> None:
