@@ -181,6 +181,8 @@ def test_every_call_is_on_the_bill(method, kinds):
     assert res.success and np.isnan(res.fun) == (kinds == ("grad",))
     for name, term in (("h", h), ("g", g)):
         assert {kind: res.calls[f"{name}.{kind}"] for kind in term.asked} == term.asked
+    fused = kinds == ("value_and_grad",)
+    assert res.njev == res.calls["h.grad"] and res.nfev == res.calls["h.value"] + fused * res.njev
     # what was asked for res.fun is in the last row, and res.state goes on without it
     assert {key: res.history[key][-1] for key in res.calls} == res.calls
 
