@@ -236,17 +236,6 @@ def test_the_euclidean_geometry_changes_nothing():
     assert EUCLIDEAN.term(H, "h") is H
 
 
-def test_arrays_of_another_class_are_asked_for_their_own_product():
-    """The blocks of `distributed.networks` are summed over all ranks."""
-
-    class Doubled(np.ndarray):
-        def __matmul__(self, other):
-            return 2.0 * (np.asarray(self) @ np.asarray(other))
-
-    u = np.arange(3.0).view(Doubled)
-    assert EUCLIDEAN.dot(u, u) == 10.0
-
-
 def test_lbfgs_drops_pairs_that_rounding_made_uphill():
     phi = Model(gt.Quadratic(np.diag([1.0, 3.0])), np.array([1.0, 1.0]), 1.0, 3.0)
     method = gt.inner.LBFGS()

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from geartrain.core.array_format import Form
 from geartrain.core.calling_back import Callback
-from geartrain.core.checkpoint import GivenConstants
 from geartrain.core.contracts import AnyMethod
-from geartrain.core.interrupts import Interrupts
 from geartrain.core.run_state import RunState
 from geartrain.core.stopping import Rule
-from geartrain.geometry import EUCLIDEAN
-from geartrain.launch import (
-    Launch,
-    called,
-    formed,
-    into_domain,
-    launch,
-    starting_point,
-    with_constraints,
-)
+from geartrain.launch import called, solve
 from geartrain.oracles.protocols import AnyTerm
-from geartrain.oracles.validation import as_whole
-from geartrain.terms import Operators, check_same_terms, plain
+from geartrain.problem import Sum
+from geartrain.terms import Operators, check_same_terms
 
 if TYPE_CHECKING:
     from geartrain.core.result import Result
@@ -102,33 +89,36 @@ def equilibrium(
     >>> res.success, res.x.round(6)
     (True, array([2.      , 1.333333]))
     """
-    with Interrupts() as interrupts:  # Ctrl-C gives a result, whenever it is pressed
-        start = getattr(state, "x0", x0)
-        operators = with_constraints(Operators.of, P, Q, constraints, bounds, start)
-        x_start = starting_point(x0, operators, state, EUCLIDEAN)
-        form = Form.of(x0, *operators.named.values()) if state is None else state.form
-        n = x_start.size
-        problem = formed(operators, form).problem(EUCLIDEAN, n, L_P, L_Q, mu)
-        problem = replace(problem, seed=as_whole(seed, "seed") if state is None else state.seed)
-        x_start, moved = into_domain(x_start, problem) if state is None else (x_start, "")
-        if state is None:
-            from geartrain.methods.registry import make_operator_method
 
-            chosen, plan = make_operator_method(method, problem)
-        else:
-            check_same_terms(state.calls, problem)
-            chosen, plan = state.method, "continued"
-        given = GivenConstants(plain(L_P), plain(L_Q), plain(mu))
-        return launch(
-            Launch(problem, operators, chosen, plan, x_start, state, form, given, moved),
-            interrupts,
-            words=f"solve 0 in P + Q in {n} variables by the method {called(method)}",
-            stop=stop,
-            tol=tol,
-            max_iter=max_iter,
-            callback=callback,
-            progress=progress,
-            verbose=verbose,
-            record=None,
-            checkpoint=checkpoint,
-        )
+    def choose(problem: Sum) -> tuple[AnyMethod, str]:
+        from geartrain.methods.registry import make_operator_method
+
+        if state is None:
+            return make_operator_method(method, problem)
+        check_same_terms(state.calls, problem)
+        return state.method, "continued"
+
+    return solve(
+        Operators.of,
+        P,
+        Q,
+        x0,
+        choose=choose,
+        words=f"solve 0 in P + Q in {{n}} variables by the method {called(method)}",
+        L_h=L_P,
+        L_g=L_Q,
+        mu=mu,
+        geometry=None,
+        seed=seed,
+        state=state,
+        constraints=constraints,
+        bounds=bounds,
+        stop=stop,
+        tol=tol,
+        max_iter=max_iter,
+        callback=callback,
+        progress=progress,
+        verbose=verbose,
+        record=None,
+        checkpoint=checkpoint,
+    )

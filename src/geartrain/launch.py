@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,14 +20,14 @@ from geartrain.core.interrupts import Interrupts
 from geartrain.core.resume_check import fingerprint, listen
 from geartrain.core.run_state import RunState
 from geartrain.core.stopping import Rule, Tolerance
-from geartrain.geometry import Geometry
+from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.linear import constrained
 from geartrain.oracles.protocols import AnyTerm, Vector
 from geartrain.oracles.splitting import Psi
 from geartrain.oracles.validation import as_positive, as_vector, as_whole
 from geartrain.problem import Sum
-from geartrain.terms import AnyTerms, Terms
+from geartrain.terms import AnyTerms, Smoothness, Terms, plain
 
 if TYPE_CHECKING:
     from geartrain.core.result import Result
@@ -40,7 +40,6 @@ DEFAULT_MAX_ITER = 100_000
 
 
 def formed(terms: AnyTerms, form: Form | None) -> AnyTerms:
-    """The terms as functions of vectors."""
     if form is None:
         return terms
     return replace(terms, named={name: form.term(term) for name, term in terms.named.items()})
@@ -62,7 +61,7 @@ def with_constraints(
     return of(h, constrained(terms.cheap, constraints, bounds, n))
 
 
-def starting_point(x0: Any, terms: Terms, state: RunState | None, space: Geometry) -> Vector:
+def _starting_point(x0: Any, terms: Terms, state: RunState | None, space: Geometry) -> Vector:
     """x0 as a vector; that of an earlier run; zero."""
     n = terms.n
     if state is not None:
@@ -79,7 +78,7 @@ def starting_point(x0: Any, terms: Terms, state: RunState | None, space: Geometr
     return as_vector(x0 if Form.of(x0) is None else np.ravel(x0), "x0", n)
 
 
-def into_domain(x0: Vector, problem: Sum) -> tuple[Vector, str]:
+def _into_domain(x0: Vector, problem: Sum) -> tuple[Vector, str]:
     """x0, or its projection where psi is infinite at x0, and a note about that.
 
     A psi without values shows by a very short proximal step whether x0 is in its domain.
@@ -117,26 +116,22 @@ def _into_set(x0: Vector, psi: Psi) -> tuple[Vector, str]:
     )
 
 
-@dataclass(frozen=True)
-class Launch:
-    """A run that can begin: what is solved, by what, from where."""
-
-    problem: Sum
-    terms: Terms
-    method: AnyMethod
-    plan: str
-    x0: Vector
-    state: RunState | None
-    form: Form | None
-    given: GivenConstants
-    moved: str  # a note where x0 was not in the domain
-
-
-def launch(
-    start: Launch,
-    interrupts: Interrupts,
+def solve(
+    of: Callable[[AnyTerm, AnyTerm], Terms],
+    first: AnyTerm,
+    second: AnyTerm,
+    x0: Any,
     *,
+    choose: Callable[[Sum], tuple[AnyMethod, str]],
     words: str,
+    L_h: Smoothness,
+    L_g: float | None,
+    mu: float | None,
+    geometry: Geometry | None,
+    seed: int,
+    state: RunState | None,
+    constraints: Any,
+    bounds: Any,
     stop: Rule | None,
     tol: float,
     max_iter: int | None,
@@ -146,51 +141,61 @@ def launch(
     record: str | Sequence[str] | None,
     checkpoint: Any,
 ) -> Result:
-    """Carry out a run, with what the user wants to see and keep of it."""
-    rule = Tolerance(rel=as_positive(tol, "tol")) if stop is None else _rule(stop)
-    most = _iterations(max_iter, start.state)
-    callbacks, place = _callbacks(callback, progress, checkpoint, rule)
-    narrator = Narrator(as_whole(verbose, "verbose"))
-    if narrator.listens:
-        callbacks.append(narrator)
-    narrator.begin(words)
-    run = Run(
-        start.problem,
-        start.method,
-        rule,
-        start.x0,
-        max_iter=most,
-        callbacks=callbacks,
-        plan=start.plan,
-        resume=start.state,
-        checkpoint=None if place is None else _saver(place, start, rule, most),
-        interrupts=interrupts,
-        record=as_record(record),
-        form=start.form,
-    )
-    if start.moved:
-        run.history.notes.append((0, start.moved))
-    result = run.go()
-    narrator.end(result)
-    return result
+    """Make a problem of the terms, choose its method and plan, and carry out the run."""
+    with Interrupts() as interrupts:  # Ctrl-C gives a result, whenever it is pressed
+        space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
+        terms = with_constraints(of, first, second, constraints, bounds, getattr(state, "x0", x0))
+        x_start = space.enter(_starting_point(x0, terms, state, space))
+        form = Form.of(x0, *terms.named.values()) if state is None else state.form
+        problem = formed(terms, form).problem(space, x_start.size, L_h, L_g, mu)
+        problem = replace(problem, seed=as_whole(seed, "seed") if state is None else state.seed)
+        x_start, moved = _into_domain(x_start, problem) if state is None else (x_start, "")
+        method, plan = choose(problem)
+        rule = Tolerance(rel=as_positive(tol, "tol")) if stop is None else stop
+        if not callable(getattr(rule, "check", None)):
+            raise TypeError(f"stop must be a rule such as gt.stop.Gradient(rel=1e-6), got {stop!r}")
+        most = (0 if state is None else state.iteration) + (
+            DEFAULT_MAX_ITER if max_iter is None else as_whole(max_iter, "max_iter")
+        )
+        callbacks, place = _callbacks(callback, progress, checkpoint, rule)
+        narrator = Narrator(as_whole(verbose, "verbose"))
+        if narrator.listens:
+            callbacks.append(narrator)
+        narrator.begin(words.format(n=x_start.size))
+        saver = None
+        if place is not None:
+            known = {
+                "rule": rule,
+                "max_iter": most,
+                "given": GivenConstants(plain(L_h), plain(L_g), plain(mu)),
+                "every": place.every,
+                "fingerprint": fingerprint(terms.named, space),
+                "heard": listen(problem.oracles, terms.named.values(), space, place.heard),
+            }
+            saver = Saver(place.path, method, known)
+        run = Run(
+            problem,
+            method,
+            rule,
+            x_start,
+            max_iter=most,
+            callbacks=callbacks,
+            plan=plan,
+            resume=state,
+            checkpoint=saver,
+            interrupts=interrupts,
+            record=as_record(record),
+            form=form,
+        )
+        if moved:
+            run.history.notes.append((0, moved))
+        result = run.go()
+        narrator.end(result)
+        return result
 
 
 def called(method: Any) -> str:
-    """The name of a method."""
     return method if isinstance(method, str) else type(method).__name__
-
-
-def _rule(stop: Any) -> Rule:
-    if not callable(getattr(stop, "check", None)):
-        raise TypeError(f"stop must be a rule such as gt.stop.Gradient(rel=1e-6), got {stop!r}")
-    return stop
-
-
-def _iterations(max_iter: int | None, state: RunState | None) -> int:
-    done = 0 if state is None else state.iteration
-    if max_iter is None:
-        return done + DEFAULT_MAX_ITER
-    return done + as_whole(max_iter, "max_iter")
 
 
 def _callbacks(
@@ -214,11 +219,3 @@ def _callbacks(
         raise TypeError("give one checkpoint, not several")
     callbacks = [c for c in listed if not isinstance(c, Checkpoint)]
     return [*callbacks, *([Progress(rule)] if progress else [])], places[0] if places else None
-
-
-def _saver(place: Checkpoint, start: Launch, rule: Rule, max_iter: int) -> Saver:
-    problem, named = start.problem, start.terms.named
-    space = problem.geometry
-    heard = listen(problem.oracles, named.values(), space, place.heard)
-    known = fingerprint(named, space)
-    return Saver(place, start.method, rule, max_iter, start.given, known, heard)

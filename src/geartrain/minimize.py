@@ -5,32 +5,17 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from geartrain.core.array_format import Form
 from geartrain.core.calling_back import Callback
-from geartrain.core.checkpoint import (
-    GivenConstants,
-)
 from geartrain.core.contracts import AnyMethod, InnerMethod
-from geartrain.core.interrupts import Interrupts
 from geartrain.core.run_state import RunState
 from geartrain.core.stopping import Rule
-from geartrain.geometry import EUCLIDEAN, Geometry, as_geometry
-from geartrain.launch import (
-    Launch,
-    called,
-    formed,
-    into_domain,
-    launch,
-    starting_point,
-    with_constraints,
-)
+from geartrain.geometry import Geometry
+from geartrain.launch import called, solve
 from geartrain.oracles.protocols import AnyTerm
-from geartrain.oracles.validation import as_whole
 from geartrain.problem import Sum
-from geartrain.terms import Smoothness, Terms, check_same_terms, plain
+from geartrain.terms import Smoothness, Terms, check_same_terms
 
 if TYPE_CHECKING:
     from geartrain.core.result import Result
@@ -164,29 +149,30 @@ def minimize(
     """
     if unknown:
         _refuse(next(iter(unknown)))
-    with Interrupts() as interrupts:  # Ctrl-C gives a result, whenever it is pressed
-        space: Geometry = EUCLIDEAN if geometry is None else as_geometry(geometry)
-        terms = with_constraints(Terms.of, h, g, constraints, bounds, getattr(state, "x0", x0))
-        x_start = space.enter(starting_point(x0, terms, state, space))
-        form = Form.of(x0, *terms.named.values()) if state is None else state.form
-        problem = formed(terms, form).problem(space, x_start.size, L_h, L_g, mu)
-        problem = replace(problem, seed=as_whole(seed, "seed") if state is None else state.seed)
-        x_start, moved = into_domain(x_start, problem) if state is None else (x_start, "")
-        chosen, plan = _method(method, inner, prices, problem, state)
-        given = GivenConstants(plain(L_h), plain(L_g), plain(mu))
-        return launch(
-            Launch(problem, terms, chosen, plan, x_start, state, form, given, moved),
-            interrupts,
-            words=f"minimise h + g in {x_start.size} variables by the method {called(method)}",
-            stop=stop,
-            tol=tol,
-            max_iter=max_iter,
-            callback=callback,
-            progress=progress,
-            verbose=verbose,
-            record=record,
-            checkpoint=checkpoint,
-        )
+    return solve(
+        Terms.of,
+        h,
+        g,
+        x0,
+        choose=lambda problem: _method(method, inner, prices, problem, state),
+        words=f"minimise h + g in {{n}} variables by the method {called(method)}",
+        L_h=L_h,
+        L_g=L_g,
+        mu=mu,
+        geometry=geometry,
+        seed=seed,
+        state=state,
+        constraints=constraints,
+        bounds=bounds,
+        stop=stop,
+        tol=tol,
+        max_iter=max_iter,
+        callback=callback,
+        progress=progress,
+        verbose=verbose,
+        record=record,
+        checkpoint=checkpoint,
+    )
 
 
 def _refuse(name: str) -> NoReturn:

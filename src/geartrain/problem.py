@@ -103,12 +103,10 @@ class Sum:
 
     @property
     def n(self) -> int:
-        """The dimension of x."""
         return self.h.n
 
     @property
     def oracles(self) -> tuple[Oracle, ...]:
-        """One oracle per term."""
         return (*leaves(self.h), *leaves(self.g))
 
     @property
@@ -123,7 +121,6 @@ class Sum:
 
     @property
     def ledger(self) -> Ledger:
-        """Calls and seconds so far."""
         return self.h.ledger
 
     @property
@@ -133,17 +130,14 @@ class Sum:
 
     @property
     def mu_h(self) -> float:
-        """Strong convexity of h alone."""
         return float(self.h.term.mu)
 
     @property
     def mu_g(self) -> float:
-        """Strong convexity of g alone."""
         return float(self.g.term.mu)
 
     @property
     def h_is_convex(self) -> bool:
-        """Whether h by itself is known to be convex."""
         return bool(self.h.term.convex)
 
     @cached_property
@@ -173,17 +167,14 @@ class Sum:
 
     @cached_property
     def fuses_g(self) -> bool:
-        """Whether values of g come with its gradients."""
         return "value_and_grad" in answers(self.g.term)
 
     @cached_property
     def tells_g(self) -> bool:
-        """Whether g has values at all."""
         return can(self.g.term, "value")
 
     @cached_property
     def whole(self) -> Whole:
-        """f as one oracle."""
         return Whole(self)
 
     @cached_property
@@ -264,11 +255,9 @@ class Model:
 
     @property
     def n(self) -> int:
-        """The dimension of x."""
         return self.beta.size
 
     def grad(self, v: Vector, grad_g: Vector) -> Vector:
-        """Gradient of phi, without psi, at v, where that of g is known."""
         return self.beta + self.alpha * v + grad_g
 
     def subgradient(self, v: Vector, grad_g: Vector, w: Vector | None) -> Vector:

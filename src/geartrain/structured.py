@@ -55,7 +55,6 @@ class TotalVariation(Algebra):
         object.__setattr__(self, "lam", as_positive(self.lam, "lam"))
 
     def value(self, x: Vector) -> float:
-        """The weighted sum of the jumps."""
         return self.lam * float(np.abs(np.diff(x)).sum())
 
     def prox(self, u: Vector, alpha: float) -> Vector:
@@ -89,7 +88,6 @@ class _Means:
         return np.repeat(means, self.lengths, axis=0)
 
     def form(self, V: Vector) -> Vector:
-        """V J V'."""
         sums = np.add.reduceat(V, self.starts, axis=1) / np.sqrt(self.lengths)
         return np.asarray(sums @ sums.T)
 
@@ -141,7 +139,6 @@ class HuberTV(Algebra):
 
     @property
     def n(self) -> int:
-        """Number of pixels."""
         return math.prod(self.shape)
 
     @property
@@ -266,7 +263,6 @@ class NuclearNorm(Algebra):
 
     @property
     def n(self) -> int:
-        """Number of entries."""
         return math.prod(self.shape)
 
     def _svd(self, x: Vector) -> tuple[Vector, Vector, Vector]:
@@ -282,7 +278,6 @@ class NuclearNorm(Algebra):
         object.__setattr__(self, "_known", ((np.array(x), factors), *self._known[: _KEPT - 1]))
 
     def value(self, x: Vector) -> float:
-        """The weighted sum of the singular values."""
         return self.lam * float(self._svd(x)[1].sum())
 
     def prox(self, u: Vector, alpha: float) -> Vector:
@@ -368,11 +363,9 @@ class _Shrinking:
         return np.ascontiguousarray(out.reshape(len(H), -1).T)
 
     def form(self, V: Vector) -> Vector:
-        """V J V'."""
         k = len(V)
         UH, HV, M, N = (part.reshape(k, -1) for part in self._parts(self._stack(V)))
         return np.asarray(UH @ M.T + HV @ N.T)
 
     def _stack(self, V: Vector) -> Vector:
-        """The rows of V as matrices."""
         return np.reshape(V, (len(V), len(self.U), self.V.shape[1]))

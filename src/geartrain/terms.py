@@ -64,17 +64,14 @@ class Terms:
         return Terms(named, listed)
 
     def smooth(self, name: str) -> Any:
-        """A term without its non-smooth part."""
         return split(self.named[name])[0]
 
     @property
     def expensive(self) -> tuple[str, ...]:
-        """The names of all terms but g."""
         return tuple(self.named)[:-1]
 
     @property
     def cheap(self) -> Any:
-        """The last term."""
         return list(self.named.values())[-1]
 
     @property
@@ -131,7 +128,6 @@ class Terms:
         return {name: self.smooth(name) for name in self.named}, part
 
     def _given(self, L_h: Smoothness) -> dict[str, float | None]:
-        """L_h by name."""
         names = self.expensive
         if L_h is None:
             return dict.fromkeys(names)

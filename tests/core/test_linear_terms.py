@@ -59,6 +59,12 @@ def test_every_method_takes_it(method, name):
         assert res.success, res.message
 
 
+def test_the_constant_in_use_for_a_linear_term_is_small_beside_the_others():
+    for scale in (1.0, 1e6):
+        res = gt.minimize(gt.Quadratic(ZERO, np.ones(2)), gt.Quadratic(scale * ROUND), max_iter=1)
+        assert res.constants["L_h"].value == pytest.approx(1e-3 * 10.0 * scale)
+
+
 @pytest.mark.parametrize("method", ["auto", *sorted(set(METHODS) - {"katyusha", "aeg"})])
 def test_an_unbounded_or_constant_sum_ends_without_success_or_at_once(method):
     linear, zero = gt.Quadratic(ZERO, np.ones(2)), gt.Quadratic(ZERO)

@@ -228,3 +228,18 @@ def test_a_certificate_is_not_negative():
     problem = SimpleNamespace(mu=Constant(None, "unknown"), psi=psi, lower_bound=None)
     at = RunPoint(np.array([1.0, 0.0]), subgradient=np.array([-1.0, 0.0]))
     assert at.certificate(problem, at.x, None).bound == 0.0
+
+
+def test_each_bound_is_its_formula():
+    """(a) to (f) of `core/points.py` at one point, by hand; none of them is asked for otherwise."""
+    psi = SimpleNamespace(gap=lambda v, u: 7.0, polar=lambda u: 2.0)
+    space = SimpleNamespace(norm=np.linalg.norm)
+    problem = SimpleNamespace(
+        mu=Constant(0.5, "given"), psi=psi, lower_bound=-3.0, geometry=space, oracles=()
+    )
+    x, u = np.array([3.0, 4.0]), np.array([1.0, 2.0])
+    at = RunPoint(x, 1.5, 4.0, 2.0, subgradient=u, spread=8.0, rate=9.0)
+    found = at.certificates(problem, np.zeros(2), gt.stop.Gap(1e-3, R=6.0))
+    a, b, c = 4.0**2 / (2 * 0.5), 4.0 * (5.0 + 6.0), 6.0**2 / (2 * 2.0)
+    by_norm = 11.0 + (1.5 + 3.0) * 2.0
+    assert [known.bound for known in found] == [a, b, c, 8.0, 9.0, 7.0, by_norm]

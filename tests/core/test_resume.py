@@ -165,6 +165,8 @@ def test_the_scale_of_the_stopping_rule_is_kept(tmp_path, method, by):
     options = {"method": method, "tol": 1e-6}
     whole = gt.minimize(h, g, x0, **options)
     assert whole.success and whole.nit > 3
+    first, last = (np.linalg.norm(h.grad(x) + g.grad(x)) for x in (x0, whole.x))
+    assert last > 1e-6 * first  # which the scale of f would have asked for
     path = tmp_path / "run.gtck"
     first = gt.minimize(h, g, x0, max_iter=2, checkpoint=path, **options)
     if by == "checkpoint":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
 import pytest
 
 import geartrain as gt
+from geartrain.core.points import RunPoint
 from geartrain.core.status import ROUNDING, Status
 from geartrain.methods.registry import METHODS
 from geartrain.problem import EPS
@@ -179,6 +181,8 @@ def test_every_call_is_on_the_bill(method, kinds):
     assert res.success and np.isnan(res.fun) == (kinds == ("grad",))
     for name, term in (("h", h), ("g", g)):
         assert {kind: res.calls[f"{name}.{kind}"] for kind in term.asked} == term.asked
+    fused = kinds == ("value_and_grad",)
+    assert res.njev == res.calls["h.grad"] and res.nfev == res.calls["h.value"] + fused * res.njev
     # what was asked for res.fun is in the last row, and res.state goes on without it
     assert {key: res.history[key][-1] for key in res.calls} == res.calls
 
@@ -252,3 +256,20 @@ def test_no_certificate_where_the_answers_show_that_h_is_not_convex():
         assert any("h is not convex" in note for _, note in res.history.notes)
         assert res.certificate is None
     assert not res.success  # nothing is proven by which the gap could be met
+
+
+@pytest.mark.parametrize(
+    ("f", "slope", "better"),
+    [
+        (0.9, 1.0, True),  # lower
+        (1.1, 1e-9, False),  # higher: the gradient does not matter
+        (1.0 + EPS, 1e-9, True),  # equal up to rounding: the smaller gradient
+        (1.0 - EPS, 1e-3, False),
+        (1.0 - EPS, math.nan, True),  # no gradient: the value, whatever the difference
+        (math.nan, 1e-9, True),
+        (math.nan, 1e-3, False),
+        (math.nan, math.nan, True),  # nothing is known: the newer one
+    ],
+)
+def test_values_decide_and_gradients_where_values_are_equal_up_to_rounding(f, slope, better):
+    assert RunPoint(np.zeros(2), f, slope).better_than(RunPoint(np.zeros(2), 1.0, 1e-6)) == better

@@ -311,8 +311,9 @@ def test_a_start_inside_stays_where_it_is(x0):
     for psi in (gt.L1(2.0), gt.TotalVariation(3.0), gt.GroupL1(2, 1.0), gt.Box(-1.0, 1.0), steep):
         seen = []
         h = gt.Term(lambda x: (seen.append(x.copy()), (0.5 * float(x @ x), x.copy()))[1], n=4, L=1)
-        gt.minimize(h, bare_prox(psi), start, method="fgm", max_iter=1)
+        res = gt.minimize(h, bare_prox(psi), start, method="fgm", max_iter=1)
         assert np.array_equal(seen[0], start), psi
+        assert not any("outside" in note for _, note in res.history.notes), psi
 
 
 def bare_prox(psi):

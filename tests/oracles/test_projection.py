@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -188,49 +187,3 @@ def test_the_active_set_is_kept(monkeypatch):
     for k in range(1, 4):
         run.prox(u + 1e-9 * k, 1.0)
     assert faces == [] and len(rounds) == 3
-
-
-# Planted errors: each of them must be seen by the error of the projection, or by the tests above.
-
-
-def spoilt():
-    """The largest optimality error of projections and residuals of a planted fault."""
-    worst = 0.0
-    for seed in range(3):
-        case = polytope("plain", seed)
-        run = asked(case)
-        for u in points(case[-1], seed):
-            try:
-                v = run.prox(u, 1.0)
-                worst = max(worst, kkt(*case[:5], u, v, multipliers(run, v, u - v)))
-            except (NonFiniteAnswer, ValueError, AssertionError):
-                return math.inf
-    return worst
-
-
-def test_a_wrong_sign_is_found(monkeypatch):
-    assert spoilt() <= 1e-12
-    put = polyhedron.DenseFace.put
-    monkeypatch.setattr(polyhedron.DenseFace, "put", lambda self, v, b: -put(self, v, b))
-    assert spoilt() > 1e-12
-
-
-def test_a_stale_factor_is_found(monkeypatch):
-    call = polyhedron.Faces.__call__
-
-    def stale(self, active):
-        return next(iter(self._kept.values())) if self._kept else call(self, active)
-
-    monkeypatch.setattr(polyhedron.Faces, "__call__", stale)
-    assert spoilt() > 1e-12
-
-
-def test_a_lost_side_is_found(monkeypatch):
-    of = polyhedron.Polyhedron.of
-
-    def lost(A, low, up):
-        C = of(A, low, up)
-        return dataclasses.replace(C, most=np.where(C.least > 0, C.most, np.int8(0)))
-
-    monkeypatch.setattr(polyhedron.Polyhedron, "of", staticmethod(lost))
-    assert spoilt() > 1e-12

@@ -359,6 +359,28 @@ def test_L_of_log_sum_exp_is_within_a_small_factor(rng):
                 assert 4 * attained >= L
 
 
+def test_the_bound_of_log_sum_exp_along_a_coordinate_is_attained():
+    term = gt.LogSumExp(np.array([[0.0], [2.0]]))
+    assert term.products(np.zeros(1), np.eye(1))[0, 0] == term.L_coord[0] == 1.0
+
+
+def test_curvature_of_sums_of_terms_that_state_constants_alone():
+    """Between sum_j min(w_j mu_j, w_j L_j) and sum_j max(w_j mu_j, w_j L_j), mu = -L if unknown."""
+
+    def stating(**known):
+        return gt.Term(lambda x: (0.0, x), n=2, **known)
+
+    a, b, bent = stating(L=5.0, mu=1.0), stating(L=2.0, mu=0.5), stating(L=2.0, convex=False)
+    for term, L, mu, convex in (
+        (a - b, 4.5, 0.0, False),
+        (a + 2.0 * b, 9.0, 2.0, True),
+        (4.0 * a + bent, 22.0, 2.0, True),
+        (a + bent, 7.0, 0.0, False),
+        (b - 3.0 * a, 14.5, 0.0, False),
+    ):
+        assert (term.L, term.mu, term.convex) == (L, mu, convex), term
+
+
 def test_constants_of_the_zero_function():
     for term in (gt.Quadratic(np.zeros((3, 3))), 0.0 * gt.Quadratic(np.eye(3))):
         assert term.L == 0.0 and term.mu == 0.0 and term.convex

@@ -44,11 +44,9 @@ class Form:
         return Form(array.shape, "float32" if single else "float64")
 
     def outside(self, v: Vector) -> Any:
-        """The point that the user gets to see."""
         return np.array(v, dtype=self.dtype).reshape(self.shape)
 
     def term(self, term: AnyTerm) -> Any:
-        """`term` as a function of vectors."""
         if isinstance(term, Combination):
             return Combination([(w, self.term(t)) for w, t in term.parts])
         if sum(size > 1 for size in self.shape) > 1 and as_term(term).is_of_signals:
@@ -89,14 +87,10 @@ class Formed(UserTerm):
 
         def ask(x: Vector, *more: Any) -> Any:
             answer = fn(outside(x), *more)
-            if len(question.answer) == 1:
-                return _flat(answer) if question.answer[0] == VECTOR else answer
-            if not isinstance(answer, (tuple, list)) or len(answer) != len(question.answer):
+            count = len(question.answer)
+            if count > 1 and not (isinstance(answer, (tuple, list)) and len(answer) == count):
                 return answer  # which the oracle refuses
-            return tuple(
-                _flat(part) if kind == VECTOR else part
-                for kind, part in zip(question.answer, answer, strict=True)
-            )
+            return question.mapped(answer, lambda kind, v: _flat(v) if kind == VECTOR else v)
 
         return ask
 

@@ -35,7 +35,6 @@ class Callbacks:
         return bool(self._all)
 
     def due(self, seconds: float) -> bool:
-        """Whether it is time for a call inside an iteration, so many seconds into the run."""
         return self._inside and seconds - self._last >= _EVERY
 
     def call(self, inside: bool, **seen: Any) -> bool:
@@ -56,7 +55,6 @@ class Callbacks:
         return False
 
     def close(self) -> None:
-        """The run is over."""
         for close in self._closing:
             close()
 

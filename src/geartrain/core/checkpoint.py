@@ -123,29 +123,11 @@ class Checkpoint:
 class Saver:
     """Writes the checkpoints of one run.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        Where and how often.
-    method : method
-        Of the run; an error if it cannot be stored.
-    rule, max_iter, given, fingerprint, heard
-        As in `Saved`.
+    A method that cannot be stored is an error.
     """
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        method: Any,
-        rule: Any,
-        max_iter: int,
-        given: GivenConstants,
-        fingerprint: dict[str, str],
-        heard: dict[str, Any],
-    ) -> None:
-        self.path, self.every = checkpoint.path, checkpoint.every
-        self.max_iter, self.given = max_iter, given
-        self.fingerprint, self.heard = fingerprint, heard
+    def __init__(self, path: Path, method: Any, known: dict[str, Any]) -> None:
+        self.path, self.known = path, known  # the fields of `Saved` but the run
         try:
             dumps(method)
         except CheckpointError as error:
@@ -154,10 +136,9 @@ class Saver:
                 "res.state"
             ) from None
         try:
-            dumps(rule)
-            self.rule = rule
+            dumps(known["rule"])
         except CheckpointError:  # a rule of the user's own is given again with `resume`
-            self.rule = None
+            self.known = {**known, "rule": None}
         self._due = -math.inf
         self._warned: set[str] = set()
         self._written: tuple[int, ...] | None = None  # the file that this run has written last
@@ -177,19 +158,17 @@ class Saver:
                     f"another run writes to {self.path}, too: give every run a checkpoint of its "
                     "own"
                 )
-            given = (self.rule, self.max_iter, self.given, self.every, self.fingerprint)
-            write(self.path, dumps(Saved(run(), *given, self.heard)))
+            write(self.path, dumps(Saved(run(), **self.known)))
             self._written = _identity(self.path)
         except (OSError, CheckpointError) as error:
             told.append(
                 f"the checkpoint {self.path} could not be written, the run goes on without: {error}"
             )
         end = monotonic()
-        self._due = end + max(self.every, _SPARE * (end - start))
+        self._due = end + max(self.known["every"], _SPARE * (end - start))
         return tuple(text for text in told if self._is_new(text))
 
     def _is_new(self, text: str) -> bool:
-        """Warn, unless the same kind of warning was given before."""
         kind = text[:20]
         if kind in self._warned:
             return False
@@ -316,7 +295,6 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def dumps(value: Any) -> bytes:
-    """`value` in the format of this module."""
     arrays: list[np.ndarray] = []
     tree = _encode(value, arrays, {})
     header = json.dumps({"format": FORMAT, "tree": tree}, separators=(",", ":")).encode()
@@ -360,7 +338,6 @@ def _is_checkpoint(data: bytes) -> bool:
 
 
 def _native(array: np.ndarray) -> np.ndarray:
-    """In the byte order of this machine."""
     if not _has_place(array):
         raise CheckpointError(f"the checkpoint holds an array of {array.dtype}, which has no place")
     return array.astype(array.dtype.newbyteorder("="), copy=False)

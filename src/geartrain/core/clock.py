@@ -16,15 +16,12 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """The seconds so far."""
         running = not math.isnan(self._since)
         return self.spent + (perf_counter() - self._since if running else 0.0)
 
     def start(self) -> None:
-        """Count from now on."""
         self._since = perf_counter()
 
     def stop(self) -> None:
-        """Stop counting, if it counts."""
         self.spent = self.seconds
         self._since = math.nan

@@ -19,10 +19,9 @@ from geartrain.core.history import History, Recorder
 from geartrain.core.interrupts import Interrupts
 from geartrain.core.loop import drive, goes_on
 from geartrain.core.points import RunPoint
-from geartrain.core.run_state import RunState
+from geartrain.core.run_state import RunState, RunView
 from geartrain.core.status import ROUNDING, SINGLE_CONVERGED, SINGLE_ROUNDING, Status
 from geartrain.core.stopping import SINGLE, Rule, Tolerance
-from geartrain.core.view import RunView
 from geartrain.oracles.answer_cache import PaidValues
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector, answers
@@ -90,7 +89,6 @@ class Run:
             self._set_complete(self._ended)
 
     def _take_over(self, old: RunState) -> None:
-        """What an earlier run has counted, timed, known and noted."""
         self.clock.spent = old.seconds
         self.calls.update(old.calls)
         self.problem.ledger.seconds.update(old.oracle_seconds)
@@ -133,7 +131,6 @@ class Run:
         return result
 
     def _run(self) -> tuple[Status, str]:
-        """How the iterations ended, and what there is to say about it."""
         if self._ended is not None:
             return self._ended, ""
         self.problem.ledger.guard = self._guard
@@ -241,13 +238,11 @@ class Run:
                 raise RunOver(Status.STOPPED)
 
     def _guard_budget(self, key: str) -> None:
-        """Before the calls that follow the last iteration."""
         room = self.problem.ledger.room
         if room is not None and room(key) <= 0.0:
             raise RunOver(Status.BUDGET)
 
     def _call_back(self, inside: bool = False) -> bool:
-        """Whether a callback wants to stop."""
         best = self.record.best
         unknown = math.isnan(best.f) and best.x is self.record.now.point
         return self.callbacks.call(
@@ -261,7 +256,6 @@ class Run:
         )
 
     def _shown(self, x: Vector) -> Vector:
-        """A point as the user sees it."""
         plain, form = self.problem.geometry.leave(x), self.record.form
         return np.array(plain) if form is None else form.outside(plain)
 
@@ -322,7 +316,6 @@ class Run:
         )
 
     def _gradient(self) -> Vector | None:
-        """The gradient of f at the best point, as the user sees it, where the run knows it."""
         state, best = self.record.state, self.record.best
         if state is None or state.grad is None or state.grad_point is not best.x:
             return None
@@ -339,7 +332,6 @@ class Run:
         return {"nfev": values + grads * fused, "njev": grads}
 
     def _message(self, status: Status) -> str:
-        """How the run has ended, in words."""
         record, single = self.record, self.view.single_precision()
         names = f"{single} answer{'' if ' ' in single else 's'}"
         if single and status in (Status.STALLED, Status.NOISE):

@@ -34,7 +34,6 @@ class History(Mapping[str, Any]):
         self.notes: list[tuple[int, str]] = []
 
     def append(self, row: tuple[float, ...]) -> None:
-        """Add a row, in the order of `columns`."""
         self.rows.append(row)
 
     def __getitem__(self, column: str) -> Any:
@@ -179,14 +178,7 @@ def as_record(record: Any) -> tuple[str, ...]:
 class Recorder:
     """Completes the numbers of a row.
 
-    Parameters
-    ----------
-    problem : Sum
-        The terms are asked without being counted.
-    paid : PaidValues
-        The values that came with gradients.
-    record : tuple of str
-        The columns in which no number may be missing.
+    The terms are asked without being counted; in the columns `record` no number may be missing.
     """
 
     def __init__(self, problem: Sum, paid: PaidValues, record: tuple[str, ...] = ()) -> None:

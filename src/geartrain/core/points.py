@@ -89,7 +89,6 @@ class RunPoint:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the point itself is."""
         return bool(np.isfinite(self.x).all())
 
     def better_than(self, other: RunPoint) -> bool:

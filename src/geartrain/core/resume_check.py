@@ -89,7 +89,7 @@ _HASHED_ENTRIES = 2**25
 def fingerprint(terms: Mapping[str, Any], geometry: Any) -> dict[str, str]:
     """Of a sum of terms, given by name, in an inner product."""
     known = {name: of_term(term) for name, term in terms.items()}
-    return {**known, "geometry": _of_geometry(geometry)}
+    return {**known, "geometry": f"{geometry!r} (data {_Digest(geometry).hexdigest()[:16]})"}
 
 
 def differences(old: dict[str, str], new: dict[str, str]) -> str:
@@ -107,10 +107,6 @@ def of_term(term: AnyTerm) -> str:
     digest = _Digest(term)
     kind, n = type(term).__name__, as_term(term).n
     return f"{kind}(n={n}; {', '.join(sorted(answers(term)))}; data {digest.hexdigest()[:16]})"
-
-
-def _of_geometry(geometry: Any) -> str:
-    return f"{geometry!r} (data {_Digest(geometry).hexdigest()[:16]})"
 
 
 def is_opaque(value: Any) -> bool:

@@ -88,7 +88,6 @@ class Value:
         as_number(self.target, "target")
 
     def check(self, look: Look) -> Status | None:
-        """Converged if f <= target."""
         return Status.CONVERGED if look.f() <= self.target else None
 
 
@@ -117,7 +116,6 @@ class Gradient:
             raise ValueError("Gradient needs rel= or abs= above 0")
 
     def check(self, look: Look) -> Status | None:
-        """Converged if the gradient is small enough."""
         if not math.isnan(look.initial_gap()):
             raise TypeError(
                 "stop.Gradient needs the shortest subgradient at a point, which linear "
@@ -209,7 +207,6 @@ class Gap:
                 as_positive(number, name)
 
     def check(self, look: Look) -> Status | None:
-        """Converged if the bound is at most eps."""
         if self.mu is not None and math.isnan(look.initial_gap()):
             threshold = math.sqrt(2.0 * self.mu * self.eps)
             return _converged(look.grad_norm(threshold), threshold)
@@ -248,7 +245,6 @@ class Calls:
             as_positive(most, f"the budget of {key!r}")
 
     def check(self, look: Look) -> Status | None:
-        """Budget if any kind of call has reached its limit."""
         for key, most in self.budget.items():
             if key not in look.calls:
                 known = ", ".join(look.calls)
@@ -258,11 +254,9 @@ class Calls:
         return None
 
     def exceeded(self, look: Look, key: str) -> Status | None:
-        """Budget if no further call of this kind may be made."""
         return Status.BUDGET if self.room(look, key) <= 0.0 else None
 
     def room(self, look: Look, key: str) -> float:
-        """How many calls of this kind may still be made."""
         return self.budget.get(key, math.inf) - look.calls[key]
 
     def __repr__(self) -> str:
@@ -285,11 +279,9 @@ class Seconds:
         as_positive(self.limit, "limit")
 
     def check(self, look: Look) -> Status | None:
-        """Budget if the time is over."""
         return Status.BUDGET if look.seconds >= self.limit else None
 
     def exceeded(self, look: Look, key: str) -> Status | None:
-        """Budget if the time is over."""
         return self.check(look)
 
 
@@ -307,16 +299,13 @@ class AnyOf:
 
     @property
     def R(self) -> float | None:
-        """The distance that one of the rules states."""
         return next((R for r in self.rules if (R := getattr(r, "R", None)) is not None), None)
 
     @property
     def mu(self) -> float | None:
-        """The strong convexity that one of the rules states."""
         return next((mu for r in self.rules if (mu := getattr(r, "mu", None)) is not None), None)
 
     def check(self, look: Look) -> Status | None:
-        """The first status that a rule gives."""
         for rule in self.rules:
             status = rule.check(look)
             if status is not None:
@@ -324,7 +313,6 @@ class AnyOf:
         return None
 
     def exceeded(self, look: Look, key: str) -> Status | None:
-        """The first status that a rule of time or calls gives."""
         for rule in self.rules:
             exceeded = getattr(rule, "exceeded", None)
             status = None if exceeded is None else exceeded(look, key)
@@ -333,7 +321,6 @@ class AnyOf:
         return None
 
     def room(self, look: Look, key: str) -> float:
-        """How many calls of this kind the rules leave."""
         rooms = [room for rule in self.rules if (room := getattr(rule, "room", None))]
         return min((room(look, key) for room in rooms), default=math.inf)
 

@@ -118,11 +118,14 @@ class BlockOracle(Oracle):
 
         return super().observe(questions, tell)
 
-    def _vector(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Vector]:
+    def _own(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
+        if question.answer != (VECTOR,):
+            return super()._own(question, fn)
+
         def together(*args: Any) -> Vector:
             out = np.asarray(fn(*args))
             refused = self.network.total(0.0 if np.isfinite(out).all() else 1.0)
             return np.full_like(out, np.nan) if refused else out
 
-        ask = super()._vector(question, together)
+        ask = super()._own(question, together)
         return lambda *args: Block.of(ask(*args), self.network)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -41,64 +41,37 @@ from geartrain.oracles.spectrum import (
 from geartrain.oracles.vectors import dot, norm, pair_norm
 
 
-class Geometry(Protocol):
-    """An inner product, and the representation of vectors and terms in it."""
+class Geometry:
+    """An inner product, and the representation of vectors and terms in it; here the usual one."""
 
-    @property
-    def dot(self) -> Callable[[Vector, Vector], float]:
-        """The inner product."""
-
-    @property
-    def norm(self) -> Callable[[Vector], float]:
-        """The norm that belongs to the inner product."""
+    dot: Callable[[Vector, Vector], float] = staticmethod(dot)
+    norm: Callable[[Vector], float] = staticmethod(norm)
 
     def primal(self, v: Vector) -> Vector:
         """The part of v (or of each row of v) such that <u, v> = primal(u) . dual(v)."""
+        return v
 
     def dual(self, v: Vector) -> Vector:
         """The part of v that `primal` of the other vector is multiplied by."""
+        return v
 
     def enter(self, x: Vector) -> Vector:
         """The representation of the plain vector x."""
-
-    def leave(self, v: Vector) -> Vector:
-        """The plain vector that v represents."""
-
-    def term(self, term: AnyTerm, name: str) -> Any:
-        """`term` as a function of represented vectors; errors call it `name`."""
-
-
-class Euclidean:
-    """The usual inner product: vectors and terms represent themselves."""
-
-    dot = staticmethod(dot)
-    norm = staticmethod(norm)
-
-    def primal(self, v: Vector) -> Vector:
-        """v itself: there is only one part."""
-        return v
-
-    def dual(self, v: Vector) -> Vector:
-        """v itself: there is only one part."""
-        return v
-
-    def enter(self, x: Vector) -> Vector:
-        """x itself."""
         return x
 
     def leave(self, v: Vector) -> Vector:
-        """v itself: there is only one part."""
+        """The plain vector that v represents."""
         return v
 
     def term(self, term: AnyTerm, name: str) -> Any:
-        """The term itself."""
+        """`term` as a function of represented vectors; errors call it `name`."""
         return term
 
     def __repr__(self) -> str:
         return "Euclidean()"
 
 
-EUCLIDEAN = Euclidean()
+EUCLIDEAN = Geometry()
 
 
 def as_geometry(geometry: Any) -> Geometry:
@@ -111,7 +84,7 @@ def as_geometry(geometry: Any) -> Geometry:
     return geometry
 
 
-class PairGeometry(ABC):
+class PairGeometry(Geometry, ABC):
     """A geometry that represents vectors by pairs [u; M u]."""
 
     n: int  # dimension of the plain vectors
@@ -138,12 +111,10 @@ class PairGeometry(ABC):
 
     @staticmethod
     def primal(v: Vector) -> Vector:
-        """The first half."""
         return v[..., : v.shape[-1] // 2]
 
     @staticmethod
     def dual(v: Vector) -> Vector:
-        """The second half."""
         return v[..., v.shape[-1] // 2 :]
 
     def enter(self, x: Vector) -> Vector:
@@ -153,7 +124,6 @@ class PairGeometry(ABC):
         return np.concatenate([x, self.product(x) if x.any() else x])
 
     def leave(self, v: Vector) -> Vector:
-        """The first half."""
         if v.size != 2 * self.n:
             raise ValueError(f"a run in {self!r} cannot go on from one in another geometry")
         return v[: self.n]
@@ -167,11 +137,9 @@ class Solvable(PairGeometry):
         """M^{-1} w."""
 
     def represent(self, gradient: Vector) -> Vector:
-        """The pair [M^{-1} gradient; gradient]."""
         return np.concatenate([self.solve(gradient), gradient])
 
     def term(self, term: AnyTerm, name: str) -> Any:
-        """`term` as a function of pairs."""
         if answers(term).isdisjoint(("grad", "value_and_grad")):
             raise TypeError(f"{self!r} needs gradients, but {name} = {term!r} gives none")
         return PairTerm(term, self)
@@ -231,9 +199,7 @@ class PairTerm(KnownTerm):
         """The answer at the first half of every argument, as a pair."""
         n = self.space.n
         answer = ask(*(a[:n] if isinstance(a, np.ndarray) else a for a in args))
-        entries = answer if len(question.answer) > 1 else (answer,)
-        lifted = tuple(map(self._pair, question.answer, entries))
-        return lifted if len(lifted) > 1 else lifted[0]
+        return question.mapped(answer, self._pair)
 
     def _pair(self, kind: str, entry: Any) -> Any:
         if kind == NUMBER:
@@ -259,18 +225,15 @@ class PairTerm(KnownTerm):
 
     @property
     def L(self) -> float | None:
-        """Lipschitz constant of the gradient; None if the term does not know its own."""
         low, high = self._curvature
         return None if high is None else max(high, -low)
 
     @property
     def mu(self) -> float:
-        """Constant of strong convexity."""
         return max(self._curvature[0], 0.0)
 
     @property
     def convex(self) -> bool:
-        """Whether the term is convex."""
         return bool(self.plain.convex)
 
     def __repr__(self) -> str:

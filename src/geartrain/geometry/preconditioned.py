@@ -45,11 +45,9 @@ class Preconditioned(Solvable):
         self._solve = solve or getattr(M, "solve", None) or _factorised(self.M)
 
     def product(self, u: Vector) -> Vector:
-        """M u."""
         return self.M @ u
 
     def solve(self, w: Vector) -> Vector:
-        """M^{-1} w."""
         return np.asarray(self._solve(w))
 
     def __repr__(self) -> str:
@@ -70,11 +68,9 @@ class Diagonal(Solvable):
         self.n = self.d.size
 
     def product(self, u: Vector) -> Vector:
-        """M u."""
         return self.d * u
 
     def solve(self, w: Vector) -> Vector:
-        """M^{-1} w."""
         return w / self.d
 
     def __repr__(self) -> str:
@@ -102,11 +98,9 @@ class LowRankPlusDiagonal(Solvable):
         self._small = _cholesky(np.eye(r) + self.U.T @ self._scaled, "I + U'D^{-1}U")
 
     def product(self, u: Vector) -> Vector:
-        """M u."""
         return self.d * u + self.U @ (self.U.T @ u)
 
     def solve(self, w: Vector) -> Vector:
-        """M^{-1} w."""
         return w / self.d - self._scaled @ self._small(self._scaled.T @ w)
 
     def __repr__(self) -> str:

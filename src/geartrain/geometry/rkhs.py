@@ -81,7 +81,6 @@ class RKHS(PairGeometry):
 
     @cached_property
     def _probe(self) -> Vector:
-        """The pair of a random vector."""
         return self.enter(random_start(self.n))
 
     def term(self, term: AnyTerm, name: str) -> Any:
@@ -148,15 +147,12 @@ class KernelLoss:
         return second[:-1] + second[-1] if self.space.intercept else second
 
     def value(self, x: Vector) -> float:
-        """The value, which takes no product."""
         return float(self.model.loss.value(self.model.y, self._predict(x)).mean())
 
     def grad(self, x: Vector) -> Vector:
-        """The gradient as a pair."""
         return self._represent(self._predict(x))
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """Value and gradient."""
         z = self._predict(x)
         return float(self.model.loss.value(self.model.y, z).mean()), self._represent(z)
 
@@ -194,35 +190,28 @@ class KernelPenalty:
         self.w, self.n = np.concatenate([w, w]), 2 * w.size
 
     def value(self, x: Vector) -> float:
-        """The value, which takes no product."""
         return 0.5 * RKHS.dot(x, self.w * x)
 
     def grad(self, x: Vector) -> Vector:
-        """The gradient as a pair."""
         return self.w * x
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """Value and gradient."""
         grad = self.w * x
         return 0.5 * RKHS.dot(x, grad), grad
 
     def prox(self, u: Vector, alpha: float) -> Vector:
-        """The minimiser of 1/2 <v, w v> + alpha/2 |v - u|^2 in the inner product."""
         return (alpha / (self.w + alpha)) * u
 
     @property
     def L(self) -> float:
-        """Lipschitz constant of the gradient."""
         return float(abs(self.w).max())
 
     @property
     def mu(self) -> float:
-        """Constant of strong convexity."""
         return max(float(self.w.min()), 0.0)
 
     @property
     def convex(self) -> bool:
-        """Whether the term is convex."""
         return bool(self.w.min() >= 0.0)
 
     def __repr__(self) -> str:

@@ -52,19 +52,16 @@ def from_torch(
 
     def value_and_grad(x: Vector) -> tuple[float, Vector]:
         nonlocal kind
-        if kind is None:
-            try:
-                answer = asked(x, torch.float64)
-            except (RuntimeError, TypeError) as error:  # tensors of different types do not mix
-                if not _is_about_types(error):
-                    raise
-                answer = asked(x, torch.float32)
-                kind = torch.float32
-                notes.append(f"a function of PyTorch is evaluated in single precision ({error})")
-                return answer
-            kind = torch.float64
-            return answer
-        return asked(x, kind)
+        try:
+            answer = asked(x, kind or torch.float64)
+            kind = kind or torch.float64
+        except (RuntimeError, TypeError) as error:  # tensors of different types do not mix
+            if kind is not None or not _is_about_types(error):
+                raise
+            answer = asked(x, torch.float32)
+            kind = torch.float32
+            notes.append(f"a function of PyTorch is evaluated in single precision ({error})")
+        return answer
 
     def asked(x: Vector, kind: Any) -> tuple[float, Vector]:
         where = torch.get_default_device() if device is None else device
@@ -81,13 +78,8 @@ def from_torch(
         both = torch.cat([value.detach().reshape(1).to(kind), grad.reshape(-1)])
         return _split(both.cpu().numpy())
 
-    def pop_notes() -> list[str]:
-        told = list(notes)
-        notes.clear()
-        return told
-
     term = Term(value_and_grad, **constants)
-    term.pop_notes = pop_notes  # type: ignore[attr-defined]
+    term.pop_notes = lambda: [notes.pop() for _ in notes[:]]  # type: ignore[attr-defined]
     return term
 
 
@@ -113,8 +105,7 @@ def from_jax(
     Returns
     -------
     Term
-        It answers ``value_and_grad``. With answers in single precision `minimize` takes a ``tol``
-        below 1e-3 as 1e-3, and ``res.message`` says so.
+        As of `from_torch`.
     """
     try:
         import jax

@@ -36,7 +36,8 @@ class Algebra(KnownTerm):
 
     # An object of the user's on the left; ``sum`` of a list of terms begins with 0.
     def __radd__(self, other: AnyTerm) -> Combination:
-        return Combination([*([] if _is_zero(other) else _parts(other)), *_parts(self)])
+        nothing = isinstance(other, int) and other == 0
+        return Combination([*([] if nothing else _parts(other)), *_parts(self)])
 
     def __rsub__(self, other: AnyTerm) -> Combination:
         return Combination([*_parts(other), *((-w, t) for w, t in _parts(self))])
@@ -84,10 +85,6 @@ def _joined(first: tuple[float, Any], other: tuple[float, Any]) -> tuple[float, 
     )
 
 
-def _is_zero(other: AnyTerm) -> bool:
-    return isinstance(other, int) and other == 0
-
-
 def _parts(term: AnyTerm) -> list[tuple[float, Any]]:
     if isinstance(term, Combination):
         return term.parts
@@ -101,11 +98,6 @@ class Combination(Algebra):
     """``sum_j w_j term_j``, which answers all that follows from the answers of its parts.
 
     How an answer is put together is the field `combine` of the table of questions.
-
-    Parameters
-    ----------
-    parts : list of (float, term)
-        The pairs ``(w_j, term_j)``.
 
     Attributes
     ----------

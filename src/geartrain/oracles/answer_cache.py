@@ -45,7 +45,6 @@ class AnswerCache:
     recent: tuple[Answered, ...] = ()  # newest first
 
     def at(self, x: Vector) -> Answered | None:
-        """What is known at x."""
         known = (*(entry for entries in self.kept.values() for entry in entries), *self.recent)
         return next((entry for entry in known if np.array_equal(entry.x, x)), None)
 
@@ -65,14 +64,7 @@ class AnswerCache:
 class CachedOracle:
     """A counted oracle that does not ask again for the gradient at its last points.
 
-    Parameters
-    ----------
-    oracle : Oracle or Together
-        What is asked.
-    most : int
-        Number of recent points that are remembered.
-    observe : callable, optional
-        ``observe(cache, entry)`` is called with every new answer, before it is in the cache.
+    ``observe(cache, entry)`` is called with every new answer, before it is in the cache.
     """
 
     def __init__(
@@ -93,7 +85,6 @@ class CachedOracle:
         return getattr(self.oracle, name)
 
     def grad(self, x: Vector) -> Vector:
-        """The gradient: recalled, or one call."""
         return self._answered(x).grad
 
     def _fused(self, x: Vector) -> tuple[float, Vector]:
@@ -133,14 +124,7 @@ class CachedOracle:
 class PaidValues:
     """Values of f from the values that came with the last gradients of its terms.
 
-    Parameters
-    ----------
-    oracles : sequence of Oracle
-        Of the terms.
-    norm : callable
-        Of the geometry. A point is the same if its distance is zero, on all ranks over MPI.
-    psi : Psi, optional
-        The non-smooth term.
+    A point is the same if its distance is zero in the norm of the geometry, on all ranks over MPI.
     """
 
     def __init__(
@@ -172,7 +156,6 @@ class PaidValues:
         return self.total({**known, **{oracle.name: oracle.value(x) for oracle in missing}}, x)
 
     def _value(self, oracle: Oracle, x: Vector) -> float:
-        """That of one term, or nan."""
         recent = reversed(oracle.recent)
         return next((value for at, value in recent if self._norm(at - x) == 0.0), math.nan)
 
@@ -180,14 +163,7 @@ class PaidValues:
 class StartGradients:
     """The gradients of the terms at x0. Methods ask for them anyway: no call is made for them.
 
-    Parameters
-    ----------
-    oracles : sequence of Oracle
-        They are observed until `close`.
-    x0 : array
-        The starting point.
-    norm : callable
-        Of the geometry.
+    The oracles are observed until `close`.
     """
 
     def __init__(
@@ -206,7 +182,6 @@ class StartGradients:
         return hear
 
     def close(self) -> None:
-        """Stop observing."""
         for leave in self._leave:
             leave()
 

@@ -16,6 +16,7 @@ from geartrain.oracles.validation import (
     as_positive,
     as_vector,
     as_whole,
+    unless_none,
 )
 
 
@@ -108,27 +109,23 @@ class Term(Algebra):
             raise TypeError("Term needs at least one callable, e.g. value_and_grad")
         if given.get("component") is not None and n_components is None:
             raise TypeError("Term: component needs n_components, the number of summands")
-        self.n = None if n is None else as_whole(n, "n", 1)
-        self.n_components = (
-            None if n_components is None else as_whole(n_components, "n_components", 1)
-        )
-        self.L = None if L is None else as_positive(L, "L")
+        self.n = unless_none(as_whole, n, "n", 1)
+        self.n_components = unless_none(as_whole, n_components, "n_components", 1)
+        self.L = unless_none(as_positive, L, "L")
         self.mu = as_nonnegative(mu, "mu")
         if self.L is not None and self.mu > self.L:
             raise ValueError(f"mu = {self.mu:g} exceeds L = {self.L:g}: no function has that")
-        self.L_coord = None if L_coord is None else as_vector(L_coord, "L_coord", n)
-        self.L_components = (
-            None if L_components is None else as_vector(L_components, "L_components", n_components)
-        )
+        self.L_coord = unless_none(as_vector, L_coord, "L_coord", n)
+        self.L_components = unless_none(as_vector, L_components, "L_components", n_components)
         for name in ("L_coord", "L_components"):
             constants = getattr(self, name)
             if constants is not None and np.any(constants < 0):
                 raise ValueError(f"{name} must not be negative")
         self.noise = as_nonnegative(noise, "noise")
-        self.M3 = None if M3 is None else as_nonnegative(M3, "M3")
+        self.M3 = unless_none(as_nonnegative, M3, "M3")
         self.convex = convex
-        self.lower_bound = None if lower_bound is None else as_number(lower_bound, "lower_bound")
-        self.diameter = None if diameter is None else as_nonnegative(diameter, "diameter")
+        self.lower_bound = unless_none(as_number, lower_bound, "lower_bound")
+        self.diameter = unless_none(as_nonnegative, diameter, "diameter")
 
     def __getattr__(self, name: str) -> Callable[[Vector], Any]:
         """``value`` and ``grad`` as other terms have them, where both are given together."""

@@ -157,13 +157,41 @@ class Oracle(Asked):
 
     def _own(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The counted form of an answer of the term."""
-        if question.answer == (NUMBER,):
-            return self._scalar(question, fn)
-        if question.answer == (VECTOR,):
-            return self._vector(question, fn)
-        if question.answer == (NUMBER, VECTOR):
-            return self._fused(question, fn)
-        return self._with_more(question, fn)
+        # Every call passes through here, so the names are local.
+        ledger, foreign, observers = self.ledger, self._foreign, self._observers[question.name]
+        calls, seconds, clock, remember = ledger.calls, ledger.seconds, perf_counter, None
+        keys = tuple(f"{self.name}.{key}" for key in question.keys)
+        first, once, by_column = keys[0], bool(question.key), bool(question.column_key)
+        check = self._checking(question)
+        if len(question.answer) > 1 and question.tells[0] == "value":
+            remember = self.recent.append
+
+        def ask(x: Vector, more: Any = _NOTHING) -> Any:
+            if (guard := ledger.guard) is not None:
+                for key in keys:
+                    guard(key)
+            if foreign:
+                x = x.view()
+                x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
+                more = read_only(more) if by_column else more
+            start = clock()
+            try:
+                out = fn(x) if more is _NOTHING else fn(x, more)
+            except ValueError as error:
+                explain(error, first)
+            seconds[first] += clock() - start
+            if once:
+                calls[first] += 1
+            if by_column:
+                calls[keys[-1]] += more.shape[1]
+            out = check(out, more)
+            if remember is not None:
+                remember((x.copy(), out[0]))
+            if observers:
+                _tell(observers, question, (x,) if more is _NOTHING else (x, more), out)
+            return out
+
+        return ask
 
     def _derived(self, question: Question, way: Way) -> Callable[..., Any]:
         answer, observers = super()._derived(question, way), self._observers[question.name]
@@ -191,182 +219,77 @@ class Oracle(Asked):
         finally:  # calls before an error count, too
             self.ledger.add(key, int(tally[0]), perf_counter() - start)
 
-    # Most calls pass through one of the three wrappers below, so their names are local. An answer
-    # is checked by one dot product, which is not finite if an entry is NaN or infinite.
-    def _vector(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Vector]:
-        ledger, foreign, kind = self.ledger, self._foreign, question.key
-        calls, seconds, observers = ledger.calls, ledger.seconds, self._observers[question.name]
-        key, shape = f"{self.name}.{kind}", (self.n,)
-        clock, infinity, ndarray, float64 = perf_counter, math.inf, np.ndarray, _FLOAT64
+    def _checking(self, question: Question) -> Callable[[Any, Any], Any]:
+        """``check(answer, more)``: the answer to ``(x, more)`` converted, or an error."""
+        of_kind = {NUMBER: self._number, VECTOR: self._vector, COLUMNS: self._columns}
+        checks = [of_kind[kind](question) for kind in question.answer]
+        count = len(checks)
+        if count == 1:
+            return checks[0]
+
+        def check(answer: Any, more: Any) -> tuple[Any, ...]:
+            if not isinstance(answer, (tuple, list)) or len(answer) != count:
+                what = ", ".join(_ENTRIES[kind] for kind in question.answer)
+                raise TypeError(
+                    f"{self.name}.{question.name} must answer with a {_TUPLES[count]} ({what}), "
+                    f"got {type(answer).__name__}"
+                )
+            if count == 2:  # half the time
+                return checks[0](answer[0], more), checks[1](answer[1], more)
+            return tuple(one(part, more) for one, part in zip(checks, answer, strict=True))
+
+        return check
+
+    def _number(self, question: Question) -> Callable[[Any, Any], float]:
+        alone, isfinite, highest = len(question.answer) == 1, math.isfinite, math.nan
+        key, what = f"{self.name}.{question.key}", "" if alone else "the value "
+        if alone and question.key == "value" and extended_valued(self.term):
+            highest = math.inf
+
+        def check(out: Any, more: Any) -> float:
+            if type(out) is not float:
+                out = self._as_number(question.name, out)
+            if not isfinite(out) and out != highest:
+                raise NonFiniteAnswer(f"{key} answered with {what}{out}")
+            return out
+
+        return check
+
+    def _vector(self, question: Question) -> Callable[[Any, Any], Vector]:
+        kind, foreign, shape = question.key, self._foreign, (self.n,)
+        key, infinity, ndarray, float64 = f"{self.name}.{kind}", math.inf, np.ndarray, _FLOAT64
         dot = blas_dot(self.n)
 
-        def ask(x: Vector, more: Any = _NOTHING) -> Vector:
-            if (guard := ledger.guard) is not None:
-                guard(key)
-            if foreign:
-                x = x.view()
-                x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
-            start = clock()
-            try:
-                out = fn(x) if more is _NOTHING else fn(x, more)
-            except ValueError as error:
-                explain(error, key)
-            seconds[key] += clock() - start
-            calls[key] += 1
+        def check(out: Any, more: Any) -> Vector:
             if type(out) is not ndarray or out.dtype is not float64 or out.shape != shape:
                 out = self._as_vector(kind, out)
             elif foreign:
                 out = out.copy()
+            # One product, which is not finite if an entry is NaN or infinite.
             if not dot(out, out) < infinity:
                 self._refuse(key, out)
-            if observers:
-                args = (x,) if more is _NOTHING else (x, more)
-                _tell(observers, question, args, out)
             return out
 
-        return ask
+        return check
 
-    def _scalar(self, question: Question, fn: Callable[..., Any]) -> Callable[..., float]:
-        ledger, foreign, kind = self.ledger, self._foreign, question.key
-        calls, seconds, observers = ledger.calls, ledger.seconds, self._observers[question.name]
-        key, clock, isfinite = f"{self.name}.{kind}", perf_counter, math.isfinite
-        highest = math.inf if kind == "value" and extended_valued(self.term) else math.nan
+    def _columns(self, question: Question) -> Callable[[Any, Any], Vector]:
+        def check(out: Any, more: Any) -> Vector:
+            columns = np.array(out, dtype=np.float64)
+            if columns.shape != more.shape:
+                raise ValueError(
+                    f"{self.name}.{question.name} answered with shape {columns.shape}, expected "
+                    f"{more.shape}"
+                )
+            self._refuse(f"{self.name}.{question.column_key}", columns)
+            return columns
 
-        def ask(x: Vector, more: Any = _NOTHING) -> float:
-            if (guard := ledger.guard) is not None:
-                guard(key)
-            if foreign:
-                x = x.view()
-                x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
-            start = clock()
-            try:
-                out = fn(x) if more is _NOTHING else fn(x, more)
-            except ValueError as error:
-                explain(error, key)
-            seconds[key] += clock() - start
-            calls[key] += 1
-            if type(out) is not float:
-                out = self._as_number(kind, out)
-            if not isfinite(out) and out != highest:
-                raise NonFiniteAnswer(f"{key} answered with {out}")
-            if observers:
-                args = (x,) if more is _NOTHING else (x, more)
-                _tell(observers, question, args, out)
-            return out
-
-        return ask
-
-    def _fused(
-        self, question: Question, fn: Callable[..., Any]
-    ) -> Callable[..., tuple[float, Vector]]:
-        ledger, foreign = self.ledger, self._foreign
-        calls, seconds, observers = ledger.calls, ledger.seconds, self._observers[question.name]
-        key, shape, remember = f"{self.name}.{question.key}", (self.n,), self.recent.append
-        clock, isfinite, ndarray, float64 = perf_counter, math.isfinite, np.ndarray, _FLOAT64
-        dot, infinity = blas_dot(self.n), math.inf
-
-        def ask(x: Vector, more: Any = _NOTHING) -> tuple[float, Vector]:
-            if (guard := ledger.guard) is not None:
-                guard(key)
-            if foreign:
-                x = x.view()
-                x.setflags(False)  # type: ignore[call-arg]  # half the time of write=False
-            start = clock()
-            try:
-                both = fn(x) if more is _NOTHING else fn(x, more)
-            except ValueError as error:
-                explain(error, key)
-            seconds[key] += clock() - start
-            calls[key] += 1
-            if type(both) is not tuple or len(both) != 2:
-                both = self._as_entries(question, both)
-            value, out = both
-            if type(value) is not float:
-                value = self._as_number(question.name, value)
-            if type(out) is not ndarray or out.dtype is not float64 or out.shape != shape:
-                out = self._as_vector(question.key, out)
-            elif foreign:
-                out = out.copy()
-            if not isfinite(value):
-                raise NonFiniteAnswer(f"{key} answered with the value {value}")
-            if not dot(out, out) < infinity:
-                self._refuse(key, out)
-            remember((x.copy(), value))
-            if observers:
-                args = (x,) if more is _NOTHING else (x, more)
-                _tell(observers, question, args, (value, out))
-            return value, out
-
-        return ask
-
-    def _with_more(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Any other answer; every column is counted, and the time is that of the first key."""
-        keys = [f"{self.name}.{key}" for key in question.keys]
-        observers = self._observers[question.name]
-
-        def ask(x: Vector, *more: Any) -> Any:
-            if self.ledger.guard is not None:
-                for key in keys:
-                    self.ledger.guard(key)
-            start = perf_counter()
-            try:
-                answer = fn(*map(read_only, (x, *more)))
-            except ValueError as error:
-                explain(error, keys[0])
-            self.ledger.seconds[keys[0]] += perf_counter() - start
-            if question.key:
-                self.ledger.calls[keys[0]] += 1
-            if question.column_key:
-                self.ledger.calls[keys[-1]] += more[0].shape[1]
-            entries = self._as_entries(question, answer)
-            checked = [
-                self._checked(question, kind, entry, np.shape(more[0]) if more else ())
-                for kind, entry in zip(question.answer, entries, strict=True)
-            ]
-            if "value" in question.tells:
-                self.recent.append((x.copy(), question.part(checked, "value")))
-            out = tuple(checked) if len(checked) > 1 else checked[0]
-            _tell(observers, question, (x, *more), out)
-            return out
-
-        return ask
-
-    def _checked(self, question: Question, kind: str, entry: Any, shape: tuple[int, ...]) -> Any:
-        """One part of an answer, converted and checked; columns have the given shape."""
-        if kind == NUMBER:
-            number = self._as_number(question.name, entry)
-            if not math.isfinite(number):
-                raise NonFiniteAnswer(f"{self.name}.{question.key} answered with {number}")
-            return number
-        if kind == VECTOR:
-            vector = self._as_vector(question.key, entry)
-            self._refuse(f"{self.name}.{question.key}", vector)
-            return vector
-        columns = np.array(entry, dtype=np.float64)
-        if columns.shape != shape:
-            raise ValueError(
-                f"{self.name}.{question.name} answered with shape {columns.shape}, expected {shape}"
-            )
-        self._refuse(f"{self.name}.{question.column_key}", columns)
-        return columns
+        return check
 
     @staticmethod
     def _refuse(key: str, out: Vector) -> None:
         """Raise an error, unless only the square of a large entry has overflowed."""
         if not np.isfinite(out).all():
             raise NonFiniteAnswer(f"{key} answered with NaN or infinity")
-
-    def _as_entries(self, question: Question, out: Any) -> tuple[Any, ...]:
-        count = len(question.answer)
-        if count == 1:
-            return (out,)
-        if not isinstance(out, (tuple, list)) or len(out) != count:
-            what = ", ".join(_ENTRIES[kind] for kind in question.answer)
-            raise TypeError(
-                f"{self.name}.{question.name} must answer with a {_TUPLES[count]} ({what}), got "
-                f"{type(out).__name__}"
-            )
-        return tuple(out)
 
     def _as_number(self, kind: str, out: Any) -> float:
         array = np.asarray(out)

@@ -24,7 +24,7 @@ from geartrain.oracles.polyhedron import (
     Projector,
 )
 from geartrain.oracles.protocols import KnownTerm
-from geartrain.oracles.validation import are_bounds, as_bounds, as_matrix, size_of
+from geartrain.oracles.validation import are_bounds, as_bounds, as_matrix, number_or_vector, size_of
 from geartrain.oracles.vectors import Vector, norm
 
 # Rows are met up to this part of their scale, and active up to the rounding of projections: a
@@ -91,7 +91,6 @@ class Linear(Algebra):
 
     @property
     def n(self) -> int:
-        """Dimension."""
         return int(self.A.shape[1])
 
     @cached_property
@@ -147,7 +146,6 @@ class Linear(Algebra):
         return 0.0 if self.violation(x) <= FEASIBLE else math.inf
 
     def prox(self, u: Vector, alpha: float) -> Vector:
-        """The projection."""
         return self.for_run().prox(u, alpha)
 
     def derivative(self, u: Vector, alpha: float) -> Derivative:
@@ -183,12 +181,7 @@ class Linear(Algebra):
 
 
 class LinearRun(KnownTerm):
-    """The term as one run asks it: each projection begins with the active set of the last one.
-
-    Parameters
-    ----------
-    term : Linear
-    """
+    """The term as one run asks it: each projection begins with the active set of the last one."""
 
     def __init__(self, term: Linear) -> None:
         self.term = term
@@ -208,7 +201,6 @@ class LinearRun(KnownTerm):
             self._projector.active = kept
 
     def prox(self, u: Vector, alpha: float) -> Vector:
-        """The projection."""
         u = np.array(u, dtype=float)
         C = self.term._polyhedron
         try:
@@ -223,7 +215,6 @@ class LinearRun(KnownTerm):
         return v.copy()
 
     def derivative(self, u: Vector, alpha: float) -> Derivative:
-        """The projection onto the directions of the face that the step leads to."""
         u = np.asarray(u, dtype=float)
         if self._last is None or not np.array_equal(self._last[0], u):
             begun = Projector(self.term._polyhedron, self._faces, self._projector.active)
@@ -231,7 +222,6 @@ class LinearRun(KnownTerm):
         return self._faces(self._last[1].active)
 
     def residual(self, v: Vector, d: Vector) -> Vector:
-        """-d projected onto the cone of the directions that do not leave the set at v."""
         return -self._in_cone(v, -np.asarray(d, dtype=float)).v
 
     def multipliers(self, x: Vector, w: Vector) -> dict[str, Vector]:
@@ -248,7 +238,6 @@ class LinearRun(KnownTerm):
 
 
 def _first(where: Any) -> int | None:
-    """The first index at which it is true."""
     found = np.flatnonzero(np.atleast_1d(where))
     return int(found[0]) if found.size else None
 
@@ -302,9 +291,9 @@ def _as_linear(constraint: Any) -> Linear:
     if isinstance(constraint, Linear):
         return constraint
     if all(hasattr(constraint, name) for name in ("A", "lb", "ub")):
-        A, sides = constraint.A, (constraint.lb, constraint.ub)
-        lower, upper = (np.ravel(b)[0] if np.size(b) == 1 else np.ravel(b) for b in sides)
-        return Linear(A if sparse.issparse(A) else np.atleast_2d(A), lower, upper)
+        A = constraint.A if sparse.issparse(constraint.A) else np.atleast_2d(constraint.A)
+        lower, upper = (number_or_vector(np.ravel(b)) for b in (constraint.lb, constraint.ub))
+        return Linear(A, lower, upper)
     raise TypeError(
         "constraints must be scipy.optimize.LinearConstraint or a list of them, got "
         f"{type(constraint).__name__}: nonlinear constraints are not solved for; write the linear "

@@ -131,7 +131,6 @@ class LinearModel(Algebra):
 
     @property
     def calls_user_code(self) -> bool:
-        """Whether A is an operator."""
         return not isinstance(self.A, np.ndarray) and not sparse.issparse(self.A)
 
     def ridge(self, x: Vector) -> Vector:

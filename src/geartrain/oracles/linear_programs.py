@@ -28,14 +28,23 @@ def least(C: Polyhedron, c: Vector) -> float:
 
     It is the value of the dual solution: by weak duality it holds however exact the solution is.
     """
+    from scipy.optimize import linprog
+
     scale = float(np.abs(c).max(initial=0.0))
     if scale == 0.0:
         return 0.0
-    found = _solved(C, c / scale)
+    c = c / scale
+    up = np.flatnonzero(C.up[: C.m] < math.inf)  # equalities are rows with two sides here, too
+    low = np.flatnonzero(C.low[: C.m] > -math.inf)
+    stacked = sparse.vstack if sparse.issparse(C.A) else np.concatenate
+    M, sides = stacked([C.A[up], -C.A[low]]), np.append(C.up[up], -C.low[low])
+    found = linprog(c, M, sides, bounds=np.column_stack([C.low[C.m :], C.up[C.m :]]))
     if found.status == _UNBOUNDED or found.x is None:
         return -math.inf
-    rows = _multipliers(C, found)
-    y = np.append(rows, c / scale - rows @ C.A)
+    rows, held = np.zeros(C.m), np.minimum(found.ineqlin.marginals, 0.0)
+    rows[up] += held[: up.size]
+    rows[low] -= held[up.size :]
+    y = np.append(rows, c - rows @ C.A)
     side = np.where(y > 0.0, C.low, C.up)
     y = np.where(np.isinf(side) & (np.abs(y) <= _ZERO), 0.0, y)
     used = y != 0.0
@@ -83,28 +92,3 @@ def _violated(C: Polyhedron, rows: Any, bounded: bool = True) -> Any:
     held = np.abs(found.ineqlin.marginals) > _ZERO
     used[up[held[: up.size]]] = used[low[held[up.size :]]] = True
     return used if used.any() else None
-
-
-def _solved(C: Polyhedron, c: Vector) -> Any:
-    """The linear program over C; equalities are rows with two sides here, too."""
-    from scipy.optimize import linprog
-
-    up, low = _sides(C)
-    stacked = sparse.vstack if sparse.issparse(C.A) else np.concatenate
-    M = stacked([C.A[up], -C.A[low]])
-    bounds = np.column_stack([C.low[C.m :], C.up[C.m :]])
-    return linprog(c, M, np.append(C.up[up], -C.low[low]), bounds=bounds)
-
-
-def _sides(C: Polyhedron) -> tuple[Any, Any]:
-    """The rows with an upper, and those with a lower side."""
-    return np.flatnonzero(C.up[: C.m] < math.inf), np.flatnonzero(C.low[: C.m] > -math.inf)
-
-
-def _multipliers(C: Polyhedron, found: Any) -> Vector:
-    """y >= 0 of lower sides and y <= 0 of upper ones."""
-    up, low = _sides(C)
-    y = np.zeros(C.m)
-    y[up] += np.minimum(found.ineqlin.marginals[: up.size], 0.0)
-    y[low] -= np.minimum(found.ineqlin.marginals[up.size :], 0.0)
-    return y

@@ -40,7 +40,7 @@ class Loss(ABC):
     """A convex loss ``loss(y, z)``; derivatives are with respect to the prediction z."""
 
     name: ClassVar[str]
-    labels: ClassVar[bool]  # y is a label -1/+1, not a real target
+    labels: ClassVar[bool] = False  # y is a label -1/+1, not a real target
     targets: ClassVar[str] = ""  # what y must be: "positive", "not negative", or any real number
     lower_bound: ClassVar[float | None] = None  # of all values, where one is known
 
@@ -51,11 +51,11 @@ class Loss(ABC):
 
     @abstractmethod
     def value(self, y: Vector, z: Vector) -> Vector:
-        """The loss of every prediction."""
+        """Of every prediction."""
 
     @abstractmethod
     def derivative(self, y: Vector, z: Vector) -> Vector:
-        """The derivative of every loss in the prediction."""
+        """In the prediction."""
 
     @abstractmethod
     def second(self, y: Vector, z: Vector) -> Vector:
@@ -66,13 +66,10 @@ class Loss(ABC):
 class Logistic(Loss):
     """``ln(1 + exp(-y z))``."""
 
-    name: ClassVar[str] = "logistic"
-    labels: ClassVar[bool] = True
-    lower_bound: ClassVar[float | None] = 0.0
-
-    @property
-    def curvature(self) -> float:
-        return 0.25
+    name = "logistic"
+    labels = True
+    lower_bound = 0.0
+    curvature = 0.25
 
     def value(self, y: Vector, z: Vector) -> Vector:
         return np.logaddexp(0.0, -y * z)
@@ -88,13 +85,9 @@ class Logistic(Loss):
 class Squared(Loss):
     """``(z - y)^2 / 2``."""
 
-    name: ClassVar[str] = "squared"
-    labels: ClassVar[bool] = False
-    lower_bound: ClassVar[float | None] = 0.0
-
-    @property
-    def curvature(self) -> float:
-        return 1.0
+    name = "squared"
+    lower_bound = 0.0
+    curvature = 1.0
 
     def value(self, y: Vector, z: Vector) -> Vector:
         return 0.5 * (z - y) ** 2
@@ -111,9 +104,9 @@ class SmoothedHinge(Loss):
     """``mu ln(1 + exp((1 - y z)/mu))``, which differs from the hinge by at most ``mu ln 2``."""
 
     mu: float = 0.1
-    name: ClassVar[str] = "smoothed_hinge"
-    labels: ClassVar[bool] = True
-    lower_bound: ClassVar[float | None] = 0.0
+    name = "smoothed_hinge"
+    labels = True
+    lower_bound = 0.0
 
     @property
     def curvature(self) -> float:
@@ -135,13 +128,9 @@ class Huber(Loss):
     """Quadratic for residuals up to `delta`, linear beyond."""
 
     delta: float = 1.0
-    name: ClassVar[str] = "huber"
-    labels: ClassVar[bool] = False
-    lower_bound: ClassVar[float | None] = 0.0
-
-    @property
-    def curvature(self) -> float:
-        return 1.0
+    name = "huber"
+    lower_bound = 0.0
+    curvature = 1.0
 
     def value(self, y: Vector, z: Vector) -> Vector:
         size = np.abs(z - y)
@@ -159,13 +148,10 @@ class Huber(Loss):
 class SquaredHinge(Loss):
     """``max(0, 1 - y z)^2``."""
 
-    name: ClassVar[str] = "squared_hinge"
-    labels: ClassVar[bool] = True
-    lower_bound: ClassVar[float | None] = 0.0
-
-    @property
-    def curvature(self) -> float:
-        return 2.0
+    name = "squared_hinge"
+    labels = True
+    lower_bound = 0.0
+    curvature = 2.0
 
     def value(self, y: Vector, z: Vector) -> Vector:
         return np.maximum(0.0, 1.0 - y * z) ** 2
@@ -181,13 +167,9 @@ class SquaredHinge(Loss):
 class Poisson(Loss):
     """``exp(z) - y z``: the negative log-likelihood of counts y with the mean exp(z)."""
 
-    name: ClassVar[str] = "poisson"
-    labels: ClassVar[bool] = False
-    targets: ClassVar[str] = "not negative"
-
-    @property
-    def curvature(self) -> float:
-        return math.inf
+    name = "poisson"
+    targets = "not negative"
+    curvature = math.inf
 
     def value(self, y: Vector, z: Vector) -> Vector:
         return np.exp(z) - y * z
@@ -203,13 +185,9 @@ class Poisson(Loss):
 class Gamma(Loss):
     """``y exp(-z) + z``: that of Gamma variables y with the mean exp(z), up to their shape."""
 
-    name: ClassVar[str] = "gamma"
-    labels: ClassVar[bool] = False
-    targets: ClassVar[str] = "positive"
-
-    @property
-    def curvature(self) -> float:
-        return math.inf
+    name = "gamma"
+    targets = "positive"
+    curvature = math.inf
 
     def value(self, y: Vector, z: Vector) -> Vector:
         return y * np.exp(-z) + z

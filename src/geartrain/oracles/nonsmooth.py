@@ -51,6 +51,7 @@ from geartrain.oracles.validation import (
     as_positive,
     as_vector,
     as_weights,
+    number_or_vector,
     size_of,
 )
 from geartrain.oracles.vectors import Vector, norm
@@ -88,11 +89,9 @@ class L1(Algebra):
 
     @property
     def n(self) -> int | None:
-        """Dimension, where one weight per coordinate is given."""
         return size_of(self.lam)
 
     def value(self, x: Vector) -> float:
-        """The weighted sum of moduli."""
         return float(np.sum(self.lam * np.abs(x)))
 
     def prox(self, u: Vector, alpha: float) -> Vector:
@@ -139,11 +138,7 @@ class Box(Algebra):
     def __post_init__(self) -> None:
         lower, upper = self.lower, self.upper
         if are_bounds(lower):
-            # SciPy keeps one number as an array of length 1, which it broadcasts.
-            lower, upper = (
-                np.ravel(bound)[0] if np.size(bound) == 1 else bound
-                for bound in (lower.lb, lower.ub)
-            )
+            lower, upper = number_or_vector(lower.lb), number_or_vector(lower.ub)
         lower, upper = as_bounds(lower, "lower"), as_bounds(upper, "upper")
         sizes = {size for size in (size_of(lower), size_of(upper)) if size is not None}
         if len(sizes) > 1:
@@ -158,7 +153,6 @@ class Box(Algebra):
 
     @property
     def n(self) -> int | None:
-        """Dimension, where a bound is an array."""
         return size_of(self.lower) or size_of(self.upper)
 
     def value(self, x: Vector) -> float:
@@ -167,7 +161,6 @@ class Box(Algebra):
         return 0.0 if inside else math.inf
 
     def prox(self, u: Vector, alpha: float) -> Vector:
-        """The projection."""
         return np.clip(u, self.lower, self.upper)
 
     def derivative(self, u: Vector, alpha: float) -> Derivative:
@@ -224,13 +217,6 @@ class InBox(Algebra):
     of one variable is minimised between two bounds, and it rises from its minimiser on to both
     sides, so that the nearest point between the bounds is lowest. For the same reason the least
     subgradient is that of the term without what points out of the box.
-
-    Parameters
-    ----------
-    term : object
-        With ``prox`` and ``separable``.
-    box : Box
-        The bounds.
     """
 
     term: Any
@@ -246,21 +232,17 @@ class InBox(Algebra):
 
     @property
     def n(self) -> int | None:
-        """Dimension, where one of the two knows it."""
         own: int | None = getattr(self.term, "n", None)
         return self.box.n if own is None else own
 
     @property
     def calls_user_code(self) -> bool:
-        """Whether the term does."""
         return calls_user_code(self.term)
 
     def prox(self, u: Vector, alpha: float) -> Vector:
-        """The clipped step of the term."""
         return self.box.prox(self.term.prox(u, alpha), alpha)
 
     def gap(self, v: Vector, u: Vector) -> float:
-        """That of the box."""
         return self.box.gap(v, u)
 
     def _value(self, x: Vector) -> float:
@@ -432,7 +414,6 @@ class Simplex(Algebra):
 
     @property
     def diameter(self) -> float:
-        """The distance of two vertices."""
         return math.sqrt(2.0) * self.radius
 
     def gap(self, v: Vector, u: Vector) -> float:
@@ -470,7 +451,6 @@ class Ball(Algebra):
 
     @property
     def n(self) -> int | None:
-        """Dimension, where the centre is an array."""
         return size_of(self.center)
 
     def value(self, x: Vector) -> float:
@@ -478,7 +458,6 @@ class Ball(Algebra):
         return 0.0 if norm(x - self.center) <= self.radius * (1.0 + _OUTSIDE) else math.inf
 
     def prox(self, u: Vector, alpha: float) -> Vector:
-        """The projection."""
         u = np.asarray(u, dtype=float)
         away = u - self.center
         length = norm(away)
@@ -510,7 +489,6 @@ class Ball(Algebra):
 
     @property
     def diameter(self) -> float:
-        """Twice the radius."""
         return 2.0 * self.radius
 
     def gap(self, v: Vector, u: Vector) -> float:
@@ -535,7 +513,6 @@ class _Centring:
         return out
 
     def form(self, V: Vector) -> Vector:
-        """V J V'."""
         inside = V[:, self.free]
         inside -= inside.mean(axis=1)[:, None]
         return np.asarray(inside @ inside.T)
@@ -571,7 +548,6 @@ class _GroupShrinking:
         return out
 
     def form(self, V: Vector) -> Vector:
-        """V J V'."""
         A = V[:, self.order]
         along = self._along(A)
         A *= np.sqrt(self.diagonal)
@@ -585,7 +561,6 @@ def _shrinking(sizes: Vector, threshold: Any) -> Vector:
 
 
 def _nonzero(sizes: Vector) -> Vector:
-    """With 1 in place of 0."""
     return np.where(sizes == 0.0, 1.0, sizes)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.validation import as_nonnegative, as_positive, as_whole
+from geartrain.oracles.validation import as_nonnegative, as_positive, as_whole, unless_none
 
 
 class Operator(Algebra):
@@ -52,8 +52,8 @@ class Operator(Algebra):
         if not callable(fn):
             raise TypeError(f"Operator needs a function z -> array, got {type(fn).__name__}")
         self.operator = fn
-        self.n = None if n is None else as_whole(n, "n", 1)
-        self.L = None if L is None else as_positive(L, "L")
+        self.n = unless_none(as_whole, n, "n", 1)
+        self.L = unless_none(as_positive, L, "L")
         self.mu = as_nonnegative(mu, "mu")
         if self.L is not None and self.mu > self.L:
             raise ValueError(f"mu = {self.mu:g} exceeds L = {self.L:g}: no operator has that")

@@ -96,11 +96,9 @@ class Polyhedron:
 
     @property
     def m(self) -> int:
-        """Number of rows of A."""
         return int(self.A.shape[0])
 
     def product(self, v: Vector) -> Vector:
-        """K v."""
         return np.concatenate([self.A @ v, v])
 
     def tangent(self, v: Vector, near: float) -> Polyhedron:
@@ -125,7 +123,6 @@ class Polyhedron:
         return Kx - self.clipped(Kx)
 
     def clipped(self, s: Vector) -> Vector:
-        """The nearest numbers between the sides."""
         return np.minimum(np.maximum(s, self.low), self.up)
 
 
@@ -191,7 +188,6 @@ class DenseFace:
         return out
 
     def form(self, V: Vector) -> Vector:
-        """V J V'."""
         inside = V[:, self.free]
         normal = inside @ self.Q
         return np.asarray(inside @ inside.T - normal @ normal.T)
@@ -217,7 +213,6 @@ class SparseFace:
         self.solve = _solver(self.AF @ self.AF.T, _SHIFT) if W.size else np.copy
 
     def put(self, v: Vector, b: Vector) -> Vector:
-        """Move v, in place, to the nearest point of the face; the multipliers of `rows`."""
         b, y = b[self.rows], np.zeros(self.rows.size)
         for _ in range(3 if b.size else 0):  # the others for rounding and the multiple of I
             t = self.solve(self.A @ v - b)
@@ -226,13 +221,11 @@ class SparseFace:
         return y
 
     def __call__(self, X: Vector) -> Vector:
-        """The projection of the columns of X onto the directions of the face."""
         out, inside = np.zeros(X.shape), X[self.free]
         out[self.free] = inside - self.AF.T @ self.solve(self.AF @ inside)
         return out
 
     def form(self, V: Vector) -> Vector:
-        """V J V'."""
         inside = V[:, self.free]
         normal = self.AF @ inside.T
         return np.asarray(inside @ inside.T - normal.T @ self.solve(normal))
@@ -254,23 +247,13 @@ def _solver(S: Any, shift: float) -> Any:
 
 
 class Projector:
-    """Projections onto C, each of which begins with the active set of the one before.
-
-    Parameters
-    ----------
-    C : Polyhedron
-    faces : Faces
-        With the same A.
-    active : array of int8, optional
-        To begin with.
-    """
+    """Projections onto C, each of which begins with the active set of the one before."""
 
     def __init__(self, C: Polyhedron, faces: Faces, active: Any = None) -> None:
         self.C, self.faces = C, faces
         self.active = np.zeros(C.low.size, np.int8) if active is None else active
 
     def __call__(self, u: Vector) -> Projection:
-        """The projection of u."""
         if not norm(u) < math.inf:
             raise NonFiniteAnswer("a point with NaN or infinity has no projection")
         found = self._by_faces(u)
@@ -322,7 +305,6 @@ class Projector:
         return Projection(v, y, active, relative if error > 0.0 else 0.0, size)
 
     def _better(self, u: Vector, best: Projection, active: Any) -> Projection:
-        """The one on that face if it is better."""
         found = self._on_face(u, active)
         return found if found.error < best.error else best
 
@@ -405,7 +387,6 @@ def _multipliers(C: Polyhedron, w: Vector, v: Vector) -> Vector:
 
 
 def _rows(C: Polyhedron, which: Any) -> Vector:
-    """Some rows of K."""
     rows, of_A = np.zeros((which.size, C.A.shape[1])), which < C.m
     A = C.A[which[of_A]]
     rows[of_A] = A.toarray() if sparse.issparse(A) else A

@@ -47,13 +47,10 @@ for _name, _default in STATED.items():
     setattr(KnownTerm, _name, _default)
 
 
-class UserTerm(KnownTerm):
-    """An object of the user as a term that states everything.
+class UserTerm:
+    """An object of the user as a term that states everything in `STATED`.
 
-    Parameters
-    ----------
-    term : object
-        It answers, and all else that it has is found here, too.
+    It answers, and all else that the object has is found here, too.
     """
 
     calls_user_code = True
@@ -64,22 +61,14 @@ class UserTerm(KnownTerm):
     def __getattr__(self, name: str) -> Any:
         if name == "term":  # while it is unpickled
             raise AttributeError(name)
-        return getattr(self.term, name)
+        if name not in STATED:
+            return getattr(self.term, name)
+        own = getattr(self.term, name, None)
+        return STATED[name] if own is None else own
 
     def __repr__(self) -> str:
         return repr(self.term)
 
-
-def _stated_by_user(name: str) -> property:
-    def read(self: UserTerm) -> Any:
-        own = getattr(self.term, name, None)
-        return STATED[name] if own is None else own
-
-    return property(read)
-
-
-for _name in STATED:
-    setattr(UserTerm, _name, _stated_by_user(_name))
 
 # One `UserTerm` per object, so that a term that is given twice is known to be the same.
 _MADE: WeakValueDictionary[int, UserTerm] = WeakValueDictionary()
@@ -87,7 +76,7 @@ _MADE: WeakValueDictionary[int, UserTerm] = WeakValueDictionary()
 
 def as_term(term: AnyTerm) -> Any:
     """A term as the library knows it: one of its own, or a `UserTerm` of an object of the user."""
-    if isinstance(term, KnownTerm):
+    if isinstance(term, (KnownTerm, UserTerm)):
         return term
     made = _MADE.get(id(term))
     if made is None:
@@ -230,7 +219,6 @@ class Asked:
             setattr(self, question.name, answer)
 
     def _own(self, question: Question, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """The method for a question that the term answers itself."""
         if not calls_user_code(self.term):
             return fn
 
@@ -243,7 +231,6 @@ class Asked:
         return ask
 
     def _derived(self, question: Question, way: Way) -> Callable[..., Any]:
-        """The method for a question that is derived from other answers."""
         return partial(way.answer, self)
 
     def __getattr__(self, question: str) -> Callable[..., Any]:
@@ -254,5 +241,4 @@ class Asked:
         raise AttributeError(question)
 
     def _named(self) -> str:
-        """The name of the term in an error message."""
         return repr(self.term)

@@ -80,7 +80,6 @@ class Quadratic(Algebra):
 
     @property
     def calls_user_code(self) -> bool:
-        """Whether Q is an operator."""
         return not self._has_entries
 
     @cached_property

@@ -2,7 +2,7 @@
 
 There is one function per question, and the table of questions refers to them. The first line of a
 docstring is the statement that is checked; where it does not hold, a sentence is added to the
-problems of the `geartrain.oracles.checker.Checker` c.
+problems of the `geartrain.oracles.checks.Checker` c.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from geartrain.oracles.vectors import Vector, norm
 
 if TYPE_CHECKING:
-    from geartrain.oracles.checker import Checker
+    from geartrain.oracles.checks import Checker
 
 EPS = float(np.finfo(np.float64).eps)
 # With more summands than this their mean takes too long.
@@ -154,7 +154,7 @@ def check_coord(c: Checker) -> None:
 def check_prox(c: Checker) -> None:
     """prox(u, alpha) minimises term(v) + alpha/2 |v - u|^2."""
     c.checked.append("prox")
-    alpha = 2.5 * float(getattr(c.term, "L", None) or 1.0)
+    alpha = 2.5 * float(c.term.L or 1.0)
     u = c.somewhere()
 
     def prox(u: Vector, alpha: float) -> Vector:
@@ -190,7 +190,7 @@ def check_lmo(c: Checker) -> None:
                 f"{d @ s:.6g}, and with one where it is {d @ least:.6g} for another d"
             )
             return
-    diameter = getattr(c.term, "diameter", None)
+    diameter = c.term.diameter
     far = max(norm(s - v) for s in points for v in points)
     if diameter is not None and far > diameter * (1.0 + 1e-9):
         c.problems.append(
@@ -242,7 +242,7 @@ def _is_no_prox(
             return how
     # The resolvent identity: p is also the proximal step for alpha/4 of u + 3 (u - p).
     gap = norm(prox(u + 3.0 * (u - p), alpha / 4.0) - p)
-    if getattr(c.term, "convex", True) and gap > _PROX_ERROR * (norm(p) + norm(u)):
+    if c.term.convex and gap > _PROX_ERROR * (norm(p) + norm(u)):
         return (
             f"the answers for alpha = {alpha:.3g} and {alpha / 4.0:.3g} are not steps of one "
             f"convex function: p and prox(u + 3 (u - p), alpha/4) differ by {gap:.3g}"
@@ -259,7 +259,7 @@ def _contradicting_value(c: Checker, u: Vector, alpha: float, p: Vector) -> str:
     value = float(c.asked.value(p))
     if not np.isfinite(value):
         return f"the value at prox(u, alpha) is {value}"
-    curvature = 0.0 if getattr(c.term, "convex", True) else alpha
+    curvature = 0.0 if c.term.convex else alpha
     around = c.direction() * max(norm(u - p), 1e-3 * c.scale)
     for v in (u, p + 0.1 * (u - p), p - 0.1 * (u - p), p + around, 0.5 * p, 1.01 * p, 0.99 * p):
         there, step = float(c.asked.value(v)), v - p

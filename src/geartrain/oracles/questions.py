@@ -60,7 +60,7 @@ def linear(question: Question, parts: Sequence[Part]) -> Callable[..., Any] | No
             answer = ask(*args)
             entries = answer if len(kinds) > 1 else (answer,)
             scaled = [
-                weight * (float(entry) if kind == NUMBER else np.asarray(entry))
+                weight * (float(entry) if kind == NUMBER else np.asanyarray(entry))
                 for kind, entry in zip(kinds, entries, strict=True)
             ]
             totals = [t + s for t, s in zip(totals, scaled, strict=True)] if totals else scaled
@@ -114,66 +114,32 @@ def of_no_sum(question: Question, parts: Sequence[Part]) -> None:
 
 @dataclass(frozen=True)
 class Question:
-    """A question that a term can answer.
+    """A question that a term can answer."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the method of the term.
-    arguments : str
-        The one or two arguments of that method, as they are written in a call.
-    answer : tuple of str
-        The parts of the answer: `NUMBER`, `VECTOR` (n,) and `COLUMNS` (n, k).
-    words : str
-        The answer in words that complete the sentence "the method asks h for ...".
-    meaning : str
-        The answer in the words of the documentation.
-    key : str
-        The kind under which the ledger counts one call.
-    column_key : str
-        The kind under which the ledger counts every column of the answer.
-    tells : tuple of str
-        The questions that the parts of the answer answer; the question itself where it is not said.
-    counted : str
-        What the ledger counts, in the plural, for axes and bills; once for each key.
-    setting : str
-        The setting of `geartrain.theory` in which inner methods ask this question of g.
-    constants : tuple of str
-        Attributes of the term that belong to the question.
-    ways : tuple of Way
-        How the answer is derived from other answers, in order of preference.
-    combine : callable
-        ``combine(question, parts)`` returns the function by which a sum answers, or None if the
-        parts do not allow it.
-    lifts : bool
-        Whether one solve turns the answer into a pair [M^{-1} w; w] of a geometry.
-    nonsmooth : bool
-        Whether a term that answers it and has no gradient is a non-smooth term psi. Where no price
-        is given, a call costs as much as a gradient.
-    per_gradient : callable, optional
-        ``per_gradient(n, m)`` is the number of calls that are equivalent to one gradient of a term
-        with n variables and m summands. None if there is no such number.
-    check : callable, optional
-        ``check(checker)`` checks the answers for `geartrain.check_term`.
-    """
-
-    name: str
-    arguments: str
-    answer: tuple[str, ...]
-    words: str
-    meaning: str
-    key: str = ""
-    column_key: str = ""
+    name: str  # of the method of the term
+    arguments: str  # the one or two arguments of that method, as they are written in a call
+    answer: tuple[str, ...]  # its parts: NUMBER, VECTOR (n,) and COLUMNS (n, k)
+    words: str  # completes the sentence "the method asks h for ..."
+    meaning: str  # the answer in the words of the documentation
+    key: str = ""  # the kind under which the ledger counts one call
+    column_key: str = ""  # the kind under which it counts every column of the answer
+    # The questions that the parts of the answer answer; the question itself where it is not said.
     tells: tuple[str, ...] = ()
-    counted: str = ""
-    setting: str = ""
-    constants: tuple[str, ...] = ()
-    ways: tuple[Way, ...] = ()
+    counted: str = ""  # what the ledger counts, in the plural, for axes and bills; once for a key
+    setting: str = ""  # of `geartrain.theory`, in which inner methods ask this question of g
+    constants: tuple[str, ...] = ()  # attributes of the term that belong to the question
+    ways: tuple[Way, ...] = ()  # to derive the answer from others, in order of preference
+    # ``combine(question, parts)``: the function by which a sum answers, or None if the parts do not
+    # allow it.
     combine: Callable[[Question, Sequence[Part]], Callable[..., Any] | None] = linear
-    lifts: bool = False
+    lifts: bool = False  # whether one solve turns the answer into a pair of a geometry
+    # Whether a term that answers it and has no gradient is a non-smooth term psi. Where no price is
+    # given, a call costs as much as a gradient.
     nonsmooth: bool = False
+    # ``per_gradient(n, m)``: the number of calls that are equivalent to one gradient of a term with
+    # n variables and m summands. None if there is no such number.
     per_gradient: Callable[[int, int], int] | None = None
-    check: Callable[[Any], None] | None = None
+    check: Callable[[Any], None] | None = None  # of the answers, by a Checker of `check_term`
 
     def __post_init__(self) -> None:
         if not self.tells:
@@ -200,6 +166,12 @@ class Question:
     def part(self, answer: Any, question: str) -> Any:
         """The part of an answer that answers `question`, one of `tells`."""
         return answer if len(self.answer) == 1 else answer[self.tells.index(question)]
+
+    def mapped(self, answer: Any, change: Callable[[str, Any], Any]) -> Any:
+        """The answer with ``change(kind, part)`` in the place of every part."""
+        if len(self.answer) == 1:
+            return change(self.answer[0], answer)
+        return tuple(map(change, self.answer, answer))
 
     @property
     def signature(self) -> str:
@@ -403,7 +375,6 @@ def asked_of_inner(needs: Iterable[str]) -> Question:
 
 
 def markdown_table() -> str:
-    """The table of the documentation."""
     rows = ["| call | what is answered | counted as | constants |", "| --- | --- | --- | --- |"]
     for q in QUESTIONS.values():
         counted = [f"`{q.key}`"] if q.key else []

@@ -50,12 +50,10 @@ def eigh(A: Vector) -> tuple[Vector, Vector]:
 
 
 def random_start(n: int) -> Vector:
-    """A fixed random vector."""
     return np.random.default_rng(20260101).standard_normal(n)
 
 
 def _dots(B: Vector, w: Vector) -> Any:
-    """The inner products of w with the rows of B."""
     return B @ w
 
 
@@ -168,7 +166,6 @@ def gram_norm(A: Any) -> float:
 
 @np.errstate(all="ignore")
 def row_norms_squared(A: Any) -> Vector:
-    """Squared Euclidean norms of the rows."""
     if sparse.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=1, dtype=np.float64)).ravel()
     return np.einsum("ij,ij->i", A, A, dtype=np.float64)
@@ -176,7 +173,6 @@ def row_norms_squared(A: Any) -> Vector:
 
 @np.errstate(all="ignore")
 def column_norms_squared(A: Any) -> Vector:
-    """Squared Euclidean norms of the columns."""
     if sparse.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=0, dtype=np.float64)).ravel()
     return np.einsum("ij,ij->j", A, A, dtype=np.float64)

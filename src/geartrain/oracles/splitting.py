@@ -59,19 +59,15 @@ class Zero(Algebra):
     L_coord = 0.0
 
     def value(self, x: Vector) -> float:
-        """The number 0."""
         return 0.0
 
     def grad(self, x: Vector) -> Vector:
-        """The vector 0."""
         return np.zeros(x.size)
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """The number 0 and the vector 0."""
         return 0.0, np.zeros(x.size)
 
     def prox(self, u: Vector, alpha: float) -> Vector:
-        """The point itself."""
         return u.copy()
 
 
@@ -105,22 +101,8 @@ class Psi:
     linear minimisations and no proximal operator is never left by the methods that take it: its
     value is 0 at their points.
 
-    Parameters
-    ----------
-    term : object
-        With ``prox`` and, optionally, ``value``, ``residual``, ``gap``, ``polar``, ``derivative``
-        and ``separable``; or a set with ``lmo`` and, optionally, ``diameter`` and ``value``. A term
-        whose answers are cheaper after others has ``for_run``, which gives an object that answers
-        in its place in one run, and keeps what it needs as ``memory``.
-    weight : float
-        The factor w > 0 of the term.
-    name : str
-        The name of the term whose part it is; calls are counted as ``name.prox`` and
-        ``name.lmo``.
-    ledger : Ledger
-        Where they are counted.
-    n : int
-        Dimension.
+    A term whose answers are cheaper after others has ``for_run``, which gives an object that
+    answers in its place in one run, and keeps what it needs as ``memory``.
     """
 
     def __init__(self, term: AnyTerm, weight: float, name: str, ledger: Ledger, n: int) -> None:
@@ -137,7 +119,6 @@ class Psi:
         self.has_prox = "prox" in answers(term)  # or linear minimisations alone
 
     def weighted(self, weight: float) -> Psi:
-        """The same term in the same run with another factor."""
         other = copy.copy(self)
         other.weight = weight
         return other
@@ -158,7 +139,6 @@ class Psi:
 
     @property
     def has_value(self) -> bool:
-        """Whether values are known."""
         return not self.has_prox or "value" in answers(self.term)
 
     @property
@@ -168,17 +148,14 @@ class Psi:
 
     @property
     def is_finite(self) -> bool:
-        """Whether its values are finite everywhere."""
         return not extended_valued(self.term)
 
     @property
     def has_derivative(self) -> bool:
-        """Whether the term tells the derivative of its proximal step."""
         return callable(getattr(self.term, "derivative", None))
 
     @property
     def separable(self) -> bool:
-        """Whether the term is a sum of functions of single coordinates."""
         return bool(getattr(self.term, "separable", False))
 
     def prox(self, u: Vector, alpha: float | Vector) -> Vector:
@@ -262,7 +239,6 @@ class Psi:
         return norm(p - self.prox(p, _NO_STEP))
 
     def _along(self, v: Vector, d: Vector, alpha: float) -> Vector:
-        """alpha (v - prox(v - d/alpha, alpha))."""
         return alpha * (v - self.prox(v - d / alpha, alpha))
 
     def gap(self, v: Vector, u: Vector) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,7 @@ from geartrain.oracles.questions import QUESTIONS, Part
 
 
 class Together:
-    """The sum of counted oracles as one oracle; every term counts its own calls.
-
-    Parameters
-    ----------
-    oracles : tuple of Oracle or Together
-        The summands.
-    """
+    """The sum of counted oracles as one oracle; every term counts its own calls."""
 
     def __init__(self, oracles: tuple[Any, ...]) -> None:
         self.oracles = oracles
@@ -31,23 +24,8 @@ class Together:
         self.kept: dict[str, Any] = {}  # see `geartrain.oracles.ledger.Oracle`
         parts = [Part(1.0, oracle.term, oracle) for oracle in oracles]
         for question in QUESTIONS.values():
-            if question.is_additive and question.combine(question, parts) is not None:
-                setattr(self, question.name, self._summed(question.name))
-
-    def _summed(self, question: str) -> Callable[..., Any]:
-        first, *others = [getattr(oracle, question) for oracle in self.oracles]
-
-        def ask(*args: Any) -> Any:
-            total = first(*args)
-            for other in others:
-                answer = other(*args)
-                if isinstance(total, tuple):
-                    total = tuple(map(add, total, answer))
-                else:
-                    total = total + answer
-            return total
-
-        return ask
+            if question.is_additive and (ask := question.combine(question, parts)) is not None:
+                setattr(self, question.name, ask)
 
     def bulk(self, kind: str, kernel: Callable[..., Any], *args: Any) -> Any:
         """Run a compiled loop that asks all terms together; its time is booked under the first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,6 @@ def _as_operator(value: Any, name: str) -> Any:
 
 
 def as_nonnegative(value: Any, name: str) -> float:
-    """`value` as a finite number that is at least 0."""
     number = as_number(value, name)
     if number < 0:
         raise ValueError(f"{name} must be at least 0, got {number:g}")
@@ -107,15 +107,18 @@ def as_nonnegative(value: Any, name: str) -> float:
 
 
 def as_positive(value: Any, name: str) -> float:
-    """`value` as a finite number above 0."""
     number = as_number(value, name)
     if number <= 0:
         raise ValueError(f"{name} must be positive, got {number:g}")
     return number
 
 
+def unless_none(check: Callable[..., Any], value: Any, *more: Any) -> Any:
+    """What `check` makes of the value; None for None."""
+    return None if value is None else check(value, *more)
+
+
 def as_whole(value: Any, name: str, least: int = 0) -> int:
-    """`value` as a whole number that is at least `least`."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -126,7 +129,6 @@ def as_whole(value: Any, name: str, least: int = 0) -> int:
 
 
 def as_number(value: Any, name: str) -> float:
-    """`value` as a finite number."""
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
@@ -145,8 +147,12 @@ def size_of(value: Any) -> int | None:
 
 
 def are_bounds(value: Any) -> bool:
-    """Whether the object is `scipy.optimize.Bounds`, or one like it."""
     return hasattr(value, "lb") and hasattr(value, "ub")
+
+
+def number_or_vector(side: Any) -> Any:
+    """One side of SciPy's bounds, which keep one number as an array of length 1."""
+    return np.ravel(side)[0] if np.size(side) == 1 else side
 
 
 def as_weights(value: Any, name: str) -> Any:
@@ -161,7 +167,6 @@ def as_weights(value: Any, name: str) -> Any:
 
 
 def as_bounds(value: Any, name: str, term: str = "Box") -> Any:
-    """One number or a vector; infinities are allowed, NaN is not."""
     try:
         if np.iscomplexobj(value):
             raise TypeError("complex numbers")

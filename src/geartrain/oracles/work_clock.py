@@ -22,7 +22,6 @@ class CompileTimer:
         self.on_end(None)
 
     def on_start(self, event: Any) -> None:
-        """A function is compiled from now on."""
         if self._depth == 0:
             self._begun = time.perf_counter()
             for listener in self.listeners:
@@ -30,13 +29,11 @@ class CompileTimer:
         self._depth += 1
 
     def on_end(self, event: Any) -> None:
-        """It is compiled."""
         self._depth -= 1
         if self._depth == 0:
             self.seconds += time.perf_counter() - self._begun
 
     def notify(self, event: Any) -> None:
-        """What Numba calls."""
         (self.on_start if event.is_start else self.on_end)(event)
 
 
