@@ -16,15 +16,13 @@ from geartrain.estimators.svm.block_smo import (
     NO_POINTS,
     active_set,
     block_smo,
-    descend,
     guess,
     working_set,
 )
 from geartrain.estimators.svm.exact import exact_gradient
-from geartrain.estimators.svm.float_rows import EXP_ERROR
-from geartrain.estimators.svm.kernel import Kernel
+from geartrain.estimators.svm.kernel import EXP_ERROR, Kernel
 from geartrain.estimators.svm.kernel_matrix import STALE, TrainingKernel
-from geartrain.estimators.svm.problem import BinaryProblem, BlockTuning, feasible, primal_objective
+from geartrain.estimators.svm.problem import BlockTuning, Problem, feasible
 
 
 def make(m=300, n=4, C=5.0, seed=0, memory=1e9, tol=1e-3, **options):
@@ -32,21 +30,16 @@ def make(m=300, n=4, C=5.0, seed=0, memory=1e9, tol=1e-3, **options):
     X = rng.standard_normal((m, n))
     y = np.where(X[:, 0] + 0.5 * np.sin(3 * X[:, 1]) + 0.3 * rng.standard_normal(m) > 0, 1.0, -1.0)
     kernel = TrainingKernel(Kernel("rbf", 0.3), X, memory)
-    problem = BinaryProblem(
-        kernel=kernel, y=y, C=np.full(m, C), mu=0.1, tol=tol, max_iter=-1, start=None,
-        report=lambda line: None,
+    problem = Problem(
+        kernel=kernel, y=y, lo=np.minimum(C * y, 0), hi=np.maximum(C * y, 0), tol=tol, max_iter=-1,
+        start=None, report=lambda line: None, **options,
     )  # fmt: skip
-    return replace(problem.hinge_dual(), **options), rbf_kernel(X, gamma=0.3)
-
-
-def weights(problem):
-    """C_i of every point."""
-    return problem.hi - problem.lo
+    return problem, rbf_kernel(X, gamma=0.3)
 
 
 def with_labels(problem, y):
     """The problem with other labels."""
-    C = weights(problem)
+    C = problem.C
     return replace(problem, y=y, lo=np.minimum(C * y, 0), hi=np.maximum(C * y, 0))
 
 
@@ -68,7 +61,8 @@ def objective(solution, problem):
         return solution.objective
     S = np.flatnonzero(solution.coefficients)
     c = solution.coefficients[S]
-    return primal_objective(problem.y[S], c, problem.kernel.exact_product(S, S, c), solution.gap)
+    f = problem.kernel.exact_product(S, S, c)
+    return float(solution.gap + solution.linear - 0.5 * (c @ f))
 
 
 def solve_block(K, f, b, lo, hi, tol, max_steps, kink=0.0):
@@ -187,7 +181,7 @@ def test_gradient_is_exact_near_the_margin_and_bounded_beyond(error, entries, mo
     monkeypatch.setattr("geartrain.estimators.svm.exact.ENTRIES", entries)
     problem, K = make(500, C=0.5)
     y, rng = problem.y, np.random.default_rng(0)
-    lo, hi, C = problem.lo, problem.hi, weights(problem)
+    lo, hi, C = problem.lo, problem.hi, problem.C
     solution = block_smo(problem)
     beta = solution.coefficients
     true = y - K @ beta
@@ -294,7 +288,7 @@ def test_half_of_the_entries_make_the_whole_product(name, form, monkeypatch):
 def test_optimality_conditions_recomputed(memory):
     problem, K = make(600, memory=memory)
     solution = block_smo(problem)
-    beta, y, C = solution.coefficients, problem.y, weights(problem)
+    beta, y, C = solution.coefficients, problem.y, problem.C
     lo, hi = problem.lo, problem.hi
     assert (lo <= beta).all() and (beta <= hi).all() and abs(beta.sum()) < 1e-9
     F = y - K @ beta
@@ -428,14 +422,10 @@ def noisy(m=2400, C=1.0, **options):
     return replace(problem, kernel=TrainingKernel(Kernel("rbf", 0.3), X, 1e9))
 
 
-def guessed(problem):
-    return guess(problem, descend, 10**9)
-
-
 def test_guess_is_what_the_solution_of_a_sample_says():
     problem = noisy()
     kernel, y, lo, hi = problem.kernel, problem.y, problem.lo, problem.hi
-    beta, steps = guessed(problem)
+    beta, steps = guess(problem, 10**9)
     A, sample = kernel.sample
     assert A.size == 300 and np.unique(A).size == 300 and (kernel.X[A] == sample.X).all()
     assert steps == kernel.ledger.calls["smo.step"] > 100 and kernel.ledger.calls["smo.block"] == 1
@@ -475,7 +465,7 @@ def test_no_guess_where_all_or_few_points_are_at_their_bounds(C):
     problem = noisy(C=C)
     if C > 1.0:
         problem = with_labels(problem, np.where(problem.kernel.X[:, 0] > 0, 1.0, -1.0))
-    beta, steps = guessed(problem)
+    beta, steps = guess(problem, 10**9)
     assert not beta.any() and problem.kernel.ledger.calls["smo.step"] == steps > 0
 
 
@@ -483,7 +473,7 @@ def test_no_guess_from_a_sample_without_one_of_the_classes():
     problem = noisy()
     y = np.where(np.arange(problem.y.size) < 30, 1.0, -1.0)
     rare = with_labels(problem, y)
-    beta, steps = guessed(rare)
+    beta, steps = guess(rare, 10**9)
     assert not beta.any() and steps == 0 and rare.kernel.ledger.calls["smo.step"] == 0
     assert block_smo(rare).converged
 

@@ -25,10 +25,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from geartrain.compiled.records import Dual
-from geartrain.estimators.arrays import Array
+from geartrain.compiled.records import Array, Dual
 from geartrain.estimators.svm.kernel import ENTRIES
-from geartrain.estimators.svm.problem import DualProblem
+from geartrain.estimators.svm.problem import Problem
 
 TINY = 1e-300  # stands for a zero in a denominator
 
@@ -44,23 +43,8 @@ class DualGradient:
     K: Array | None  # K[near, S], if it is small
 
 
-def exact_gradient(problem: DualProblem, dual: Dual, E: Array) -> DualGradient:
-    """Compute F in float64 at the near points.
-
-    Parameters
-    ----------
-    problem : DualProblem
-        The problem.
-    dual : Dual
-        A point, with F to float32 rounding.
-    E : array (m,)
-        Bound of the error of F.
-
-    Returns
-    -------
-    DualGradient
-        The same point with the new F, and the matrix for the Newton steps.
-    """
+def exact_gradient(problem: Problem, dual: Dual, E: Array) -> DualGradient:
+    """Compute F, which has an error of E at most, in float64 at the near points."""
     kernel, y, beta, tuning = problem.kernel, problem.y, dual.beta, problem.tuning
     # If only a few points are free, treat all of them as near: the Newton steps need them.
     near = _near_points(dual, E, tuning.needed_free, tuning.error_share * problem.tol)
@@ -96,24 +80,12 @@ def _near_points(dual: Dual, E: Array, few: int, small: float) -> Array:
     return np.flatnonzero(near)
 
 
-def polish(problem: DualProblem, exact: DualGradient) -> DualGradient:
+def polish(problem: Problem, exact: DualGradient) -> DualGradient:
     """Newton steps on the optimality conditions of the free points, if they help.
 
     A step that would leave the box ends at its border, and the point that reaches the border is no
     longer free. If the free points are the right ones, one step gives the exact solution. The
     result is the given point unless the violation became smaller.
-
-    Parameters
-    ----------
-    problem : DualProblem
-        The problem.
-    exact : DualGradient
-        A point with its gradient.
-
-    Returns
-    -------
-    DualGradient
-        The new point with its gradient, without K; or the given one.
     """
     tuning, near = problem.tuning, exact.near
     part = best = exact.dual.take(near)
@@ -163,7 +135,7 @@ def _violation(dual: Dual) -> float:
     return top - bottom
 
 
-def _with_part(problem: DualProblem, exact: DualGradient, part: Dual) -> DualGradient:
+def _with_part(problem: Problem, exact: DualGradient, part: Dual) -> DualGradient:
     """`exact` with the near points at `part`."""
     kernel, dual, near = problem.kernel, exact.dual, exact.near
     change = part.beta - dual.beta[near]
