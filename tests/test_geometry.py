@@ -237,7 +237,7 @@ def test_the_euclidean_geometry_changes_nothing():
 
 
 def test_arrays_of_another_class_are_asked_for_their_own_product():
-    """The blocks of `distributed.networks` are summed over all ranks."""
+    """The blocks of `distributed.graphs` are summed over all ranks."""
 
     class Doubled(np.ndarray):
         def __matmul__(self, other):
