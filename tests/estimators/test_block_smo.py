@@ -22,7 +22,7 @@ from geartrain.estimators.svm.block_smo import (
 from geartrain.estimators.svm.exact import exact_gradient
 from geartrain.estimators.svm.kernel import EXP_ERROR, Kernel
 from geartrain.estimators.svm.kernel_matrix import STALE, TrainingKernel
-from geartrain.estimators.svm.problem import BlockTuning, Problem, feasible
+from geartrain.estimators.svm.problem import BlockTuning, SVMProblem, feasible
 
 
 def make(m=300, n=4, C=5.0, seed=0, memory=1e9, tol=1e-3, **options):
@@ -30,7 +30,7 @@ def make(m=300, n=4, C=5.0, seed=0, memory=1e9, tol=1e-3, **options):
     X = rng.standard_normal((m, n))
     y = np.where(X[:, 0] + 0.5 * np.sin(3 * X[:, 1]) + 0.3 * rng.standard_normal(m) > 0, 1.0, -1.0)
     kernel = TrainingKernel(Kernel("rbf", 0.3), X, memory)
-    problem = Problem(
+    problem = SVMProblem(
         kernel=kernel, y=y, lo=np.minimum(C * y, 0), hi=np.maximum(C * y, 0), tol=tol, max_iter=-1,
         start=None, report=lambda line: None, **options,
     )  # fmt: skip

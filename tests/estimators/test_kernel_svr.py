@@ -19,7 +19,7 @@ from geartrain.estimators import KernelSVR
 from geartrain.estimators.svm.block_smo import NO_HALVES, NO_POINTS, block_smo
 from geartrain.estimators.svm.kernel import Kernel
 from geartrain.estimators.svm.kernel_matrix import TrainingKernel
-from geartrain.estimators.svm.problem import Problem
+from geartrain.estimators.svm.problem import SVMProblem
 
 
 def waves(m=400, n=3, noise=0.2, seed=0):
@@ -110,7 +110,7 @@ def test_steps_are_those_on_twice_as_many_variables(steps):
 def problem_of(X, y, C=3.0, kink=0.1, **options):
     kernel = TrainingKernel(Kernel("rbf", 0.3), X, 1e9)
     bounds = np.full(y.size, C)
-    return Problem(
+    return SVMProblem(
         kernel=kernel, y=y, lo=-bounds, hi=bounds, kink=kink, tol=1e-3, max_iter=-1, start=None,
         report=lambda line: None, **options,
     )  # fmt: skip

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from geartrain.compiled.records import Array
 from geartrain.estimators.svm.kernel import KERNELS, OVERFLOW, Kernel
 from geartrain.estimators.svm.kernel_matrix import KEYS, TrainingKernel
-from geartrain.estimators.svm.problem import Problem, Solution
+from geartrain.estimators.svm.problem import Solution, SVMProblem
 from geartrain.oracles.ledger import Ledger
 
 # An infinite C: at larger values the sums of the dual variables would lose all digits.
@@ -156,10 +156,10 @@ class KernelMachine(BaseEstimator):
 
     def _problem(
         self, k: int, X: Any, y: Array, ledger: Ledger, what: str = "", **numbers: Any
-    ) -> Problem:
+    ) -> SVMProblem:
         """Problem k on the points X, from the last solution if `warm_start` allows it."""
         solved = getattr(self, "_solved", [])[k : k + 1] if self.warm_start else []
-        return Problem(
+        return SVMProblem(
             kernel=TrainingKernel(self._kernel, X, 1e6 * self.memory_limit, ledger),
             y=y,
             tol=self.tol,
@@ -289,14 +289,10 @@ class KernelMachine(BaseEstimator):
 
 def _variance(X: Any, weights: Array | None) -> float:
     """Variance of all entries of X, with weighted rows."""
+    share = np.ones(X.shape[0]) if weights is None else weights
+    share = share / (share.sum() * X.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
-        if weights is None and not sparse.issparse(X):
-            centred = X.ravel() - X.mean()
-            return float(centred @ centred) / X.size
-        if weights is None:
-            mean = X.mean()
-            return float(X.multiply(X).mean() - mean * mean)
-        weights = weights / (weights.sum() * X.shape[1])
-        mean = float((weights @ X).sum())
-        square = X.multiply(X) if sparse.issparse(X) else X * X
-        return float((weights @ square).sum() - mean * mean)
+        mean = float((share @ X).sum())
+        if sparse.issparse(X):
+            return float((share @ X.multiply(X)).sum() - mean * mean)
+        return float(share @ np.square(X - mean).sum(axis=1))

@@ -23,12 +23,12 @@ import numpy as np
 from geartrain.compiled.records import Array, Dual, KernelRows
 from geartrain.estimators.svm.exact import exact_gradient, polish
 from geartrain.estimators.svm.kernel_matrix import TrainingKernel
-from geartrain.estimators.svm.problem import Problem, Solution, feasible
+from geartrain.estimators.svm.problem import Solution, SVMProblem, feasible
 
 NO_POINTS, NO_HALVES = np.empty((0, 0), np.float32), np.empty(0, np.float32)
 
 
-def block_smo(problem: Problem) -> Solution:
+def block_smo(problem: SVMProblem) -> Solution:
     r"""Maximise <y, beta> - kink \|beta\|_1 - 1/2 <beta, K beta> over the box with sum(beta) = 0.
 
     Algorithm
@@ -101,7 +101,7 @@ def block_smo(problem: Problem) -> Solution:
     )
 
 
-def descend(problem: Problem, dual: Dual, limit: int) -> int:
+def descend(problem: SVMProblem, dual: Dual, limit: int) -> int:
     """Lines 2 to 5 in float32, on `dual` in place; the number of two-variable steps."""
     from geartrain.compiled import smo
 
@@ -215,7 +215,7 @@ def _solve_whole(kernel: TrainingKernel, dual: Dual, goal: float, limit: int) ->
     return steps
 
 
-def guess(problem: Problem, limit: int) -> tuple[Array, int]:
+def guess(problem: SVMProblem, limit: int) -> tuple[Array, int]:
     """A feasible beta from the solution for a sample of the points, and the steps that this took.
 
     The bounds of the sample are scaled such that their sum is that of all points. beta_i is at its

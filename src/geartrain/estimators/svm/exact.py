@@ -27,7 +27,7 @@ from scipy.linalg import lapack
 
 from geartrain.compiled.records import Array, Dual
 from geartrain.estimators.svm.kernel import ENTRIES
-from geartrain.estimators.svm.problem import Problem
+from geartrain.estimators.svm.problem import SVMProblem
 
 TINY = 1e-300  # stands for a zero in a denominator
 
@@ -43,7 +43,7 @@ class DualGradient:
     K: Array | None  # K[near, S], if it is small
 
 
-def exact_gradient(problem: Problem, dual: Dual, E: Array) -> DualGradient:
+def exact_gradient(problem: SVMProblem, dual: Dual, E: Array) -> DualGradient:
     """Compute F, which has an error of E at most, in float64 at the near points."""
     kernel, y, beta, tuning = problem.kernel, problem.y, dual.beta, problem.tuning
     # If only a few points are free, treat all of them as near: the Newton steps need them.
@@ -80,7 +80,7 @@ def _near_points(dual: Dual, E: Array, few: int, small: float) -> Array:
     return np.flatnonzero(near)
 
 
-def polish(problem: Problem, exact: DualGradient) -> DualGradient:
+def polish(problem: SVMProblem, exact: DualGradient) -> DualGradient:
     """Newton steps on the optimality conditions of the free points, if they help.
 
     A step that would leave the box ends at its border, and the point that reaches the border is no
@@ -135,7 +135,7 @@ def _violation(dual: Dual) -> float:
     return top - bottom
 
 
-def _with_part(problem: Problem, exact: DualGradient, part: Dual) -> DualGradient:
+def _with_part(problem: SVMProblem, exact: DualGradient, part: Dual) -> DualGradient:
     """`exact` with the near points at `part`."""
     kernel, dual, near = problem.kernel, exact.dual, exact.near
     change = part.beta - dual.beta[near]

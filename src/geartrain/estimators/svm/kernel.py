@@ -78,16 +78,10 @@ class Kernel:
     def expand(self, A: Any, points: Any, coefficients: Array) -> Array:
         """``matrix(A, points) @ coefficients`` by blocks of rows."""
         out = np.empty((A.shape[0], *coefficients.shape[1:]))
-        size = max(1, ENTRIES // max(1, points.shape[0]))
-        if sparse.issparse(A):
-            for rows in blocks(A.shape[0], size):
-                out[rows] = self.matrix(A[rows], points) @ coefficients
-            return out
         a, b = self._halves(A), self._halves(points)
-        G = np.empty((min(size, A.shape[0]), points.shape[0]))
-        for rows in blocks(A.shape[0], size):
-            part = np.dot(A[rows], points.T, out=G[: rows.stop - rows.start])
-            out[rows] = self._from_products(part, a[rows], b) @ coefficients
+        for rows in blocks(A.shape[0], max(1, ENTRIES // max(1, points.shape[0]))):
+            K = self._from_products(_products(A[rows], points), a[rows], b)
+            out[rows] = K @ coefficients
         return out
 
     def expand_symmetric(self, points: Any, coefficients: Array) -> Array:

@@ -20,11 +20,11 @@ from geartrain.compiled.records import Array
 from geartrain.estimators.svm.base import LARGEST_C, KernelMachine
 from geartrain.estimators.svm.block_smo import block_smo
 from geartrain.estimators.svm.pairs import one_against_rest, pack, pairs, unpack, votes
-from geartrain.estimators.svm.problem import Problem, Solution
+from geartrain.estimators.svm.problem import Solution, SVMProblem
 from geartrain.estimators.svm.smoothed import smoothed_katyusha, smoothed_lbfgs, smoothed_sae
 from geartrain.oracles.ledger import Ledger
 
-Solver = Callable[[Problem], Solution]
+Solver = Callable[[SVMProblem], Solution]
 
 # The solvers of every loss by name; the first is "auto".
 SOLVERS: dict[str, dict[str, Solver]] = {

@@ -68,7 +68,7 @@ DEFAULT = BlockTuning()
 
 
 @dataclass(frozen=True)
-class Problem:
+class SVMProblem:
     """The dual problem of a support vector machine, and how accurately it is to be solved."""
 
     kernel: TrainingKernel
