@@ -162,6 +162,13 @@ def test_weights_are_factors_of_C(moons):
         KernelSVC().fit(X[:90], np.arange(90) % 3, sample_weight=(np.arange(90) % 3 > 0) * 1.0)
 
 
+def test_the_libraries_of_the_process_are_searched_once(moons, monkeypatch):
+    """This takes longer than a small fit."""
+    KernelSVC().fit(*moons)
+    monkeypatch.setattr("threadpoolctl.ThreadpoolController._load_libraries", None)
+    KernelSVC().fit(*moons)
+
+
 def test_warm_start_saves_steps():
     X, y = make_moons(1000, noise=0.3, random_state=0)
     cold = KernelSVC(C=10.0).fit(X, y)

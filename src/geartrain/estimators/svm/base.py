@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -21,7 +22,7 @@ from sklearn.utils.validation import (
     column_or_1d,
     validate_data,
 )
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from geartrain.compiled.records import Array
 from geartrain.estimators.svm.kernel import KERNELS, OVERFLOW, Kernel
@@ -35,6 +36,12 @@ LARGEST_C = 1e10
 # alternate with compiled loops on one core, and threads that wait for the next product keep the
 # other cores busy, or wait for these.
 _MANY = 4e10
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Finding the BLAS libraries of the process takes longer than a small fit."""
+    return ThreadpoolController()
 
 
 def _threads(X: Any) -> int | None:
@@ -99,7 +106,7 @@ class KernelMachine(BaseEstimator):
         self._validate_params()
         given, (X, y) = X, self._data(X, y)
         ledger = Ledger(names=(), more=KEYS)
-        with threadpool_limits(_threads(X), user_api="blas"):
+        with _controller().limit(limits=_threads(X), user_api="blas"):
             solutions = self._solve(X, y, self._weights(X, sample_weight), ledger)
         self.n_calls_ = dict(ledger.calls)
         for kind in solutions[0].calls:
