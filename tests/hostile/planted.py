@@ -465,8 +465,8 @@ def _smooth(d: Any, unit: float, level: float) -> Piece:
             return Piece(lambda: gt.Quadratic(Q, b), function)
         constants = {} if d.rng.random() < 0.3 else {"L": 1.001 * share / unit**2}
         if kind == "user":
-            return Piece(lambda: gt.Term(_both(function), n=d.n, **constants), function)
-        slopes = lambda x: _both(function)(x)[1]  # noqa: E731
+            return Piece(lambda: gt.Term(ref.rounded(function), n=d.n, **constants), function)
+        slopes = lambda x: ref.rounded(function)(x)[1]  # noqa: E731
         return Piece(lambda: gt.Term(grad=slopes, n=d.n, **constants), function)
     if kind == "log-sum-exp":
         A = d.normal(4, d.n) / unit
@@ -477,16 +477,6 @@ def _smooth(d: Any, unit: float, level: float) -> Piece:
         A = np.tile(A[:1], (8, 1))
     y = np.where(d.normal(8) > 0.0, 1.0, -1.0)
     return _scaled(share, lambda: gt.LinearModel(A, y, loss="logistic"), ref.Logistic(A, y))
-
-
-def _both(function: ref.Function) -> Callable[[Any], Any]:
-    """The reference rounded to float64."""
-
-    def value_and_grad(x: Any) -> tuple[float, Any]:
-        z = ld(x)
-        return float(function.value(z)), np.asarray(function.grad(z), dtype=np.float64)
-
-    return value_and_grad
 
 
 @dataclass
@@ -523,7 +513,7 @@ def planted(
         function = ref.Quadratic(Q, b, mu=float(max(ends[0] - 1e-12 * ends[-1], 0.0)))
         if d.rng.random() < 0.3:
             L = d.pick(None, 1.001 * ends[-1])
-            term: Any = lambda: gt.Term(_both(function), n=d.n, L=L)  # noqa: E731
+            term: Any = lambda: gt.Term(ref.rounded(function), n=d.n, L=L)  # noqa: E731
         else:
             term = lambda: gt.Quadratic(Q, b)  # noqa: E731
         pieces[which] = Piece(term, function)
