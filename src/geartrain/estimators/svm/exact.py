@@ -26,7 +26,6 @@ import numpy as np
 from scipy.linalg import lapack
 
 from geartrain.compiled.records import Array, Dual
-from geartrain.estimators.svm.kernel import ENTRIES
 from geartrain.estimators.svm.problem import SVMProblem
 
 TINY = 1e-300  # stands for a zero in a denominator
@@ -39,8 +38,6 @@ class DualGradient:
     dual: Dual
     E: Array
     near: Array
-    S: Array
-    K: Array | None  # K[near, S], if it is small
 
 
 def exact_gradient(problem: SVMProblem, dual: Dual, E: Array) -> DualGradient:
@@ -49,18 +46,14 @@ def exact_gradient(problem: SVMProblem, dual: Dual, E: Array) -> DualGradient:
     # If only a few points are free, treat all of them as near: the Newton steps need them.
     near = _near_points(dual, E, tuning.needed_free, tuning.error_share * problem.tol)
     S = np.flatnonzero(beta)
-    F, E, K = dual.F.copy(), E.copy(), None
+    F, E = dual.F.copy(), E.copy()
     E[near] = 0.0
-    if near.size * S.size <= ENTRIES:
-        K = kernel.exact(near, S)
-        F[near] = y[near] - K @ beta[S]
-    else:
-        inner, outer = near[beta[near] != 0.0], S[E[S] > 0.0]
-        F[inner] = y[inner] - kernel.exact_product(inner, inner, beta[inner])
-        F[inner] -= kernel.exact_product(inner, outer, beta[outer])
-        others = near[beta[near] == 0.0]
-        F[others] = y[others] - kernel.exact_product(others, S, beta[S])
-    return DualGradient(dual._replace(F=F), E, near, S, K)
+    inner, outer = np.intersect1d(near, S), np.setdiff1d(S, near)
+    F[inner] = y[inner] - kernel.exact_product(inner, inner, beta[inner])
+    F[inner] -= kernel.exact_product(inner, outer, beta[outer])
+    others = near[beta[near] == 0.0]
+    F[others] = y[others] - kernel.exact_product(others, S, beta[S])
+    return DualGradient(dual._replace(F=F), E, near)
 
 
 def _near_points(dual: Dual, E: Array, few: int, small: float) -> Array:
@@ -94,10 +87,7 @@ def polish(problem: SVMProblem, exact: DualGradient) -> DualGradient:
     most = tuning.needed_free if violation > problem.tol else tuning.polish_free
     if not 0 < free.size <= most:
         return exact
-    if exact.K is not None:
-        K = exact.K[:, np.searchsorted(exact.S, near[free])]
-    else:
-        K = problem.kernel.exact(near, near[free])
+    K = problem.kernel.exact(near, near[free])
     for _ in range(tuning.polish_steps):
         if not free.size or violation <= tuning.rounding:
             break
@@ -147,7 +137,7 @@ def _with_part(problem: SVMProblem, exact: DualGradient, part: Dual) -> DualGrad
         d = change[moved]
         kernel.move(F, E, near[moved], d, kernel.error * abs(d))
     beta[near], F[near], E[near] = part.beta, part.F, 0.0
-    return DualGradient(dual._replace(beta=beta, F=F), E, near, exact.S, None)
+    return DualGradient(dual._replace(beta=beta, F=F), E, near)
 
 
 def _newton_step(K_SS: Array, slopes: Array, ridge: float) -> Array:
