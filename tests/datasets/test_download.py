@@ -102,6 +102,8 @@ def test_empty_corrupt_nested_and_huge_archives(tmp_path, monkeypatch):
     tracemalloc.start()
     refused(tmp_path, bomb, "more than 1 MB")
     refused(tmp_path, zipped(("a.zip", bomb), ("b.zip", bomb)), "more than 1 MB")
+    halves = [(f"{folder}/HT_Sensor_dataset.dat", bytes(600_000)) for folder in "ab"]
+    refused(tmp_path, zipped(*halves), "more than 1 MB")
     assert tracemalloc.get_traced_memory()[1] < 10e6
     tracemalloc.stop()
     monkeypatch.setattr("geartrain.datasets.download.LARGEST_ARCHIVE", 100)
