@@ -8,6 +8,12 @@ from __future__ import annotations
 import html
 import json
 from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
 
 Table = tuple[list[str], list[list[str]]]  # the head and the rows
 
@@ -44,7 +50,6 @@ def page_table(table: Table, caption: str) -> str:
 
 def draw_rounds(table: Table, path: Path) -> None:
     """Rounds per problem, a dot per method."""
-    plt = _pyplot()
     _, rows = table
     problems = list(dict.fromkeys(f"{r[0]}, l2 {r[1]}, {r[2]} shards" for r in rows))
     figure, ax = plt.subplots(figsize=(8.6, 4.4), layout="constrained")
@@ -61,7 +66,6 @@ def draw_rounds(table: Table, path: Path) -> None:
 
 def draw_time_ratios(table: Table, path: Path) -> None:
     """The time of KernelSVC over that of SVC, a dot per cell."""
-    plt = _pyplot()
     head, rows = table
     ratio = head.index("ratio to SVC")
     data = list(dict.fromkeys(row[0] for row in rows))
@@ -83,26 +87,13 @@ def draw_time_ratios(table: Table, path: Path) -> None:
     _finish(figure, ax, len(weights), path)
 
 
-def _finish(figure: object, ax: object, entries: int, path: Path) -> None:
-    ax.grid(axis="x", alpha=0.3, linewidth=0.6)  # type: ignore[attr-defined]
-    ax.spines[["top", "right"]].set_visible(False)  # type: ignore[attr-defined]
-    figure.legend(  # type: ignore[attr-defined]
-        *ax.get_legend_handles_labels(),  # type: ignore[attr-defined]
-        loc="outside upper center",
-        ncols=entries,
-        frameon=False,
-    )
-    figure.savefig(path, dpi=130)  # type: ignore[attr-defined]
-    _pyplot().close(figure)
-
-
-def _pyplot():  # type: ignore[no-untyped-def]
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
+def _finish(figure: Any, ax: Any, entries: int, path: Path) -> None:
+    ax.grid(axis="x", alpha=0.3, linewidth=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
+    names = ax.get_legend_handles_labels()
+    figure.legend(*names, loc="outside upper center", ncols=entries, frameon=False)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
 
 
 # By name: the command that measures the table, and its caption.

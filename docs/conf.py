@@ -12,10 +12,11 @@ import citations
 import method_pages
 import paper_table
 import pqn_picture
-import question_table
-import status_table
 from docutils import nodes
 from sphinx import addnodes
+
+from geartrain.core.status import Status
+from geartrain.oracles.questions import markdown_table
 
 project = "geartrain"
 author = "the geartrain developers"
@@ -75,12 +76,16 @@ METHOD_PAGES = {"auto", *method_pages.pages()}
 def _write_generated(app):
     """Write the pages and tables that are made from the code, before Sphinx looks for pages."""
     source = Path(app.srcdir)
+    generated = source / "generated"
+    generated.mkdir(exist_ok=True)
     method_pages.write(source / "methods")
-    question_table.write(source / "generated")
-    status_table.write(source / "generated")
-    benchmark_pages.write(source / "benchmarks", source / "generated" / "benchmarks")
-    paper_table.write(source / "generated" / "paper.txt")
-    pqn_picture.write(source / "generated" / "pqn.png")
+    benchmark_pages.write(source / "benchmarks", generated / "benchmarks")
+    pqn_picture.write(generated / "pqn.png")
+    ends = [f"| {status.value} | `{status.name}` | {status.message} |" for status in Status]
+    ends = ["| value | name | message |", "| --- | --- | --- |", *ends, ""]
+    (generated / "status.txt").write_text("\n".join(ends))
+    (generated / "questions.md").write_text(markdown_table() + "\n")
+    (generated / "paper.txt").write_text(paper_table.table())
 
 
 def _trim_code(app, doctree):

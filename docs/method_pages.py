@@ -55,7 +55,7 @@ def made_by(name: str) -> list[type]:
         {"geometry": EUCLIDEAN, "psi": psi},
     ]
     known = {"mu": SimpleNamespace(value=1.0), "mu_h": 1.0, "mu_g": 0.0}
-    made = [ALL[name](SimpleNamespace(**known, **kind), None) for kind in kinds]  # type: ignore[arg-type]
+    made = [ALL[name](SimpleNamespace(**known, **kind), None) for kind in kinds]
     return list(dict.fromkeys(map(type, made)))
 
 
@@ -71,7 +71,7 @@ def page(name: str, call: str, classes: list[type], shown: frozenset[type] = fro
     """The text of one page; classes of `shown` have their entry in the index on another page."""
     first = classes[0]
     inner = name.startswith("inner-")
-    asked = ", ".join(f"`{q}`" for q in first.needs)  # type: ignore[attr-defined]
+    asked = ", ".join(f"`{q}`" for q in first.needs)
     asks = f"It evaluates {asked} of {'g' if inner else 'h and g'}."
     if name in OUTER and "inner" in inspect.signature(first).parameters:
         asks = f"It evaluates {asked} of h, and of g whatever the inner method needs."

@@ -133,7 +133,7 @@ def places(path: Path) -> dict[str, list[Place]]:
             below += 1
         node = starts.get(below)
         name = node.name if isinstance(node, (ast.ClassDef, ast.FunctionDef)) else ""
-        doc = ast.get_docstring(node if name else tree) or ""  # type: ignore[arg-type]
+        doc = ast.get_docstring(node if name else tree) or ""
         place = Place(path.relative_to(ROOT).as_posix(), name, deviations(doc))
         found.setdefault(match[1], []).append(place)
     return found
@@ -178,11 +178,6 @@ def table() -> str:
         ]
         rows.append("| " + " | ".join(c.replace("|", r"\|") for c in cells) + " |")
     return "\n".join(rows) + "\n"
-
-
-def write(path: Path) -> None:
-    """Write the table where the page of the theory includes it."""
-    path.write_text(table())
 
 
 if __name__ == "__main__":

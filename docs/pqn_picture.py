@@ -17,7 +17,6 @@ def write(path: Path) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 3.8), layout="constrained")
     _models(left)
     _runs(right)
-    path.parent.mkdir(exist_ok=True)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
@@ -34,7 +33,7 @@ def _models(axes: plt.Axes) -> None:
     x, p, d = np.linspace(-2.2, 2.6, 4801), -1.4, 1e-3
 
     def parabola(f: object) -> np.ndarray:
-        below, at, above = (f(np.array(t)) for t in (p - d, p, p + d))  # type: ignore[operator]
+        below, at, above = (f(np.array(t)) for t in (p - d, p, p + d))
         slope, bend = (above - below) / (2 * d), (above - 2 * at + below) / d**2
         return at + slope * (x - p) + bend / 2 * (x - p) ** 2
 

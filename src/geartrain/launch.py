@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geartrain.callbacks.progress import Progress
-from geartrain.callbacks.verbosity import Narrator
+from geartrain.callbacks.progress import Narrator, Progress
 from geartrain.core.array_format import Form
 from geartrain.core.calling_back import Callback
 from geartrain.core.checkpoint import Checkpoint, GivenConstants, Saver

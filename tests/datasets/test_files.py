@@ -24,12 +24,12 @@ def test_missing_file_names_the_variable(tmp_path):
 
 def test_gas_sensors_as_uci_ships_them(tmp_path):
     (tmp_path / "HT_Sensor_metadata.dat").write_text(
-        "id\tdate\t\tclass\tt0\tdt\n0\t07-04-15\tbanana\t13.49\t1.64 \n"
-        "1\t07-05-15\twine\t19.61\t0.54 \n2\t07-06-15\tbackground\t19.99\t0.66 \n"
+        "id\tdate\t\tclass\tt0\tdt\n6\t07-04-15\tbanana\t13.49\t1.64 \n"
+        "1\t07-05-15\twine\t19.61\t0.54 \n3\t07-06-15\tbackground\t19.99\t0.66 \n"
     )
     sensors = "   1.0  2.0  3.0  4.0  5.0  6.0  7.0  8.0  26.0  59.0"
     header = "id time       R1 R2 R3 R4 R5 R6 R7 R8 Temp. Humidity\n"
-    rows = [f"{i}  {t} {sensors}" for i in range(3) for t in ("-0.99", "0.5")]
+    rows = [f"{i}  {t} {sensors}" for i in (6, 1, 3) for t in ("-0.99", "0.5")]
     (tmp_path / "HT_Sensor_dataset.dat").write_text(header + "\n".join(rows) + "\n")
     table = datasets.load_gas_sensors(tmp_path, scale=False)
     assert table.X.shape == (4, 11) and "second" in table.source

@@ -10,8 +10,7 @@ import pytest
 import geartrain as gt
 from geartrain.distributed.gossip import Mixing
 from geartrain.distributed.gossip_demo import local_term
-from geartrain.distributed.graphs import NAMES, Graph, make_graph
-from geartrain.distributed.networks import Block, OneProcess
+from geartrain.distributed.graphs import NAMES, Block, Graph, OneProcess, make_graph
 
 pytestmark = [
     pytest.mark.outside,  # processes that talk by MPI

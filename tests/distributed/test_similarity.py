@@ -65,14 +65,6 @@ def test_h_is_f_minus_f_1(client, loss):
     assert h.m == whole()[1].size and not h.convex and h.L is None
 
 
-def test_constant_of_a_weighted_shard(client):
-    """L of g is the largest eigenvalue of the weighted Gram matrix."""
-    _, g = gt.distributed.similarity(client, loaders(weighted=True), "squared", l2=0.1)
-    A, _, weights = make_rows(0, weighted=True)
-    largest = np.linalg.eigvalsh(A.T @ (weights[:, None] * A) / weights.sum())[-1]
-    assert pytest.approx(largest + 0.1, rel=1e-8) == g.L
-
-
 @pytest.mark.parametrize("method", ["pqn", "similar-newton"])
 def test_result_is_that_of_one_process(client, method):
     h, g = gt.distributed.similarity(client, loaders(), l2=0.1)

@@ -82,18 +82,14 @@ def test_similarity_with_linear_constraints(client):
     assert np.count_nonzero(res.multipliers["rows"]) + np.count_nonzero(res.multipliers["bounds"])
 
 
-def test_bad_penalties():
-    A, y = data()
-    arrays = da.from_array(A, chunks=(40, N)), da.from_array(y, chunks=40)
-    with pytest.raises(ValueError, match="penalty must be 'l2', 'l1', 'elasticnet' or None"):
-        gt.distributed.LogisticRegression(penalty="l0").fit(*arrays)
-    with pytest.raises(ValueError, match="l1_ratio must be between 0 and 1, got 2"):
-        gt.distributed.LogisticRegression(l1_ratio=2).fit(*arrays)
-
-
-@pytest.mark.parametrize("C", [0, -1.0, np.nan, -np.inf])
-def test_a_penalty_of_no_finite_strength_is_refused(C):
-    """Before a cluster is started."""
-    A, y = data()
-    with pytest.raises(ValueError, match=r"C must be (positive|finite)"):
-        gt.distributed.LogisticRegression(C=C).fit(A, y)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"penalty": "l0"}, "penalty must be 'l2', 'l1', 'elasticnet' or None"),
+        ({"l1_ratio": 2}, "l1_ratio must be between 0 and 1, got 2"),
+        *(({"C": C}, r"C must be (positive|finite)") for C in (0, -1.0, np.nan, -np.inf)),
+    ],
+)
+def test_bad_penalties_are_refused_before_a_cluster_is_started(options, message):
+    with pytest.raises(ValueError, match=message):
+        gt.distributed.LogisticRegression(**options).fit(*data())

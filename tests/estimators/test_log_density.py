@@ -1,13 +1,12 @@
 """LogDensity: its formulas written out, tails, evidence, invariances, and hostile data."""
 
-import itertools
 import sys
 from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 from scipy.optimize import OptimizeResult
 from sklearn.exceptions import ConvergenceWarning
 
@@ -403,20 +402,3 @@ def test_plot(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install geartrain\[plot\]"):
         model.plot()
-
-
-def test_the_density_integrates_to_one(fitted):
-    _, model = fitted
-    base, units = model._base, model._units
-
-    def density(z):
-        return np.exp(model.log_density(np.reshape(z, (-1, 1))))
-
-    # Between quantiles of the base by Gauss' rule, beyond them to infinity.
-    cuts = units.original(base.ppf(np.linspace(0.0, 1.0, 65)[1:-1]))
-    pieces = [integrate.fixed_quad(density, *pair, n=30)[0] for pair in itertools.pairwise(cuts)]
-    tails = [(-np.inf, cuts[0]), (cuts[-1], np.inf)]
-    far = [integrate.quad(lambda z: density(z)[0], *pair, epsabs=1e-9)[0] for pair in tails]
-    total = sum(pieces) + sum(far)
-    assert total == pytest.approx(1.0, abs=1e-6)
-    assert model._fit.pi.sum() == pytest.approx(1.0)

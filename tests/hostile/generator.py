@@ -12,6 +12,7 @@ import numpy as np
 import geartrain as gt
 from hostile import planted
 from hostile import reference as ref
+from hostile.planted import Piece
 from hostile.reference import LD, ld, size
 
 QUESTIONS = {
@@ -161,64 +162,56 @@ class Dice:
         return 0.5 * (Q + Q.T)
 
     def quadratic(self, condition: float, scale: float = 1.0, b: Any = None) -> Any:
-        """The term and its reference."""
         Q = self.spectrum(condition, scale)
-        b = scale * self.normal() if b is None else b
-        return both_quadratic(Q, b)
+        return quadratic(Q, scale * self.normal() if b is None else b)
 
     def logistic(self, m: int, l2: float, separable: bool = False, scale: float = 1.0) -> Any:
         A = scale * self.normal(m, self.n)
         truth = A @ self.normal()
         y = np.where((truth if separable else truth + self.normal(m)) > 0.0, 1.0, -1.0)
-        return (lambda: gt.LinearModel(A, y, loss="logistic", l2=l2)), ref.Logistic(A, y, l2)
+        return Piece(lambda: gt.LinearModel(A, y, loss="logistic", l2=l2), ref.Logistic(A, y, l2))
 
     def log_sum_exp(self, rows: int, scale: float) -> Any:
         A = scale * self.normal(rows, self.n)
         c = self.pick(np.zeros(self.n), A.mean(axis=0))
-        return (lambda: gt.LogSumExp(A, c)), ref.LogSumExp(A, c)
+        return Piece(lambda: gt.LogSumExp(A, c), ref.LogSumExp(A, c))
 
 
-def both_quadratic(Q: np.ndarray, b: np.ndarray) -> Any:
-    return (lambda: gt.Quadratic(Q, b)), ref.Quadratic(Q, b)
+def quadratic(Q: np.ndarray, b: np.ndarray) -> Piece:
+    return Piece(lambda: gt.Quadratic(Q, b), ref.Quadratic(Q, b))
 
 
-def plain(function: ref.Function, **constants: Any) -> Callable[[], Any]:
+def plain(function: ref.Function, **constants: Any) -> Piece:
     """A user's own term: the reference rounded to float64, value and gradient in one call."""
+    return Piece(lambda: gt.Term(ref.rounded(function), **constants), function)
 
-    def value_and_grad(x: Any) -> tuple[float, Any]:
-        with np.errstate(all="ignore"):
-            z = ld(x)
-            return float(function.value(z)), np.asarray(function.grad(z), dtype=np.float64)
 
-    return lambda: gt.Term(value_and_grad, **constants)
+def pair(h: Piece, g: Piece, **more: Any) -> dict[str, Any]:
+    """A case with these terms, and what else is true of it."""
+    return {"h": h.make, "g": g.make, "ref_h": h.ref, "ref_g": g.ref, **more}
+
+
+def exchange(d: Dice, h: Piece, g: Piece, **more: Any) -> dict[str, Any]:
+    """The same, or with the roles of the terms exchanged."""
+    return pair(g, h, **more) if d.rng.random() < 0.5 else pair(h, g, **more)
 
 
 # Kinds ------------------------------------------------------------------------------------
 
 
 def conditioned(d: Dice) -> dict[str, Any]:
-    h, ref_h = d.quadratic(d.power(6, 14), d.power(-3, 3))
-    g, ref_g = d.quadratic(d.power(6, 14), d.power(-3, 3))
-    return {"h": h, "g": g, "ref_h": ref_h, "ref_g": ref_g}
+    return pair(*(d.quadratic(d.power(6, 14), d.power(-3, 3)) for _ in range(2)))
 
 
 def separable(d: Dice) -> dict[str, Any]:
-    h, ref_h = d.logistic(12, 0.0, separable=True, scale=d.power(-1, 2))
-    Q = d.power(-10, -1) * np.eye(d.n)
-    g, ref_g = both_quadratic(Q, np.zeros(d.n))
-    return exchange(d, h, g, ref_h, ref_g)
+    h = d.logistic(12, 0.0, separable=True, scale=d.power(-1, 2))
+    return exchange(d, h, quadratic(d.power(-10, -1) * np.eye(d.n), np.zeros(d.n)))
 
 
 def cold(d: Dice) -> dict[str, Any]:
-    h, ref_h = d.log_sum_exp(3, d.pick(1.0, 3.0, d.power(0, 4)))
-    g, ref_g = d.quadratic(d.pick(2e4, 1e8), 1.0)
-    return {**exchange(d, h, g, ref_h, ref_g), "start": 3.0 * d.normal()}
-
-
-def exchange(d: Dice, h: Any, g: Any, ref_h: Any, ref_g: Any) -> dict[str, Any]:
-    if d.rng.random() < 0.5:
-        h, g, ref_h, ref_g = g, h, ref_g, ref_h
-    return {"h": h, "g": g, "ref_h": ref_h, "ref_g": ref_g}
+    h = d.log_sum_exp(3, d.pick(1.0, 3.0, d.power(0, 4)))
+    parts = exchange(d, h, d.quadratic(d.pick(2e4, 1e8), 1.0))
+    return {**parts, "start": 3.0 * d.normal()}
 
 
 def scales(d: Dice) -> dict[str, Any]:
@@ -226,34 +219,34 @@ def scales(d: Dice) -> dict[str, Any]:
     f, unit = d.power(-150, 150), d.pick(1.0, d.power(-60, 60))
     other = d.pick(f, f, f * d.power(-8, 8))
     Q_h, Q_g = (d.spectrum(d.power(0, 4), s / unit**2) for s in (f, other))
-    h, ref_h = both_quadratic(Q_h, f / unit * d.normal())
-    g, ref_g = both_quadratic(Q_g, other / unit * d.normal())
-    parts = {"h": h, "g": g, "ref_h": ref_h, "ref_g": ref_g}
+    parts = pair(quadratic(Q_h, f / unit * d.normal()), quadratic(Q_g, other / unit * d.normal()))
     return {**parts, "start": unit * d.pick(5.0 * np.ones(d.n), d.normal(), np.zeros(d.n))}
 
 
+def _usual(d: Dice) -> Piece:
+    return d.pick(d.quadratic(d.power(0, 6)), d.logistic(8, 1e-2))
+
+
+def _linear(slope: np.ndarray) -> Piece:
+    return quadratic(np.zeros((slope.size, slope.size)), slope)
+
+
 def zero(d: Dice) -> dict[str, Any]:
-    none = both_quadratic(np.zeros((d.n, d.n)), np.zeros(d.n))
-    some = d.pick(none, d.quadratic(d.power(0, 6)), d.logistic(8, 1e-2))
-    return exchange(d, none[0], some[0], none[1], some[1])
+    none = _linear(np.zeros(d.n))
+    return exchange(d, none, d.pick(none, d.quadratic(d.power(0, 6)), d.logistic(8, 1e-2)))
 
 
 def constant(d: Dice) -> dict[str, Any]:
-    c = d.pick(0.0, -3.0, 1e12)
-    function = ref.Constant(c)
-    none = plain(function, n=d.n, L=d.pick(None, 1e-3, 1.0)), function
-    some = d.pick(d.quadratic(d.power(0, 6)), d.logistic(8, 1e-2))
-    return exchange(d, none[0], some[0], none[1], some[1])
+    function = ref.Constant(d.pick(0.0, -3.0, 1e12))
+    none = plain(function, n=d.n, L=d.pick(None, 1e-3, 1.0))
+    return exchange(d, none, _usual(d))
 
 
 def linear(d: Dice) -> dict[str, Any]:
-    slope = both_quadratic(np.zeros((d.n, d.n)), d.power(-3, 3) * d.normal())
+    slope = _linear(d.power(-3, 3) * d.normal())
     if d.rng.random() < 0.25:
-        other = both_quadratic(np.zeros((d.n, d.n)), d.normal())
-        parts = exchange(d, slope[0], other[0], slope[1], other[1])
-        return {**parts, "unbounded": True}
-    some = d.pick(d.quadratic(d.power(0, 6)), d.logistic(8, 1e-2))
-    return exchange(d, slope[0], some[0], slope[1], some[1])
+        return exchange(d, slope, _linear(d.normal()), unbounded=True)
+    return exchange(d, slope, _usual(d))
 
 
 def deficient(d: Dice) -> dict[str, Any]:
@@ -268,9 +261,7 @@ def deficient(d: Dice) -> dict[str, Any]:
     unbounded = bool(d.rng.random() < 0.3)
     if unbounded:
         b_g[-1] = d.pick(1.0, -1e-3)
-    h, ref_h = both_quadratic(Q_h, b_h)
-    g, ref_g = both_quadratic(Q_g, b_g)
-    return {**exchange(d, h, g, ref_h, ref_g), "unbounded": unbounded}
+    return exchange(d, quadratic(Q_h, b_h), quadratic(Q_g, b_g), unbounded=unbounded)
 
 
 def infinite(d: Dice) -> dict[str, Any]:
@@ -278,34 +269,30 @@ def infinite(d: Dice) -> dict[str, Any]:
     edge = d.power(-2, 1)
     function = ref.Barrier(d.power(-3, 0), edge)
     inside = plain(function, n=d.n, L=d.pick(None, None, 1e4 / edge**2))
-    some = d.quadratic(d.power(0, 4))
-    parts = exchange(d, inside, some[0], function, some[1])
-    return {**parts, "start": np.abs(d.normal()) * d.pick(1.0, 1e-2), "convex": False}
+    parts = exchange(d, inside, d.quadratic(d.power(0, 4)), convex=False)
+    return {**parts, "start": np.abs(d.normal()) * d.pick(1.0, 1e-2)}
 
 
 def jumping(d: Dice) -> dict[str, Any]:
     """A gradient that jumps, though the term says that it is smooth."""
     function = ref.Absolute(d.power(-2, 1), d.pick(np.zeros(d.n), d.normal()))
     jump = plain(function, n=d.n, L=d.pick(None, 1.0, 100.0))
-    some = d.quadratic(d.power(0, 4))
-    return {**exchange(d, jump, some[0], function, some[1]), "wrong_L": True}
+    return exchange(d, jump, d.quadratic(d.power(0, 4)), wrong_L=True)
 
 
 def wrong_gradient(d: Dice) -> dict[str, Any]:
-    honest = d.pick(d.quadratic(d.power(0, 3)), d.logistic(8, 1e-2))[1]
+    honest = d.pick(d.quadratic(d.power(0, 3)), d.logistic(8, 1e-2)).ref
     factor = d.pick(-np.ones(d.n), 2.0 * np.ones(d.n), np.append(np.ones(d.n - 1), 0.0))
     function = ref.Lying(honest, factor, d.pick(np.zeros(d.n), 0.1 * d.normal()))
     liar = plain(function, n=d.n, L=d.pick(None, 10.0))
-    some = d.quadratic(d.power(0, 3))
-    return {**exchange(d, liar, some[0], function, some[1]), "convex": False}
+    return exchange(d, liar, d.quadratic(d.power(0, 3)), convex=False)
 
 
 def non_convex(d: Dice) -> dict[str, Any]:
     function = ref.Wave(d.power(-1, 1))
     bent = plain(function, n=d.n, L=2.0 * function.weight, convex=d.pick(True, False))
-    some = d.quadratic(d.power(0, 3))
-    parts = exchange(d, bent, some[0], function, some[1])
-    return {**parts, "convex": False, "start": 3.0 * d.normal()}
+    parts = exchange(d, bent, d.quadratic(d.power(0, 3)), convex=False)
+    return {**parts, "start": 3.0 * d.normal()}
 
 
 def shards(d: Dice) -> dict[str, Any]:
@@ -331,22 +318,20 @@ def shards(d: Dice) -> dict[str, Any]:
 
 def wrong_constants(d: Dice) -> dict[str, Any]:
     d.n = max(d.n, 2)
-    h, ref_h = d.pick(d.quadratic(d.power(0, 4)), d.logistic(8, 1e-2))
-    g, ref_g = d.quadratic(d.power(0, 4), d.power(-2, 2))
-    out = {"h": h, "g": g, "ref_h": ref_h, "ref_g": ref_g}
+    h = d.pick(d.quadratic(d.power(0, 4)), d.logistic(8, 1e-2))
+    g = d.quadratic(d.power(0, 4), d.power(-2, 2))
     which = d.pick("L_h", "L_g", "mu")
     if which == "mu":
-        smallest = float(np.linalg.eigvalsh(ref_g.Q)[0])
-        return {**out, "options": {"mu": 30.0 * smallest}, "wrong_mu": True}
-    term = h() if which == "L_h" else g()
-    return {**out, "options": {which: term.L * d.pick(1e-3, 0.1, 0.5, 1e3)}, "wrong_L": True}
+        smallest = float(np.linalg.eigvalsh(g.ref.Q)[0])
+        return pair(h, g, options={"mu": 30.0 * smallest}, wrong_mu=True)
+    L = (h if which == "L_h" else g).make().L
+    return pair(h, g, options={which: L * d.pick(1e-3, 0.1, 0.5, 1e3)}, wrong_L=True)
 
 
 def one_variable(d: Dice) -> dict[str, Any]:
     d.n = 1
-    h, ref_h = d.pick(d.quadratic(1.0, d.power(-6, 6)), d.log_sum_exp(2, d.power(-1, 2)))
-    g, ref_g = d.pick(d.quadratic(1.0, d.power(-6, 6)), d.logistic(4, 1e-3))
-    return {"h": h, "g": g, "ref_h": ref_h, "ref_g": ref_g}
+    h = d.pick(d.quadratic(1.0, d.power(-6, 6)), d.log_sum_exp(2, d.power(-1, 2)))
+    return pair(h, d.pick(d.quadratic(1.0, d.power(-6, 6)), d.logistic(4, 1e-3)))
 
 
 ODD_STARTS: dict[str, Callable[[np.ndarray], Any]] = {
@@ -382,9 +367,7 @@ def _frozen(x: np.ndarray) -> np.ndarray:
 
 
 def odd_start(d: Dice) -> dict[str, Any]:
-    h, ref_h = d.quadratic(d.power(0, 4))
-    g, ref_g = d.logistic(8, 1e-2)
-    out: dict[str, Any] = {"h": h, "g": g, "ref_h": ref_h, "ref_g": ref_g}
+    out = pair(d.quadratic(d.power(0, 4)), d.logistic(8, 1e-2))
     refused = bool(d.rng.random() < 0.4)
     kinds = REFUSED_STARTS if refused else ODD_STARTS
     name = d.pick(*kinds)
@@ -438,12 +421,11 @@ REFUSED_ANSWERS = {"row", "too short", "complex", "None", "writes into x"}
 
 def odd_answer(d: Dice) -> dict[str, Any]:
     """A term of the user's whose gradient is an odd array, or that writes where it must not."""
-    honest, ref_h = d.quadratic(d.power(0, 3))
-    g, ref_g = d.quadratic(d.power(0, 3))
+    honest, g = (d.quadratic(d.power(0, 3)) for _ in range(2))
     name = d.pick(*ODD_ANSWERS)
 
     def make(twisted: bool) -> Any:
-        term, twist = honest(), ODD_ANSWERS[name]() if twisted else np.array
+        term, twist = honest.make(), ODD_ANSWERS[name]() if twisted else np.array
 
         def value_and_grad(x: Any) -> Any:
             value, grad = term.value_and_grad(x)
@@ -453,23 +435,22 @@ def odd_answer(d: Dice) -> dict[str, Any]:
 
         return gt.Term(value_and_grad, n=d.n, L=term.L, mu=term.mu)
 
-    out = {"h": lambda: make(True), "g": g, "ref_h": ref_h, "ref_g": ref_g, "detail": name}
+    out = pair(Piece(lambda: make(True), honest.ref), g, detail=name)
     if name in REFUSED_ANSWERS:
         return {**out, "refused": True}
     if name == "float32":
-        return {**out, "ref_h": Single(ref_h, d.n), "convex": False}
-    return {**out, "twin": lambda: (make(False), g())}
+        return {**out, "ref_h": Single(honest.ref, d.n), "convex": False}
+    return {**out, "twin": lambda: (make(False), g.make())}
 
 
 def failing(d: Dice) -> dict[str, Any]:
     """An oracle that raises an error, or is interrupted, at a random call."""
-    h, ref_h = d.quadratic(d.power(1, 5))
-    g, ref_g = d.quadratic(d.power(1, 5))
+    h, g = (d.quadratic(d.power(1, 5)) for _ in range(2))
     raised = d.pick(KeyboardInterrupt, OSError)
     left = [int(d.rng.integers(1, 12))]
 
-    def make(honest: Callable[[], Any]) -> Any:
-        term = honest()
+    def make(honest: Piece) -> Any:
+        term = honest.make()
 
         def value_and_grad(x: Any) -> Any:
             left[0] -= 1
@@ -479,9 +460,8 @@ def failing(d: Dice) -> dict[str, Any]:
 
         return gt.Term(value_and_grad, n=d.n, L=term.L, mu=term.mu)
 
-    if d.rng.random() < 0.5:
-        return {"h": lambda: make(h), "g": g, "ref_h": ref_h, "ref_g": ref_g, "raised": raised}
-    return {"h": h, "g": lambda: make(g), "ref_h": ref_h, "ref_g": ref_g, "raised": raised}
+    which = "h" if d.rng.random() < 0.5 else "g"
+    return {**pair(h, g, raised=raised), which: lambda: make(h if which == "h" else g)}
 
 
 FOUND: dict[str, Callable[[Dice], dict[str, Any]]] = {

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,16 @@ class Complaint:
 
     def __str__(self) -> str:
         return f"{self.what}: {self.method} on {self.case}: {self.told}"
+
+
+class Place(NamedTuple):
+    """The truth about a point: f, the least |subgradient|, and what rounding does to both."""
+
+    x: Any
+    value: Any
+    grad: Any
+    noise_f: Any
+    noise: Any
 
 
 @dataclass(frozen=True)
@@ -208,15 +218,22 @@ class Trial:
         if self.method == "auto":
             more["prices"] = self.prices
         return gt.minimize(
-            self.h,
+            self._first(),
             self.g,
             self.case.x0,
             method=self.method,
             stop=gt.stop.any_of(self.rule, self.budget.rule(self.names, self.with_psi)),
             max_iter=self.budget.iterations,
             **more,
-            **self.case.options,
+            **self._constants(),
         )
+
+    def _first(self) -> Any:
+        """The first argument of minimize."""
+        return self.h
+
+    def _constants(self) -> dict[str, Any]:
+        return self.case.options
 
     def _judge_error(self, error: Exception) -> Any:
         """Complain about an error unless it is a sentence of the library's or the user's own."""
@@ -256,19 +273,16 @@ class Trial:
             return self.complain("infeasible", f"x = {res.x} is outside of the domain of psi")
         # Functions that are asked in single precision answer in it.
         self.coarse = LD(2.0**29) if res.x.dtype == np.float32 else LD(1.0)
-        noise_f, noise_grad = self._noise(x)
-        grad, grad0 = c.slope(x), c.slope(x0)
-        value, value0 = c.value(x), c.value(x0)
-        self._judge_numbers(res, value, grad, noise_f, noise_grad)
-        noise_f0, noise_grad0 = self._noise(x0)
+        here, first = self._at(x), self._at(x0)
+        self._judge_numbers(res, here)
         if res.success:
-            self._judge_success(res, x, value, grad, grad0, noise_f, noise_grad, noise_grad0)
+            self._judge_success(here, first)
         if c.convex:
-            self._judge_climb(res, value0, noise_f0)
-        self._judge_certificate(res, x, value, grad, noise_f, noise_grad)
-        self._judge_stall(res, x, value, grad, noise_f, noise_grad)
+            self._judge_climb(res, first)
+        self._judge_certificate(res, here)
+        self._judge_stall(res, here)
         if c.planted is not None:
-            self._judge_planted(res, x, value, grad, noise_f, noise_grad)
+            self._judge_planted(res, here)
         self._judge_counts(res)
         if c.twin is not None:
             self._judge_twin(res)
@@ -288,13 +302,14 @@ class Trial:
             self.complain("form", f"message {res.message!r}")
         return True
 
-    def _noise(self, x: Any) -> tuple[Any, Any]:
-        """Rounding errors of f and of |grad f| at x."""
-        noise_f, noise_grad = self.case.noise(x)
-        return self.coarse * noise_f, self.coarse * noise_grad
+    def _at(self, x: Any) -> Place:
+        c = self.case
+        noise_f, noise = c.noise(x)
+        return Place(x, c.value(x), c.slope(x), self.coarse * noise_f, self.coarse * noise)
 
-    def _judge_numbers(self, res: Any, value: Any, grad: Any, noise_f: Any, noise: Any) -> None:
+    def _judge_numbers(self, res: Any, here: Place) -> None:
         """`fun` and `grad_norm` belong to `x`."""
+        _, value, grad, noise_f, noise = here
         known = not math.isnan(res.fun) and np.isfinite(value) and abs(value) < 1e300
         if known and abs(ld(res.fun) - value) > 4 * noise_f:
             self.complain("fun is not f(x)", f"{res.fun!r} against {value}")
@@ -309,13 +324,13 @@ class Trial:
         if off > 4 * noise:
             self.complain("grad_norm is not |grad f(x)|", f"{told!r} against {grad}")
 
-    def _judge_success(
-        self, res: Any, x: Any, value: Any, grad: Any, grad0: Any, noise_f: Any, *noises: Any
-    ) -> None:
-        noise, noise0 = noises
+    def _judge_success(self, here: Place, first: Place) -> None:
+        _, value, grad, noise_f, noise = here
         if self.rule_name in ("gradient", "absolute"):
             rule, near = self.rule, LD(1 + (1e-9 if self.case.planted is None else 1e-3))
-            allowed = max(LD(rule.rel) * (grad0 + noise0), LD(rule.abs)) * near + 4 * noise
+            allowed = (
+                max(LD(rule.rel) * (first.grad + first.noise), LD(rule.abs)) * near + 4 * noise
+            )
             if grad > allowed:
                 self.complain("false success", f"|grad f| = {grad:.3g}, allowed {allowed:.3g}")
             return
@@ -326,35 +341,33 @@ class Trial:
         if self.case.wrong_mu:
             return
         gap = value - self.case.value(self.case.minimiser)
-        slack = noise_f + self._slack(x, grad, noise)
+        slack = noise_f + self._slack(here)
         if gap > LD(self.rule.eps) * LD(1 + 1e-9) + slack:
             self.complain("false success", f"gap {gap:.3g}, eps {self.rule.eps:.3g}")
 
-    def _slack(self, x: Any, grad: Any, noise: Any) -> Any:
+    def _slack(self, here: Place) -> Any:
         """What rounding of the gradient may do to a bound made from it."""
-        c = self.case
-        reach = size(x - ld(c.start))
+        c, grad, noise = self.case, here.grad, here.noise
+        reach = size(here.x - ld(c.start))
         if c.minimiser is not None:
             reach += size(ld(c.start) - c.minimiser)
         mu = LD(c.ref_h.mu + c.ref_g.mu)
         strong = (2 * grad * noise + noise**2) / (2 * mu) if mu > 0 else LD(0)
         return 2 * noise * reach + strong
 
-    def _judge_climb(self, res: Any, value0: Any, noise0: Any) -> None:
+    def _judge_climb(self, res: Any, first: Place) -> None:
         c = self.case
         # Where the budget leaves no call for f(x), it is said that nothing is known about x.
         unknown = math.isnan(res.fun) and "f is not known at x" in res.message
         points = [*self.seen, *([] if unknown else [res.x])]
         if not points:
             return
-        worst = max(points, key=lambda x: c.value(ld(x)))
-        rise, noise = c.value(ld(worst)) - value0, self._noise(ld(worst))[0] + noise0
-        if not rise <= 4 * noise:
-            self.complain("climb", f"f - f(x0) = {rise:.3g} where f(x0) = {value0:.6g}")
+        worst = self._at(ld(max(points, key=lambda x: c.value(ld(x)))))
+        rise = worst.value - first.value
+        if not rise <= 4 * (worst.noise_f + first.noise_f):
+            self.complain("climb", f"f - f(x0) = {rise:.3g} where f(x0) = {first.value:.6g}")
 
-    def _judge_certificate(
-        self, res: Any, x: Any, value: Any, grad: Any, noise_f: Any, noise: Any
-    ) -> None:
+    def _judge_certificate(self, res: Any, here: Place) -> None:
         c = self.case
         if res.certificate is None:
             return
@@ -366,16 +379,14 @@ class Trial:
         told_L = c.wrong_L and "L_" in res.certificate.assumption  # it says that it rests on L
         if c.minimiser is None or c.wrong_mu or told_L:
             return
-        gap = value - c.value(c.minimiser)
-        if gap > ld(bound) * LD(1 + 1e-9) + noise_f + self._slack(x, grad, noise):
+        gap = here.value - c.value(c.minimiser)
+        if gap > ld(bound) * LD(1 + 1e-9) + here.noise_f + self._slack(here):
             told = f"bound {bound:.3g}, gap {gap:.3g}: {res.certificate.assumption}"
             self.complain("false certificate", told)
 
-    def _judge_stall(
-        self, res: Any, x: Any, value: Any, grad: Any, noise_f: Any, noise: Any
-    ) -> None:
+    def _judge_stall(self, res: Any, here: Place) -> None:
         """Rounding may be blamed only near its level, for a function that is smooth and honest."""
-        c = self.case
+        c, (_, value, grad, noise_f, noise) = self.case, here
         if "Rounding errors" not in res.message:
             return
         if c.minimiser is None or c.name.startswith("jumping"):
@@ -385,11 +396,9 @@ class Trial:
             told = f"|grad f| is {grad / noise:.2g} and the gap {gap / noise_f:.2g} of rounding"
             self.complain("false rounding", f"{res.status.name}: {told}")
 
-    def _judge_planted(
-        self, res: Any, x: Any, value: Any, grad: Any, noise_f: Any, noise: Any
-    ) -> None:
+    def _judge_planted(self, res: Any, here: Place) -> None:
         """What a subgradient proves, and statuses that no such problem deserves."""
-        c = self.case
+        c, (x, value, grad, noise_f, noise) = self.case, here
         gap, away = value - c.value(c.minimiser), size(x - c.minimiser)
         proven = LD(1 + 1e-3) * ld(res.grad_norm) * away + 4 * (noise_f + noise * away)
         if gap > proven:  # not where it is nan

@@ -57,6 +57,17 @@ class Function:
         return Combination([(weight, self)])
 
 
+def rounded(function):
+    """Value and gradient in float64, as a function of the user's would give them."""
+
+    def value_and_grad(x):
+        with np.errstate(all="ignore"):
+            z = ld(x)
+            return float(function.value(z)), np.asarray(function.grad(z), dtype=np.float64)
+
+    return value_and_grad
+
+
 @dataclass(eq=False)
 class Combination(Function):
     """A weighted sum."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import geartrain as gt
 from hostile.generator import FOUND
-from hostile.judge import DESCENT, Budget, Trial
+from hostile.judge import Budget, Trial
 from hostile.test_hostile import told
 
 METHODS = ("auto", "pqn", "afb", "lbfgs", "fgm")
@@ -29,24 +28,15 @@ class Nothing:
 class ThreeTerms(Trial):
     """h and nothing on two levels above g, or merged."""
 
-    def _run(self, terms=None):
-        self.h, self.g = self._terms() if terms is None else terms
-        options = dict(self.case.options)
-        if "L_h" in options:
-            options["L_h"] = {"h": options["L_h"]}
-        if self.method in DESCENT:
-            options["callback"] = self.seen.append
-        if self.method == "auto":
-            options["prices"] = {**self.prices, "nothing.grad": 5.0}
-        return gt.minimize(
-            {"h": self.h, "nothing": Nothing(getattr(self.h, "L", None) or 1.0)},
-            self.g,
-            self.case.x0,
-            method=self.method,
-            stop=gt.stop.any_of(self.rule, self.budget.rule()),
-            max_iter=self.budget.iterations,
-            **options,
-        )
+    def __init__(self, *case):
+        super().__init__(*case)
+        self.prices["nothing.grad"] = 5.0
+
+    def _first(self):
+        return {"h": self.h, "nothing": Nothing(getattr(self.h, "L", None) or 1.0)}
+
+    def _constants(self):
+        return {k: {"h": v} if k == "L_h" else v for k, v in self.case.options.items()}
 
 
 @pytest.mark.parametrize("kind", FOUND)

@@ -1,15 +1,23 @@
-"""The progress bar of a run."""
+"""What a run says while it goes on: a bar, and words.
+
+``verbose=`` prints the words, and the logger ``"geartrain"`` gets them in any case.
+"""
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import TYPE_CHECKING, Any, TextIO
 
+from geartrain.core.status import Status
 from geartrain.core.stopping import AnyOf, Calls, Gap, Gradient, Rule, Seconds
 from geartrain.oracles.work_clock import compiling
 
 if TYPE_CHECKING:  # SciPy's part of it takes a while
-    from geartrain.core.result import Intermediate
+    from geartrain.core.result import Intermediate, Result
+
+LOGGER = logging.getLogger("geartrain")
+LOGGER.addHandler(logging.NullHandler())  # a library is silent unless the user says otherwise
 
 _TEXT = "{desc} [{elapsed}"
 
@@ -102,5 +110,57 @@ def _line(seen: Intermediate) -> str:
         value = [f"|grad f| {seen.grad_norm:.2e}"]
     else:
         value = [] if math.isnan(seen.fun) else [f"f {seen.fun:.9g}"]
-    calls = [f"{k} {v}" for k, v in seen.calls.items() if v]
-    return "  ".join([f"{seen.nit:6d}", *value, " ".join(calls)])
+    return "  ".join([f"{seen.nit:6d}", *value, " ".join(_bill(seen.calls))])
+
+
+def _bill(calls: dict[str, int]) -> list[str]:
+    return [f"{key} {count}" for key, count in calls.items() if count]
+
+
+class Narrator:
+    """Says how a run begins, goes on and ends.
+
+    The first and the last line are logged at level INFO, the lines of the iterations at level
+    DEBUG. The callback is needed only if somebody reads the latter, see `listens`.
+
+    Parameters
+    ----------
+    verbose : int
+        0 prints nothing, 1 the first and the last line, 2 the lines of the iterations as well.
+    """
+
+    inside_iterations = False
+
+    def __init__(self, verbose: int) -> None:
+        self.verbose = verbose
+
+    @property
+    def listens(self) -> bool:
+        """Whether somebody reads the lines of the iterations."""
+        return self.verbose >= 2 or LOGGER.isEnabledFor(logging.DEBUG)
+
+    def begin(self, words: str) -> None:
+        self._say(1, logging.INFO, words)
+
+    def __call__(self, intermediate_result: Intermediate) -> None:
+        seen = intermediate_result
+        parts = [f"iteration {seen.nit}"]
+        if not math.isnan(seen.fun):
+            parts.append(f"f = {seen.fun:.9g}")
+        if not math.isnan(seen.grad_norm):
+            parts.append(f"|grad f| = {seen.grad_norm:.3e}")
+        self._say(2, logging.DEBUG, ", ".join([*parts, *_bill(seen.calls)]))
+
+    def end(self, result: Result) -> None:
+        status = Status(result.status).name
+        seconds = float(result.history["seconds"][-1]) if result.history.rows else 0.0
+        parts = [f"{status} after {result.nit} iterations and {seconds:.3g} s"]
+        if not math.isnan(result.fun):
+            parts.append(f"f = {result.fun:.9g}")
+        told = ", ".join([*parts, *_bill(result.calls)])
+        self._say(1, logging.INFO, f"{told}. {result.message}")
+
+    def _say(self, least: int, level: int, text: str) -> None:
+        if self.verbose >= least:
+            print(text)
+        LOGGER.log(level, text)

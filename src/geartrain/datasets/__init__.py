@@ -4,7 +4,7 @@ from geartrain.datasets.download import fetch_gas_sensors
 from geartrain.datasets.files import GAS_UCI, load_counts, load_gas_sensors, load_old_faithful
 from geartrain.datasets.generators import KnownProblem, make_logistic, make_quadratics
 from geartrain.datasets.libsvm import load_libsvm
-from geartrain.datasets.table import DATA_VARIABLE, Table, data_file
+from geartrain.datasets.text import DATA_VARIABLE, Table, data_file
 
 __all__ = [
     "DATA_VARIABLE",

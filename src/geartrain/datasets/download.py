@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import io
 import os
@@ -140,8 +139,7 @@ def _verify(url: str, data: bytes, metadata: bytes) -> None:
 
 
 def _store(folder: Path, files: dict[str, bytes]) -> None:
-    """Write the files beside the folder, then move them into it; nothing stays after an error."""
-    missing = [p for p in (folder, *folder.parents) if not p.exists()]
+    """Write the files inside a part of the folder, then move them to their places."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as part:
@@ -149,12 +147,5 @@ def _store(folder: Path, files: dict[str, bytes]) -> None:
                 (Path(part) / name).write_bytes(files[name])
             for name in GAS_UCI:
                 (Path(part) / name).replace(folder / name)
-    except BaseException as error:
-        # Our own files and empty folders only, by calls that cannot remove anything else.
-        ours = [folder / name for name in GAS_UCI] if folder in missing else []
-        for remove in (*(file.unlink for file in ours), *(made.rmdir for made in missing)):
-            with contextlib.suppress(OSError):
-                remove()
-        if isinstance(error, OSError):
-            raise OSError(f"the data cannot be written to {folder} ({error})") from error
-        raise
+    except OSError as error:
+        raise OSError(f"the data cannot be written to {folder} ({error})") from error

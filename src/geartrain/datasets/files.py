@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from geartrain.datasets.table import Table, data_file
-from geartrain.datasets.text import lines, number, table, whole, wrong
+from geartrain.datasets.text import Table, data_file, lines, number, table, whole, wrong
 
 GAS_MINUTES = "gas_sensors_minutes.csv"
 GAS_UCI = ("HT_Sensor_dataset.dat", "HT_Sensor_metadata.dat")

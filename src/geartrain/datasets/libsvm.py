@@ -11,8 +11,7 @@ from typing import overload
 import numpy as np
 from scipy import sparse
 
-from geartrain.datasets.table import Table, data_file
-from geartrain.datasets.text import NUMBER, is_number, lines, shown, wrong
+from geartrain.datasets.text import NUMBER, Table, data_file, is_number, lines, shown, wrong
 from geartrain.oracles.validation import as_whole
 
 # The largest index that SciPy's sparse matrices store in 32 bits. Memory follows the entries, but

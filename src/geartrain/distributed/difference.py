@@ -26,15 +26,7 @@ import numpy as np
 from distributed import Client
 
 from geartrain.distributed.rounds import Rounds, workers_of
-from geartrain.distributed.shards import (
-    Reading,
-    ShardModel,
-    ShardRows,
-    Source,
-    make_model,
-    read,
-    weight_of,
-)
+from geartrain.distributed.shards import Reading, ShardModel, ShardRows, Source, make_model, read
 from geartrain.distributed.softmax import Softmax
 from geartrain.oracles.algebra import Algebra, Combination
 from geartrain.oracles.answer_cache import AnswerCache, Answered
@@ -82,7 +74,7 @@ class ShardedDifference(Algebra):
         self._wire = np.dtype(wire)
         self.first, self.near, self.n = held[0], _mean(held), held[0].n
         self.shards = [shard.fingerprint for shard in rounds.shards]
-        self.weight_1 = sum(map(weight_of, held))
+        self.weight_1 = sum(model.total for model in held)
         self.weight = self.weight_1 + sum(shard.weight for shard in rounds.shards)
         self.m = sum(model.m for model in held) + sum(shard.rows for shard in rounds.shards)
 
@@ -226,8 +218,8 @@ def _mean(models: Sequence[ShardModel]) -> Any:
     """The mean loss over the rows of several shards."""
     if len(models) == 1:
         return models[0]
-    weights = [weight_of(model) for model in models]
-    return Combination([(w / sum(weights), m) for w, m in zip(weights, models, strict=True)])
+    total = sum(model.total for model in models)
+    return Combination([(model.total / total, model) for model in models])
 
 
 def connect(client: Any) -> Client:

@@ -24,8 +24,15 @@ from geartrain.core.driver import Run
 from geartrain.core.interrupts import Interrupts
 from geartrain.core.result import Result
 from geartrain.core.stopping import Gradient, Rule
-from geartrain.distributed.graphs import Graph, make_graph
-from geartrain.distributed.networks import Block, BlockOracle, Network, OneProcess, OverMPI
+from geartrain.distributed.graphs import (
+    Block,
+    BlockOracle,
+    Graph,
+    Network,
+    OneProcess,
+    OverMPI,
+    make_graph,
+)
 from geartrain.methods.registry import make_method
 from geartrain.oracles.algebra import Algebra
 from geartrain.oracles.ledger import Ledger, Oracle
@@ -39,19 +46,7 @@ OVER_MPI = ("sae", "r-sae", "sc-sae", "afb", "aeg", "fgm")
 
 
 class LocalTerms(Algebra):
-    """The term h(x) = sum_i f_i(x_i) over the nodes of this process.
-
-    Parameters
-    ----------
-    terms : list of terms
-        The functions f_i of the nodes of this process.
-    d : int
-        Dimension of each x_i.
-    network : Network
-        Computes the value, which is a sum over all nodes.
-    L, mu : float
-        Constants of h.
-    """
+    """The term h(x) = sum_i f_i(x_i) over the nodes of this process, each x_i of d numbers."""
 
     convex = True
 
@@ -69,22 +64,14 @@ class LocalTerms(Algebra):
         return np.concatenate([f.grad(block) for f, block in self._pairs(x)])
 
     def value(self, x: Vector) -> float:
-        """The sum of the values of all nodes."""
         return self.network.total(sum(f.value(block) for f, block in self._pairs(x)))
 
 
 class Mixing:
     """M = W, or a Chebyshev polynomial of W in K exchanges.
 
-    Parameters
-    ----------
-    graph : Graph
-        The graph with the Laplacian W.
-    network : Network
-        Computes W x.
-    accelerated : bool
-        M = I - T_K(c2 (I - c3 W))/T_K(c2) with K = ceil(sqrt(chi)), which has its eigenvalues in
-        1 -+ 1/T_K(c2) off the kernel of W ([2]_ of `Gossip`).
+    If `accelerated`, M = I - T_K(c2 (I - c3 W))/T_K(c2) with K = ceil(sqrt(chi)), which has its
+    eigenvalues in 1 -+ 1/T_K(c2) off the kernel of W ([2]_ of `Gossip`).
     """
 
     def __init__(self, graph: Graph, network: Network, accelerated: bool) -> None:
@@ -103,7 +90,6 @@ class Mixing:
         return self.network.exchange(x)
 
     def __call__(self, x: Vector) -> Vector:
-        """The product M x."""
         if self.exchanges == 1:
             return self._exchange(x)
         c2, c3 = self.c2, self.c3
@@ -116,17 +102,7 @@ class Mixing:
 
 
 class Consensus(Algebra):
-    """The term g(x) = weight <x, M x>.
-
-    Parameters
-    ----------
-    mixing : Mixing
-        The matrix M.
-    n : int
-        Number of coordinates of this process.
-    weight : float
-        The factor R^2/eps.
-    """
+    """The term g(x) = weight <x, M x> with weight = R^2/eps; n coordinates are in this process."""
 
     convex = True
     mu = 0.0
@@ -136,11 +112,9 @@ class Consensus(Algebra):
         self.L = 2.0 * weight * mixing.high
 
     def grad(self, x: Vector) -> Vector:
-        """The gradient 2 weight M x."""
         return 2.0 * self.weight * self.mixing(np.asarray(x))
 
     def value(self, x: Vector) -> float:
-        """The value weight <x, M x>."""
         plain = np.asarray(x)
         return self.weight * self.mixing.network.total(float(plain @ self.mixing(plain)))
 

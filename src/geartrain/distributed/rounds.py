@@ -57,30 +57,14 @@ def _about(group: ShardGroup) -> list[About]:
 
 
 class Rounds:
-    """The groups of shards on a cluster.
+    """The groups of shards on a cluster, dealt out to the workers in turn.
 
-    Parameters
-    ----------
-    client : Client
-        The client of the cluster.
-    how : Reading
-        How models are made from the sources.
-    sources : list
-        The shards, dealt out to the workers in turn.
-    timeout : str
-        How long to wait if there are no workers left or the scheduler does not answer.
-
-    Attributes
-    ----------
-    shards : list of About
-        Facts about the shards, in the order of the sources.
-    notes : list of str
-        Messages about groups that were lost and loaded again.
+    `timeout` says how long to wait if there are no workers left or the scheduler does not answer.
     """
 
     def __init__(self, client: Client, how: Reading, sources: list[Source], timeout: str) -> None:
         self.client, self.timeout = client, parse_timedelta(timeout)
-        self.notes: list[str] = []
+        self.notes: list[str] = []  # messages about groups that were lost and loaded again
         workers = workers_of(client)[: len(sources)]
         client.register_plugin(Answering())
         n = len(workers)

@@ -111,11 +111,6 @@ def make_model(rows: ShardRows, how: Reading, l2: float = 0.0) -> ShardModel:
     return LinearModel(rows.A, rows.y, how.loss, l2, how.intercept, rows.weights)
 
 
-def weight_of(model: ShardModel) -> float:
-    """The weight of a shard in the mean over all rows."""
-    return model.total
-
-
 class About(NamedTuple):
     """The facts about a shard that the client knows."""
 
@@ -129,7 +124,7 @@ class ShardGroup:
 
     def __init__(self, how: Reading, sources: Sequence[Source]) -> None:
         self.models = [make_model(read(source, how), how) for source in sources]
-        self.about = [About(weight_of(m), m.m, of_term(m)) for m in self.models]
+        self.about = [About(m.total, m.m, of_term(m)) for m in self.models]
 
     def sums(self, x: Vector) -> tuple[float, Vector]:
         """Weighted sums of the losses and of their gradients, in the precision of x.

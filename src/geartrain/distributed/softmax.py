@@ -40,20 +40,8 @@ class Softmax:
 class SoftmaxModel(Algebra):
     """``sum_k w_k loss(y_k, W a_k) / sum_k w_k + l2/2 |W|^2`` as a function of W, row by row.
 
-    Parameters
-    ----------
-    A : array or sparse matrix (m, p)
-        Data.
-    y : array (m,)
-        Numbers of the classes.
-    loss : Softmax
-        The loss.
-    l2 : float
-        Weight of the ridge, which does not include the intercepts.
-    intercept : bool
-        Whether the last column of W holds intercepts.
-    weights : array (m,), optional
-        Weights of the rows.
+    y are the numbers of the classes. The ridge does not include the intercepts, which are the last
+    column of W if there is an `intercept`.
     """
 
     lower_bound = 0.0

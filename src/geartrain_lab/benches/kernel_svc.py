@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from geartrain import datasets
+from geartrain.compiled.records import Array
 from geartrain.estimators import KernelSVC
-from geartrain.estimators.arrays import Array
 from geartrain.estimators.svm.kernel import Kernel
 from geartrain_lab.store import page_table
 

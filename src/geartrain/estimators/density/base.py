@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, special
 
-from geartrain.estimators.arrays import Array
+from geartrain.compiled.records import Array
 
 NU, NU_LEAST, NU_MOST = 8.0, 0.5, 30.0  # prior: ln nu is N(ln NU, 1), between these bounds
 SKEW = 0.3  # prior: ln(s_1/s_2) is Cauchy of this scale

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy import linalg, special
 
-from geartrain.estimators.arrays import Array
+from geartrain.compiled.records import Array
 from geartrain.minimize import minimize
 from geartrain.oracles.log_sum_exp import LogSumExp
 from geartrain.oracles.quadratic import Quadratic

@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator, DensityMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from geartrain.estimators.arrays import Array, sample_weights
+from geartrain.compiled.records import Array
 from geartrain.estimators.density.base import Base, Indices, Units, candidates, prepared, quantiles
 from geartrain.estimators.density.fit import DensityFit, cosines, fit_density
 from geartrain.oracles.validation import as_vector
@@ -135,7 +135,9 @@ class LogDensity(DensityMixin, BaseEstimator):
                     "X[:, [j]], if the columns are independent; if they are not, use "
                     "sklearn.neighbors.KernelDensity"
                 )
-            w = _at_most(sample_weights(sample_weight, X))
+            w = _at_most(_check_sample_weight(sample_weight, X))
+            if (w < 0.0).any():
+                raise ValueError("Negative values in data passed to `sample_weight`")
             if not w.any():
                 raise ValueError("all samples have weight zero")
             units, values, w = prepared(X[w > 0, 0], w[w > 0])

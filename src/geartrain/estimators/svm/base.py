@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -21,12 +22,12 @@ from sklearn.utils.validation import (
     column_or_1d,
     validate_data,
 )
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-from geartrain.estimators.arrays import Array
+from geartrain.compiled.records import Array
 from geartrain.estimators.svm.kernel import KERNELS, OVERFLOW, Kernel
 from geartrain.estimators.svm.kernel_matrix import KEYS, TrainingKernel
-from geartrain.estimators.svm.problem import Solution
+from geartrain.estimators.svm.problem import Solution, SVMProblem
 from geartrain.oracles.ledger import Ledger
 
 # An infinite C: at larger values the sums of the dual variables would lose all digits.
@@ -37,6 +38,12 @@ LARGEST_C = 1e10
 _MANY = 4e10
 
 
+@cache
+def _controller() -> ThreadpoolController:
+    """Finding the BLAS libraries of the process takes longer than a small fit."""
+    return ThreadpoolController()
+
+
 def _threads(X: Any) -> int | None:
     """The number of threads of BLAS during a fit; None for as many as it takes by itself."""
     m, features = X.shape if hasattr(X, "shape") and len(X.shape) == 2 else (len(X), 1)
@@ -44,7 +51,10 @@ def _threads(X: Any) -> int | None:
 
 
 class KernelMachine(BaseEstimator):
-    """Base class of the support vector machines; the parameters are described there."""
+    """Base class of the support vector machines, which describe the parameters.
+
+    A model consists of one problem or, with several classes, of one for each pair of them.
+    """
 
     C: float
     kernel: str | Callable[[Any, Any], Any]
@@ -96,7 +106,7 @@ class KernelMachine(BaseEstimator):
         self._validate_params()
         given, (X, y) = X, self._data(X, y)
         ledger = Ledger(names=(), more=KEYS)
-        with threadpool_limits(_threads(X), user_api="blas"):
+        with _controller().limit(limits=_threads(X), user_api="blas"):
             solutions = self._solve(X, y, self._weights(X, sample_weight), ledger)
         self.n_calls_ = dict(ledger.calls)
         for kind in solutions[0].calls:
@@ -139,7 +149,7 @@ class KernelMachine(BaseEstimator):
         return np.maximum(_check_sample_weight(weights, X), 0.0)
 
     def _prepare(self, X: Any, weights: Array | None) -> Any:
-        """Set the kernel and return what `_training` needs of X: points or a kernel matrix."""
+        """Set the kernel and return what `_problem` needs of X: points or a kernel matrix."""
         self._sparse = sparse.issparse(X) and not callable(self.kernel)
         self._points, self._n_fitted = None, _num_samples(X)
         if callable(self.kernel):
@@ -151,11 +161,20 @@ class KernelMachine(BaseEstimator):
         self._kernel = Kernel(name, self._gamma, self.degree, self.coef0)
         return X
 
-    def _training(self, X: Any, ledger: Ledger, members: Array | None = None) -> TrainingKernel:
-        """The kernel of the training points, or of some of them."""
-        if members is not None:
-            X = X[np.ix_(members, members)] if self._kernel.name == "precomputed" else X[members]
-        return TrainingKernel(self._kernel, X, 1e6 * self.memory_limit, ledger)
+    def _problem(
+        self, k: int, X: Any, y: Array, ledger: Ledger, what: str = "", **numbers: Any
+    ) -> SVMProblem:
+        """Problem k on the points X, from the last solution if `warm_start` allows it."""
+        solved = getattr(self, "_solved", [])[k : k + 1] if self.warm_start else []
+        return SVMProblem(
+            kernel=TrainingKernel(self._kernel, X, 1e6 * self.memory_limit, ledger),
+            y=y,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            start=next((self.C * c for c in solved if c.size == y.size), None),
+            report=self._reporter(what),
+            **numbers,
+        )
 
     def _matrix(self, X: Any) -> Array:
         """The matrix of a callable kernel between X and the training points."""
@@ -178,7 +197,16 @@ class KernelMachine(BaseEstimator):
             raise ValueError(OVERFLOW)
         return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
 
-    def _keep_support(self, X: Any, support: Array, dual_coef: Array, intercept: Array) -> None:
+    def _keep(
+        self,
+        X: Any,
+        support: Array,
+        dual_coef: Array,
+        solutions: list[Solution],
+        shift: float = 0.0,
+    ) -> None:
+        """Set the attributes that follow from the solutions; `shift` is added to the intercept."""
+        intercept = np.array([solution.intercept for solution in solutions]) + shift
         if not (np.isfinite(dual_coef).all() and np.isfinite(intercept).all()):
             raise ValueError(OVERFLOW)
         self.support_ = support.astype(np.int32)
@@ -186,6 +214,24 @@ class KernelMachine(BaseEstimator):
         self.support_vectors_ = np.empty((0, 0)) if precomputed else X[support]
         self.dual_coef_ = sparse.csr_array(dual_coef) if self._sparse else dual_coef
         self.intercept_ = intercept
+        if self.warm_start:
+            self._solved = [solution.coefficients / self.C for solution in solutions]
+        gaps = [solution.gap for solution in solutions]
+        self.gap_ = gaps[0] if len(gaps) == 1 else np.array(gaps)
+        self._objectives = [solution.objective for solution in solutions]
+        self._linear = [solution.linear for solution in solutions]
+
+    @property
+    def objective_(self) -> Any:
+        """The primal objective; see the attributes."""
+        M = self._coefficients()
+        for k, gap in enumerate(np.atleast_1d(self.gap_)):
+            if self._objectives[k] is None:
+                column = M[:, k] if isinstance(M, np.ndarray) else M[:, [k]].toarray().ravel()
+                points, c = self.support_vectors_[column != 0.0], column[column != 0.0]
+                f = self._kernel.expand_symmetric(points, c)
+                self._objectives[k] = float(gap + self._linear[k] - 0.5 * (c @ f))
+        return self._objectives[0] if len(self._objectives) == 1 else np.array(self._objectives)
 
     def _warn(self, solutions: list[Solution]) -> None:
         """Set `fit_status_`, and warn unless all problems were solved."""
@@ -250,14 +296,10 @@ class KernelMachine(BaseEstimator):
 
 def _variance(X: Any, weights: Array | None) -> float:
     """Variance of all entries of X, with weighted rows."""
+    share = np.ones(X.shape[0]) if weights is None else weights
+    share = share / (share.sum() * X.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
-        if weights is None and not sparse.issparse(X):
-            centred = X.ravel() - X.mean()
-            return float(centred @ centred) / X.size
-        if weights is None:
-            mean = X.mean()
-            return float(X.multiply(X).mean() - mean * mean)
-        weights = weights / (weights.sum() * X.shape[1])
-        mean = float((weights @ X).sum())
-        square = X.multiply(X) if sparse.issparse(X) else X * X
-        return float((weights @ square).sum() - mean * mean)
+        mean = float((share @ X).sum())
+        if sparse.issparse(X):
+            return float((share @ X.multiply(X)).sum() - mean * mean)
+        return float(share @ np.square(X - mean).sum(axis=1))

@@ -16,27 +16,25 @@ violation  ``top - bottom``  largest slope for a beta that can grow minus smalle
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from geartrain.compiled.records import Dual, KernelRows
-from geartrain.estimators.arrays import Array
+from geartrain.compiled.records import Array, Dual, KernelRows
 from geartrain.estimators.svm.exact import exact_gradient, polish
 from geartrain.estimators.svm.kernel_matrix import TrainingKernel
-from geartrain.estimators.svm.problem import DualProblem, Solution, feasible, primal_objective
+from geartrain.estimators.svm.problem import Solution, SVMProblem, feasible
 
 NO_POINTS, NO_HALVES = np.empty((0, 0), np.float32), np.empty(0, np.float32)
 
 
-def block_smo(problem: DualProblem) -> Solution:
+def block_smo(problem: SVMProblem) -> Solution:
     r"""Maximise <y, beta> - kink \|beta\|_1 - 1/2 <beta, K beta> over the box with sum(beta) = 0.
 
     Algorithm
 
     1. beta is an earlier solution, or a guess from the solution for a sample of the points (see
-       `geartrain.estimators.svm.block_smo`). F = y - K beta.
+       `guess`). F = y - K beta.
     2. W: the free points of the last block (at most half), and of the others those with the
        largest F that can grow and the smallest F that can shrink. If half the block is free, q
        doubles. A small problem is one block. If there are more free points than the blocks can
@@ -53,17 +51,7 @@ def block_smo(problem: DualProblem) -> Solution:
 
     Guarantee: violation <= tol (scikit-learn's test), and the gap between primal and dual objective
     at the solution. Both are computed in float64, and include the error that float32 rounding may
-    have left.
-
-    Parameters
-    ----------
-    problem : DualProblem
-        The problem, its starting point and its tolerance.
-
-    Returns
-    -------
-    Solution
-        With the coefficients beta.
+    have left. The coefficients of the solution are beta.
 
     References
     ----------
@@ -77,7 +65,7 @@ def block_smo(problem: DualProblem) -> Solution:
     if problem.start is not None:
         beta = feasible(problem.start, problem.lo, problem.hi)
     elif y.size >= tuning.sampled:
-        beta, steps = guess(problem, descend, limit)
+        beta, steps = guess(problem, limit)
     else:
         beta = np.zeros(y.size)
     dual = problem.at(beta)
@@ -99,21 +87,21 @@ def block_smo(problem: DualProblem) -> Solution:
     dual = exact.dual
     violation, intercept, gap = smo.certify(dual, exact.E)
     S = np.flatnonzero(dual.beta)
-    f = (y - dual.F)[S] if not exact.E[S].any() else None
+    c = dual.beta[S]
+    linear = float(y[S] @ c - problem.kink * abs(c).sum())
+    known = not exact.E[S].any()
     return Solution(
         coefficients=dual.beta,
         intercept=intercept,
-        objective=(
-            None if f is None else primal_objective(y[S], dual.beta[S], f, gap, problem.kink)
-        ),
         gap=gap,
         n_iter=max(steps, 1),
         converged=violation <= problem.tol,
-        calls={},
+        objective=gap + linear - 0.5 * float(c @ (y - dual.F)[S]) if known else None,
+        linear=linear,
     )
 
 
-def descend(problem: DualProblem, dual: Dual, limit: int) -> int:
+def descend(problem: SVMProblem, dual: Dual, limit: int) -> int:
     """Lines 2 to 5 in float32, on `dual` in place; the number of two-variable steps."""
     from geartrain.compiled import smo
 
@@ -159,35 +147,27 @@ def descend(problem: DualProblem, dual: Dual, limit: int) -> int:
 
 
 def working_set(dual: Dual, last: Array, q: int, top: float, bottom: float) -> Array:
-    """At most q points: free points of the `last` block (at most q/2), then violators.
-
-    The violators are those with the largest slope that can grow and the smallest slope that can
-    shrink, half each. The points are in ascending order, for the locality of memory accesses.
-    """
-    free = last[dual.free[last]][: q // 2]
-    half = (q - free.size) // 2
-    taken = np.zeros(dual.F.size, np.bool_)
-    taken[free] = True
-    rise, fall = dual.slopes()
-    grows, shrinks = dual.beta < dual.hi, dual.beta > dual.lo
-    for violates, key in ((grows & (rise > bottom), -rise), (shrinks & (fall < top), fall)):
-        points = np.flatnonzero(violates & ~taken)
-        if points.size > half:
-            points = points[np.argpartition(key[points], half)[:half]]
-        taken[points] = True
-    return np.flatnonzero(taken)
+    """At most q points: free points of the `last` block (at most q/2), then violators."""
+    return _filled(dual, last[dual.free[last]][: q // 2], q, top, bottom)
 
 
 def active_set(dual: Dual, size: int) -> Array:
-    """All free points, and so many others nearest to the margin that they are `size` points.
+    """All free points and those nearest to the margin, violators or not, `size` in all."""
+    return _filled(dual, np.flatnonzero(dual.free), size, np.inf, -np.inf)
 
-    Of the others, half are those with the largest slope that can grow, and half those with the
-    smallest slope that can shrink, whether or not they violate the optimality conditions.
+
+def _filled(dual: Dual, first: Array, size: int, top: float, bottom: float) -> Array:
+    """`first` and others up to `size` points, ascending for the locality of memory accesses.
+
+    Half of the others are those that can grow with the largest slope, if it is above `bottom`, and
+    half those that can shrink with the smallest slope, if it is below `top`.
     """
-    taken = dual.free.copy()
-    half = (size - np.count_nonzero(taken)) // 2
+    half = (size - first.size) // 2
+    taken = np.zeros(dual.F.size, np.bool_)
+    taken[first] = True
     rise, fall = dual.slopes()
-    for movable, key in ((dual.beta < dual.hi, -rise), (dual.beta > dual.lo, fall)):
+    grows, shrinks = dual.beta < dual.hi, dual.beta > dual.lo
+    for movable, key in ((grows & (rise > bottom), -rise), (shrinks & (fall < top), fall)):
         points = np.flatnonzero(movable & ~taken)
         if points.size > half:
             points = points[np.argpartition(key[points], half)[:half]]
@@ -235,36 +215,14 @@ def _solve_whole(kernel: TrainingKernel, dual: Dual, goal: float, limit: int) ->
     return steps
 
 
-# A starting point of block SMO from the solution for a sample of the points.
-
-
-def guess(
-    problem: DualProblem, descend: Callable[[DualProblem, Dual, int], int], limit: int
-) -> tuple[Array, int]:
-    """A feasible beta from the solution for a sample, and the steps that this took.
+def guess(problem: SVMProblem, limit: int) -> tuple[Array, int]:
+    """A feasible beta from the solution for a sample of the points, and the steps that this took.
 
     The bounds of the sample are scaled such that their sum is that of all points. beta_i is at its
     bound if the solution of the sample has a loss at point i, and 0 otherwise; on the heavier side
     points are dropped, the nearest to the margin first, until sum(beta) = 0. This saves the rows of
     points that are no support vectors in the end: half of all, if many points are at their bounds.
     beta is zero if a guess would be of no use.
-
-    Parameters
-    ----------
-    problem : DualProblem
-        The problem for all points.
-    descend : callable
-        Solves a problem from a given point in place, within a limit of two-variable steps, and
-        returns their number.
-    limit : int
-        Limit of the steps.
-
-    Returns
-    -------
-    beta : array (m,)
-        The starting point.
-    steps : int
-        Two-variable steps on the sample.
     """
     from geartrain.compiled import smo
 

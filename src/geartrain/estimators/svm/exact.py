@@ -25,10 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from geartrain.compiled.records import Dual
-from geartrain.estimators.arrays import Array
-from geartrain.estimators.svm.kernel import ENTRIES
-from geartrain.estimators.svm.problem import DualProblem
+from geartrain.compiled.records import Array, Dual
+from geartrain.estimators.svm.problem import SVMProblem
 
 TINY = 1e-300  # stands for a zero in a denominator
 
@@ -40,43 +38,22 @@ class DualGradient:
     dual: Dual
     E: Array
     near: Array
-    S: Array
-    K: Array | None  # K[near, S], if it is small
 
 
-def exact_gradient(problem: DualProblem, dual: Dual, E: Array) -> DualGradient:
-    """Compute F in float64 at the near points.
-
-    Parameters
-    ----------
-    problem : DualProblem
-        The problem.
-    dual : Dual
-        A point, with F to float32 rounding.
-    E : array (m,)
-        Bound of the error of F.
-
-    Returns
-    -------
-    DualGradient
-        The same point with the new F, and the matrix for the Newton steps.
-    """
+def exact_gradient(problem: SVMProblem, dual: Dual, E: Array) -> DualGradient:
+    """Compute F, which has an error of E at most, in float64 at the near points."""
     kernel, y, beta, tuning = problem.kernel, problem.y, dual.beta, problem.tuning
     # If only a few points are free, treat all of them as near: the Newton steps need them.
     near = _near_points(dual, E, tuning.needed_free, tuning.error_share * problem.tol)
     S = np.flatnonzero(beta)
-    F, E, K = dual.F.copy(), E.copy(), None
+    F, E = dual.F.copy(), E.copy()
     E[near] = 0.0
-    if near.size * S.size <= ENTRIES:
-        K = kernel.exact(near, S)
-        F[near] = y[near] - K @ beta[S]
-    else:
-        inner, outer = near[beta[near] != 0.0], S[E[S] > 0.0]
-        F[inner] = y[inner] - kernel.exact_product(inner, inner, beta[inner])
-        F[inner] -= kernel.exact_product(inner, outer, beta[outer])
-        others = near[beta[near] == 0.0]
-        F[others] = y[others] - kernel.exact_product(others, S, beta[S])
-    return DualGradient(dual._replace(F=F), E, near, S, K)
+    inner, outer = np.intersect1d(near, S), np.setdiff1d(S, near)
+    F[inner] = y[inner] - kernel.exact_product(inner, inner, beta[inner])
+    F[inner] -= kernel.exact_product(inner, outer, beta[outer])
+    others = near[beta[near] == 0.0]
+    F[others] = y[others] - kernel.exact_product(others, S, beta[S])
+    return DualGradient(dual._replace(F=F), E, near)
 
 
 def _near_points(dual: Dual, E: Array, few: int, small: float) -> Array:
@@ -96,24 +73,12 @@ def _near_points(dual: Dual, E: Array, few: int, small: float) -> Array:
     return np.flatnonzero(near)
 
 
-def polish(problem: DualProblem, exact: DualGradient) -> DualGradient:
+def polish(problem: SVMProblem, exact: DualGradient) -> DualGradient:
     """Newton steps on the optimality conditions of the free points, if they help.
 
     A step that would leave the box ends at its border, and the point that reaches the border is no
     longer free. If the free points are the right ones, one step gives the exact solution. The
     result is the given point unless the violation became smaller.
-
-    Parameters
-    ----------
-    problem : DualProblem
-        The problem.
-    exact : DualGradient
-        A point with its gradient.
-
-    Returns
-    -------
-    DualGradient
-        The new point with its gradient, without K; or the given one.
     """
     tuning, near = problem.tuning, exact.near
     part = best = exact.dual.take(near)
@@ -122,10 +87,7 @@ def polish(problem: DualProblem, exact: DualGradient) -> DualGradient:
     most = tuning.needed_free if violation > problem.tol else tuning.polish_free
     if not 0 < free.size <= most:
         return exact
-    if exact.K is not None:
-        K = exact.K[:, np.searchsorted(exact.S, near[free])]
-    else:
-        K = problem.kernel.exact(near, near[free])
+    K = problem.kernel.exact(near, near[free])
     for _ in range(tuning.polish_steps):
         if not free.size or violation <= tuning.rounding:
             break
@@ -163,7 +125,7 @@ def _violation(dual: Dual) -> float:
     return top - bottom
 
 
-def _with_part(problem: DualProblem, exact: DualGradient, part: Dual) -> DualGradient:
+def _with_part(problem: SVMProblem, exact: DualGradient, part: Dual) -> DualGradient:
     """`exact` with the near points at `part`."""
     kernel, dual, near = problem.kernel, exact.dual, exact.near
     change = part.beta - dual.beta[near]
@@ -175,7 +137,7 @@ def _with_part(problem: DualProblem, exact: DualGradient, part: Dual) -> DualGra
         d = change[moved]
         kernel.move(F, E, near[moved], d, kernel.error * abs(d))
     beta[near], F[near], E[near] = part.beta, part.F, 0.0
-    return DualGradient(dual._replace(beta=beta, F=F), E, near, exact.S, None)
+    return DualGradient(dual._replace(beta=beta, F=F), E, near)
 
 
 def _newton_step(K_SS: Array, slopes: Array, ridge: float) -> Array:

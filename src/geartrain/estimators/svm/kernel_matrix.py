@@ -12,13 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from geartrain.compiled.records import Dual, KernelRows
-from geartrain.estimators.arrays import Array
-from geartrain.estimators.svm.float_rows import FloatRows
-from geartrain.estimators.svm.kernel import Kernel, blocks
+from geartrain.compiled.records import Array, Dual, KernelRows
+from geartrain.estimators.svm.kernel import BLOCK, FloatRows, Kernel, blocks
 from geartrain.oracles.ledger import Ledger
 
-BLOCK = 128  # rows of K in one matrix product
 ROWS_SHARE = 0.8  # share of the memory limit for cached rows; the rest is for blocks and copies
 SMALL = 640  # points up to which K is one block
 STALE = 8  # requests for rows after which a row that was not used may be replaced
@@ -27,27 +24,11 @@ KEYS = ("kernel.row", "kernel.product", "smo.block", "smo.step")  # in the ledge
 
 
 class TrainingKernel:
-    """K of the training points: a cache of float32 rows, and products in float64.
+    """K of the points X, or X itself if `kernel` is precomputed.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    X : array or CSR (m, n)
-        The points, or K itself if `kernel` is precomputed.
-    memory_limit : float
-        Bytes, of which the cache takes the share `ROWS_SHARE`.
-
-    Attributes
-    ----------
-    float_rows : FloatRows
-        Computes the rows.
-    rows : array (capacity, m)
-        The cached rows, float32.
-    ledger : Ledger
-        Rows computed so far ("kernel.row", including those of the sample), products with K
-        ("kernel.product"), blocks ("smo.block") and two-variable steps ("smo.step").
-    forgets : bool
-        Whether rows were replaced so far.
+    The cache takes the share `ROWS_SHARE` of the `memory_limit`, which is in bytes. The ledger
+    counts the rows computed so far ("kernel.row", including those of the sample), products with K
+    ("kernel.product"), blocks ("smo.block") and two-variable steps ("smo.step").
     """
 
     def __init__(
@@ -74,7 +55,7 @@ class TrainingKernel:
         self._last_use = np.zeros(self.capacity, np.int64)
         self._filled = 0
         self._clock = 0
-        self.forgets = False
+        self.forgets = False  # whether rows were replaced so far
 
     @cached_property
     def rows(self) -> Array:

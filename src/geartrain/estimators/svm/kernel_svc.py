@@ -16,25 +16,19 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from geartrain.estimators.arrays import Array
+from geartrain.compiled.records import Array
 from geartrain.estimators.svm.base import LARGEST_C, KernelMachine
 from geartrain.estimators.svm.block_smo import block_smo
 from geartrain.estimators.svm.pairs import one_against_rest, pack, pairs, unpack, votes
-from geartrain.estimators.svm.problem import BinaryProblem, Solution, primal_objective
+from geartrain.estimators.svm.problem import Solution, SVMProblem
 from geartrain.estimators.svm.smoothed import smoothed_katyusha, smoothed_lbfgs, smoothed_sae
 from geartrain.oracles.ledger import Ledger
 
-Solver = Callable[[BinaryProblem], Solution]
-
-
-def exact_hinge(problem: BinaryProblem) -> Solution:
-    """Block SMO on the dual of the hinge loss."""
-    return block_smo(problem.hinge_dual())
-
+Solver = Callable[[SVMProblem], Solution]
 
 # The solvers of every loss by name; the first is "auto".
 SOLVERS: dict[str, dict[str, Solver]] = {
-    "hinge": {"smo": exact_hinge},
+    "hinge": {"smo": block_smo},
     "smoothed_hinge": {
         "lbfgs": smoothed_lbfgs,
         "sae": smoothed_sae,
@@ -209,8 +203,7 @@ class KernelSVC(ClassifierMixin, KernelMachine):
         self.verbose = verbose
 
     def _solve(self, X: Any, y: Array, weights: Array | None, ledger: Ledger) -> list[Solution]:
-        solve = self._solver()
-        known_classes = getattr(self, "classes_", None)
+        solve, known_classes = self._solver(), getattr(self, "classes_", ())
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
@@ -219,30 +212,24 @@ class KernelSVC(ClassifierMixin, KernelMachine):
             )
         C = self._bounds(weights, y, labels)
         X = self._prepare(X, weights)
-        same = known_classes is not None and np.array_equal(known_classes, self.classes_)
-        starts = getattr(self, "_solved", []) if self.warm_start and same else []
+        if not np.array_equal(known_classes, self.classes_):
+            self._solved = []
+        two, precomputed = self.classes_.size == 2, self._kernel.name == "precomputed"
         solutions, coefficients = [], []
         for k, (i, j) in enumerate(pairs(self.classes_.size)):
-            two = self.classes_.size == 2
-            members = None if two else np.flatnonzero((labels == i) | (labels == j))
-            of = slice(None) if members is None else members
+            of: Any = slice(None) if two else np.flatnonzero((labels == i) | (labels == j))
             signs = np.where(labels[of] == (1 if two else i), 1.0, -1.0)
             self._check_weights(signs, C[of], two)
-            start = starts[k] if starts and starts[k].size == signs.size else None
-            problem = BinaryProblem(
-                kernel=self._training(X, ledger, members),
-                y=signs,
-                C=C[of],
-                mu=self.mu,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                start=None if start is None else self.C * start,
-                report=self._reporter(f", {self.classes_[i]} or {self.classes_[j]}"),
-            )
+            points = X[np.ix_(of, of)] if precomputed and not two else X[of]
+            lo, hi = np.minimum(signs * C[of], 0.0), np.maximum(signs * C[of], 0.0)
+            what = f", {self.classes_[i]} or {self.classes_[j]}"
+            problem = self._problem(k, points, signs, ledger, what, lo=lo, hi=hi, mu=self.mu)
             solutions.append(solve(problem))
             coefficients.append(np.zeros(labels.size))
             coefficients[-1][of] = solutions[-1].coefficients
-        self._keep(X, labels, solutions, coefficients)
+        support, self.n_support_, dual_coef = pack(coefficients, labels, self.classes_.size)
+        self._keep(X, support, dual_coef, solutions)
+        self.n_iter_ = np.array([solution.n_iter for solution in solutions])
         return solutions
 
     def _solver(self) -> Solver:
@@ -278,23 +265,6 @@ class KernelSVC(ClassifierMixin, KernelMachine):
             )
         raise ValueError("a class has only samples of weight zero; remove it or give it weight")
 
-    def _keep(
-        self,
-        X: Any,
-        labels: Array,
-        solutions: list[Solution],
-        coefficients: list[Array],
-    ) -> None:
-        support, self.n_support_, dual_coef = pack(coefficients, labels, self.classes_.size)
-        intercept = np.array([solution.intercept for solution in solutions])
-        self._keep_support(X, support, dual_coef, intercept)
-        if self.warm_start:
-            self._solved = [solution.coefficients / self.C for solution in solutions]
-        self.n_iter_ = np.array([solution.n_iter for solution in solutions])
-        gaps = [solution.gap for solution in solutions]
-        self.gap_ = gaps[0] if len(gaps) == 1 else np.array(gaps)
-        self._objectives = [solution.objective for solution in solutions]
-
     def _calibrate(self, X: Any, y: Array, sample_weight: Any) -> None:
         if not self.probability:
             self._calibrated = None
@@ -309,18 +279,6 @@ class KernelSVC(ClassifierMixin, KernelMachine):
 
     def _coefficients(self) -> Any:
         return unpack(self._dense_dual_coef(), self.n_support_)
-
-    @property
-    def objective_(self) -> Any:
-        """The primal objective; see the attributes."""
-        M = self._coefficients()
-        for k, gap in enumerate(np.atleast_1d(self.gap_)):
-            if self._objectives[k] is None:
-                column = M[:, k] if isinstance(M, np.ndarray) else M[:, [k]].toarray().ravel()
-                points, c = self.support_vectors_[column != 0.0], column[column != 0.0]
-                f = self._kernel.expand_symmetric(points, c)
-                self._objectives[k] = primal_objective(np.sign(c), c, f, float(gap))
-        return self._objectives[0] if len(self._objectives) == 1 else np.array(self._objectives)
 
     def decision_function(self, X: Any) -> Array:
         """Decision values, whose shape follows `decision_function_shape`.

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval
 
-from geartrain.estimators.arrays import Array
+from geartrain.compiled.records import Array
 from geartrain.estimators.svm.base import LARGEST_C, KernelMachine
 from geartrain.estimators.svm.block_smo import block_smo
-from geartrain.estimators.svm.problem import DualProblem, Solution, primal_objective
+from geartrain.estimators.svm.problem import Solution
 from geartrain.oracles.ledger import Ledger
 
 
@@ -129,40 +129,17 @@ class KernelSVR(RegressorMixin, KernelMachine):
         if weights is not None:
             C *= weights
         X = self._prepare(X, weights)
-        start = getattr(self, "_solved", None) if self.warm_start else None
         # The intercept is not penalised, so the targets may be shifted; without their common part
         # less is lost to rounding.
         shift = float(np.average(y, weights=C))
-        problem = DualProblem(
-            kernel=self._training(X, ledger),
-            y=y - shift,
-            lo=-C,
-            hi=C,
-            kink=float(self.epsilon),
-            tol=self.tol,
-            max_iter=self.max_iter,
-            start=None if start is None or start.size != y.size else self.C * start,
-            report=self._reporter(""),
-        )
-        solution = block_smo(problem)
-        c = solution.coefficients
-        support = np.flatnonzero(c)
-        self._keep_support(X, support, c[support][None], np.array([solution.intercept + shift]))
+        kink = float(self.epsilon)
+        solution = block_smo(self._problem(0, X, y - shift, ledger, lo=-C, hi=C, kink=kink))
+        support = np.flatnonzero(solution.coefficients)
+        dual_coef = solution.coefficients[support][None]
+        self._keep(X, support, dual_coef, [solution], shift)
         self.n_support_ = np.array([support.size], dtype=np.int32)
-        if self.warm_start:
-            self._solved = c / self.C
-        self.n_iter_, self.gap_ = solution.n_iter, solution.gap
-        self._objective, self._targets = solution.objective, (y - shift)[support]
+        self.n_iter_ = solution.n_iter
         return [solution]
-
-    @property
-    def objective_(self) -> float:
-        """The primal objective; see the attributes."""
-        if self._objective is None:
-            c = self._dense_dual_coef()[0]
-            f = self._kernel.expand_symmetric(self.support_vectors_, c)
-            self._objective = primal_objective(self._targets, c, f, self.gap_, self.epsilon)
-        return self._objective
 
     def predict(self, X: Any) -> Array:
         """Predictions for the rows of X.

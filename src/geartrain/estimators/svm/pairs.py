@@ -20,7 +20,7 @@ from itertools import combinations
 import numpy as np
 from scipy import sparse
 
-from geartrain.estimators.arrays import Array
+from geartrain.compiled.records import Array
 
 
 def pairs(n_classes: int) -> list[tuple[int, int]]:
@@ -31,19 +31,7 @@ def pairs(n_classes: int) -> list[tuple[int, int]]:
 def pack(coefficients: list[Array], labels: Array, n_classes: int) -> tuple[Array, Array, Array]:
     """Support vectors in the order of their classes, their numbers per class, and `dual_coef`.
 
-    Parameters
-    ----------
-    coefficients : list of arrays (n_samples,)
-        Coefficients of all samples for each pair; zero for the samples of other classes.
-    labels : array (n_samples,)
-        Number of the class of each sample.
-    n_classes : int
-        Number of classes.
-
-    Returns
-    -------
-    support, n_support, dual_coef : arrays
-        As in `sklearn.svm.SVC`.
+    `coefficients` are those of all samples for each pair, zero for the samples of other classes.
     """
     used = np.zeros(labels.size, np.bool_)
     for column in coefficients:

@@ -1,4 +1,4 @@
-r"""The problems that the solvers of `KernelSVC` are given, and their solutions.
+r"""The problems that the solvers of support vector machines are given, and their solutions.
 
 ========  =========================================================================
 f         K c, values of the decision function without its intercept
@@ -15,12 +15,11 @@ For the hinge loss beta_i = y_i alpha_i lies between 0 and y_i C_i, and kink = 0
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from geartrain.compiled.records import Dual
-from geartrain.estimators.arrays import Array
+from geartrain.compiled.records import Array, Dual
 from geartrain.estimators.svm.kernel_matrix import TrainingKernel
 
 
@@ -69,46 +68,25 @@ DEFAULT = BlockTuning()
 
 
 @dataclass(frozen=True)
-class BinaryProblem:
-    """Labels, weights and kernel of one binary problem, and how accurately it is to be solved."""
-
-    kernel: TrainingKernel
-    y: Array  # -1.0 and +1.0
-    C: Array  # weight of every sample
-    mu: float  # smoothing of the hinge
-    tol: float
-    max_iter: int  # -1: no limit
-    start: Array | None  # coefficients of an earlier solution
-    report: Callable[[str], None]  # takes a line of progress
-
-    def hinge_dual(self) -> DualProblem:
-        return DualProblem(
-            kernel=self.kernel,
-            y=self.y,
-            lo=np.where(self.y > 0.0, 0.0, -self.C),
-            hi=np.where(self.y > 0.0, self.C, 0.0),
-            kink=0.0,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            start=self.start,
-            report=self.report,
-        )
-
-
-@dataclass(frozen=True)
-class DualProblem:
+class SVMProblem:
     """The dual problem of a support vector machine, and how accurately it is to be solved."""
 
     kernel: TrainingKernel
-    y: Array  # labels, or targets of a regression
+    y: Array  # labels -1.0 and +1.0, or targets of a regression
     lo: Array  # bounds of beta, lo <= 0 <= hi
     hi: Array
-    kink: float
-    tol: float  # largest violation of the optimality conditions
-    max_iter: int  # limit of two-variable steps; -1: none
-    start: Array | None  # a beta to start from
+    tol: float
+    max_iter: int  # limit of two-variable steps or iterations; -1: none
+    start: Array | None  # coefficients of an earlier solution
     report: Callable[[str], None]  # takes a line of progress
+    kink: float = 0.0  # epsilon of a regression
+    mu: float = 0.0  # smoothing of the hinge
     tuning: BlockTuning = DEFAULT
+
+    @property
+    def C(self) -> Array:
+        """The weights of the samples of a classifier."""
+        return self.hi - self.lo
 
     def at(self, beta: Array) -> Dual:
         """The dual at beta, with the gradient from float32 rows of K; beta is not copied."""
@@ -124,19 +102,12 @@ class Solution:
 
     coefficients: Array
     intercept: float
-    objective: float | None  # P(c, b); None: not computed, see `primal_objective`
     gap: float  # P(c, b) minus a lower bound on its minimum
     n_iter: int
     converged: bool
-    calls: dict[str, int]  # of the terms h and g; the kernel has a ledger of its own
-
-
-def primal_objective(y: Array, c: Array, f: Array, gap: float, kink: float = 0.0) -> float:
-    """P(c, b) as the sum of the dual objective D(c) and the gap, where f = K c.
-
-    Points with c_i = 0 may be left out.
-    """
-    return gap + float(y @ c - kink * abs(c).sum() - 0.5 * (c @ f))
+    objective: float | None  # P(c, b); None: gap + linear - 1/2 c'Kc, not computed
+    linear: float = 0.0  # <y, c> - kink sum_i |c_i|
+    calls: dict[str, int] = field(default_factory=dict)  # of h and g; the kernel has a ledger
 
 
 def feasible(beta: Array, lo: Array, hi: Array) -> Array:

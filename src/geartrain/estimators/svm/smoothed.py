@@ -27,10 +27,10 @@ from scipy.linalg import lapack, solve_triangular
 from scipy.sparse.linalg import LinearOperator
 from scipy.special import entr
 
+from geartrain.compiled.records import Array
 from geartrain.core.stopping import Gradient
-from geartrain.estimators.arrays import Array
 from geartrain.estimators.svm.kernel_matrix import TrainingKernel
-from geartrain.estimators.svm.problem import BinaryProblem, Solution, feasible
+from geartrain.estimators.svm.problem import Solution, SVMProblem, feasible
 from geartrain.geometry.rkhs import RKHS
 from geartrain.minimize import minimize
 from geartrain.oracles.linear_model import LinearModel
@@ -41,17 +41,17 @@ KINDS = ("h.grad", "g.grad", "g.component")
 MOST_ITERATIONS = 100_000  # if the user sets no limit
 
 
-def smoothed_lbfgs(problem: BinaryProblem) -> Solution:
+def smoothed_lbfgs(problem: SVMProblem) -> Solution:
     """L-BFGS on the whole objective with ``geometry=RKHS(K)``: one product with K per gradient."""
     return _in_the_space(problem, method="lbfgs")
 
 
-def smoothed_sae(problem: BinaryProblem) -> Solution:
+def smoothed_sae(problem: SVMProblem) -> Solution:
     """SAE with inner L-BFGS and ``geometry=RKHS(K)``: one or two gradients of h per iteration."""
     return _in_the_space(problem, method="sae", inner="lbfgs")
 
 
-def smoothed_katyusha(problem: BinaryProblem) -> Solution:
+def smoothed_katyusha(problem: SVMProblem) -> Solution:
     """SAE with inner Katyusha on the summands of g, in the coordinates w = L'c.
 
     L is stored in float64. It neglects less than m 1e-16 times the largest K_ii of each K_ii.
@@ -92,7 +92,7 @@ def _factor(kernel: TrainingKernel) -> tuple[Array, Array]:
     return L, order[:rank]
 
 
-def _in_the_space(problem: BinaryProblem, **method: str) -> Solution:
+def _in_the_space(problem: SVMProblem, **method: str) -> Solution:
     kernel, y, C, m = problem.kernel, problem.y, problem.C, problem.y.size
     lam = 1.0 / float(C.sum())
     K = LinearOperator((m, m), matvec=kernel.product, dtype=np.float64)
@@ -118,7 +118,7 @@ def _in_the_space(problem: BinaryProblem, **method: str) -> Solution:
     return _solution(problem, result.x[:-1], result)
 
 
-def _run(problem: BinaryProblem, penalty: Any, losses: Any, x0: Array, **options: Any) -> Any:
+def _run(problem: SVMProblem, penalty: Any, losses: Any, x0: Array, **options: Any) -> Any:
     return minimize(
         penalty,
         losses,
@@ -130,7 +130,7 @@ def _run(problem: BinaryProblem, penalty: Any, losses: Any, x0: Array, **options
     )
 
 
-def _size_at_zero(problem: BinaryProblem) -> float:
+def _size_at_zero(problem: SVMProblem) -> float:
     """Norm of the gradient of g at zero, in the kernel's space."""
     zero = np.zeros(problem.y.size)
     slopes = problem.C * SmoothedHinge(problem.mu).derivative(problem.y, zero)
@@ -145,7 +145,7 @@ def _progress(report: Callable[[str], None]) -> Callable[..., None]:
     return callback
 
 
-def _solution(problem: BinaryProblem, c: Array, result: Any) -> Solution:
+def _solution(problem: SVMProblem, c: Array, result: Any) -> Solution:
     objective, gap = _certificate(problem, c, float(result.x[-1]))
     return Solution(
         coefficients=c,
@@ -158,7 +158,7 @@ def _solution(problem: BinaryProblem, c: Array, result: Any) -> Solution:
     )
 
 
-def _certificate(problem: BinaryProblem, c: Array, b: float) -> tuple[float, float]:
+def _certificate(problem: SVMProblem, c: Array, b: float) -> tuple[float, float]:
     """P(c, b) and its distance to the dual objective, both with K in float64.
 
     mu ln(1 + exp((1 - z)/mu)) = max over p in [0, 1] of p (1 - z) + mu H(p), H the entropy; so
