@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import geartrain as gt
 from composite import PSIS, N, bare, case, states, violations
-from geartrain.methods.inner import composite_agm
+from geartrain.methods.inner import agm
 from geartrain.methods.registry import INNER, METHODS
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.splitting import Psi
@@ -72,11 +73,11 @@ def test_gmco_contracts():
 def wrong_point(step):
     """w from the extrapolated point instead of the proximal step."""
 
-    def planted(phi, L_g, y, *rest):
-        state = step(phi, L_g, y, *rest)
+    def planted(phi, y, grad_y, L_g, *rest):
+        state = step(phi, y, grad_y, L_g, *rest)
         off = phi.psi.prox(y, L_g + phi.alpha)
         w = (L_g + phi.alpha) * (y - off) - phi.grad(y, state.grad_y)
-        return composite_agm.replace(state, grad_psi=w)
+        return replace(state, grad_psi=w)
 
     return planted
 
@@ -84,10 +85,10 @@ def wrong_point(step):
 def without_psi(step):
     """The proximal step left out."""
 
-    def planted(phi, L_g, y, grad_y, *rest):
-        state = step(phi, L_g, y, grad_y, *rest)
+    def planted(phi, y, grad_y, L_g, *rest):
+        state = step(phi, y, grad_y, L_g, *rest)
         v = y - phi.grad(y, grad_y) / (L_g + phi.alpha)
-        return composite_agm.replace(state, v=v, grad_psi=0.0 * v)
+        return replace(state, v=v, grad_psi=0.0 * v)
 
     return planted
 
@@ -95,7 +96,7 @@ def without_psi(step):
 @pytest.mark.parametrize(("plant", "kind"), [(wrong_point, "l1"), (without_psi, "box")])
 def test_planted_errors_of_the_inner_method_are_caught(monkeypatch, plant, kind):
     p = case(kind, False)
-    monkeypatch.setattr(composite_agm, "_proximal_step", plant(composite_agm._proximal_step))
+    monkeypatch.setattr(agm, "proximal_step", plant(agm.proximal_step))
     for name, make in PROVEN.items():
         assert violations(name, p, make(), count=1), name
 
@@ -131,16 +132,16 @@ def model(p, ledger):
 def test_inner_agm_against_its_box(kind):
     """A literal transcription: the same points, and r is in the subdifferential of phi."""
     p, ledger = case(kind), Ledger()
-    phi, agm = model(p, ledger), gt.inner.AGM()
+    phi, method = model(p, ledger), gt.inner.AGM()
     M = p.g.L + phi.alpha
     q = (phi.alpha + phi.mu_g) / M
     y, before, theta = p.x0, p.x0, 1.0
-    state = agm.init(phi, p.x0, None)
+    state = method.init(phi, p.x0, None)
     for k in range(1, 30):
         v = p.psi.prox((p.g.L * y - p.g.grad(y) - phi.beta) / M, M)
         np.testing.assert_allclose(state.v, v, atol=1e-10)
         assert ledger.calls["g.grad"] == ledger.calls["g.prox"] == k
-        settled = agm.settle(phi, state)
+        settled = method.settle(phi, state)
         r = p.g.grad(v) - p.g.grad(y) + p.g.L * (y - v)
         smooth = phi.beta + phi.alpha * v + p.g.grad(v)
         np.testing.assert_allclose(smooth + settled.grad_psi, r, atol=1e-8)
@@ -150,7 +151,7 @@ def test_inner_agm_against_its_box(kind):
         y = v + theta * (1 - theta) / (theta**2 + after) * (v - before)
         before, theta = v, after
         ledger.calls["g.grad"] -= 1  # of `settle`
-        state = agm.step(phi, state)
+        state = method.step(phi, state)
 
 
 def test_the_gradient_at_the_end_is_asked_for_where_it_is_likely_to_do():

@@ -69,7 +69,7 @@ def test_epochs_against_their_boxes(make, kind, form, l2):
         calls = dict(ledger.calls)
         state = method.step(phi, state)
         np.testing.assert_allclose(state.z, z, atol=1e-10)
-        np.testing.assert_allclose(state.xt, xt, atol=1e-10)
+        np.testing.assert_allclose(state.point, xt, atol=1e-10)
         made = {key: ledger.calls[key] - calls[key] for key in calls}
         assert made["g.prox"] == order.size + 1
         if form == "linear":
@@ -118,10 +118,10 @@ def test_the_rate_of_the_theorem(kind):
         phi, _ = model(term, psi, key=(seed,))
         katyusha = gt.inner.Katyusha()
         state = katyusha.init(phi, np.zeros(N), None)
-        run = [value(phi, term, psi, state.xt) - best]
+        run = [value(phi, term, psi, state.point) - best]
         for _ in range(12):
             state = katyusha.step(phi, state)
-            run.append(value(phi, term, psi, state.xt) - best)
+            run.append(value(phi, term, psi, state.point) - best)
         gaps.append(run)
     mean = np.mean(gaps, axis=0)
     for s in range(1, 13):
@@ -141,7 +141,7 @@ def varag_gaps(kind, epochs, seeds):
         state, run = gt.inner.Varag().init(phi, np.zeros(N), None), []
         for _ in range(epochs):
             state = gt.inner.Varag().step(phi, state)
-            run.append(value(phi, term, psi, state.xt) - best)
+            run.append(value(phi, term, psi, state.point) - best)
         runs.append(run)
     return np.mean(runs, axis=0), 2 * gap + 1.5 * L * v_star @ v_star
 

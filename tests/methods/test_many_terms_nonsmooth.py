@@ -10,7 +10,7 @@ import pytest
 
 import geartrain as gt
 from geartrain.methods import afb, error_rule
-from geartrain.methods.inner import composite_agm
+from geartrain.methods.inner import agm
 from geartrain.problem import norm
 from many_terms import check_run, train_of_quadratics, with_psi
 from runs import NEVER, same
@@ -37,19 +37,19 @@ def test_it_holds_on_four_levels():
 
 def planted(name, monkeypatch):
     """An error in the method, by name."""
-    step, inner, solve = afb.Gear.step, composite_agm._proximal_step, afb.solve_model
+    step, inner, solve = afb.Gear.step, agm.proximal_step, afb.solve_model
     if name == "eps dropped":
         monkeypatch.setattr(
             afb.Gear, "step", lambda self, phi, state: replace(step(self, phi, state), eps=0.0)
         )
     elif name == "w of the point before":
 
-        def wrong(phi, L_g, y, grad_y, before, theta, share):
-            after = inner(phi, L_g, y, grad_y, before, theta, share)
+        def wrong(phi, y, grad_y, L_g, *rest):
+            after = inner(phi, y, grad_y, L_g, *rest)
             d, M = phi.grad(y, grad_y), L_g + phi.alpha
-            return replace(after, grad_psi=M * (y - before) - d)
+            return replace(after, grad_psi=M * (y - after.before) - d)
 
-        monkeypatch.setattr(composite_agm, "_proximal_step", wrong)
+        monkeypatch.setattr(agm, "proximal_step", wrong)
     elif name == "w left out of the step of z":
         monkeypatch.setattr(
             afb, "solve_model", lambda *a, **k: replace(solve(*a, **k), grad_psi=None)

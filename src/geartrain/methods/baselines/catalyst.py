@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from geartrain.methods.base import InnerMethod, State, ceiling, solve_model
+from geartrain.methods.inner.agm import next_theta
 from geartrain.methods.inner.finite_sum import Snapshot, finite_sum
-from geartrain.methods.momentum import next_theta
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model, Sum, norm
 
@@ -94,7 +94,8 @@ class SVRG:
         draw = terms.sampling("importance")
         L = problem.L_h.need("L_h", "SVRG") + draw.L + max(terms.ridges)
         eta = 1.0 / (4.0 * L)
-        estimator = terms.estimator(Snapshot(state.v, *state.memory), draw.scale)
+        grad_g, memory = state.memory
+        estimator = terms.estimator(Snapshot(state.v, grad_g, memory.copy()), draw.scale)
         order = draw.order(np.random.default_rng((*phi.key, state.s)), 2 * terms.m)
         v, total = state.v, np.zeros(phi.n)
         for k in order:

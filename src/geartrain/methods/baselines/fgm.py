@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from geartrain.methods.base import State
-from geartrain.methods.momentum import next_theta
+from geartrain.methods.inner.agm import next_theta
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
 
@@ -53,7 +53,7 @@ class FGM:
     Algorithm, from x_0 = y_0, theta_0 = 1, with q = mu/L::
 
         1. x_{k+1} = y_k - grad f(y_k)/L
-        2. theta_{k+1} and the momentum m_k from momentum.next_theta
+        2. theta_{k+1} and the momentum m_k from next_theta
         3. y_{k+1} = x_{k+1} + m_k (x_{k+1} - x_k)
 
     With a non-smooth term psi, line 1 is x_{k+1} = prox(y_k - grad (h + g)(y_k)/L, L) [2]_.

@@ -122,7 +122,7 @@ class KatyushaWhole:
         tau_1 = min(math.sqrt(l * mu / (3.0 * L)), 0.5) if mu else 2.0 / (state.s + 4.0)
         a = 1.0 / (3.0 * tau_1 * L)
         order = draw.order(np.random.default_rng((problem.seed, state.s)), l)
-        estimator = terms.estimator(Snapshot(xt, state.grad_g, state.memory), draw.scale)
+        estimator = terms.estimator(Snapshot(xt, state.grad_g, state.memory.copy()), draw.scale)
         y, z = state.y, state.z
         total, weight = np.zeros_like(y), 0.0
         for k in order:

@@ -100,7 +100,10 @@ class FiniteSum(ABC):
 
     @abstractmethod
     def estimator(self, snapshot: Snapshot, scale: Vector) -> Callable[[Vector, int], Vector]:
-        """The function (x, k) -> unbiased estimate of the gradient of g at x from component k."""
+        """The function (x, k) -> unbiased estimate of the gradient of g at x from component k.
+
+        It keeps what it asks at the snapshot in the snapshot's memory.
+        """
 
     def sampling(self, kind: str, shift: float = 0.0) -> Sampling:
         """Sampling for components of smoothness L_k + shift; the last one made is kept."""
@@ -280,7 +283,7 @@ class LinearSum(FiniteSum):
 
     def estimator(self, snapshot: Snapshot, scale: Vector) -> Callable[[Vector, int], Vector]:
         """The estimate from one row; the ridge is exact."""
-        term, xt, memory = self.term, snapshot.point, snapshot.memory.copy()
+        term, xt, memory = self.term, snapshot.point, snapshot.memory
         fixed = snapshot.grad_g - term.ridge(xt)
 
         def ask(tally: Indices, x: Vector, k: int) -> float:
@@ -376,8 +379,7 @@ class ComponentSum(FiniteSum):
 
     def estimator(self, snapshot: Snapshot, scale: Vector) -> Callable[[Vector, int], Vector]:
         """The estimate from one component."""
-        ask, xt, grad_g = self.oracle.component, snapshot.point, snapshot.grad_g
-        memory = snapshot.memory.copy()
+        ask, (xt, grad_g, memory) = self.oracle.component, snapshot
 
         def estimate(x: Vector, k: int) -> Vector:
             if memory.shape[0] == 0:
@@ -391,9 +393,56 @@ class ComponentSum(FiniteSum):
         return estimate
 
 
+class SumWithPsi:
+    """A finite sum in a model with a non-smooth psi, with the interface of `FiniteSum`.
+
+    The quadratic of phi and psi are the composite term of the method, so that the mirror sequence
+    makes a proximal step per component: epochs are not compiled, and a ridge of g belongs to the
+    components.
+    """
+
+    strong, ridges = 0.0, (0.0,)
+
+    def __init__(self, terms: FiniteSum) -> None:
+        self.m, self.start, self.snapshot, self._terms = terms.m, terms.start, terms.snapshot, terms
+
+    def sampling(self, kind: str, shift: float = 0.0) -> Sampling:
+        return self._terms.sampling(kind, shift + max(self._terms.ridges))
+
+    def epoch(
+        self,
+        steps: Steps,
+        phi: Model,
+        order: Indices,
+        scale: Vector,
+        snapshot: Snapshot,
+        y: Vector,
+        z: Vector,
+    ) -> Epoch:
+        """The recursion with z_+ = prox((z/a - G~)/(1/a + alpha), 1/a + alpha) and option II."""
+        assert phi.psi is not None
+        tau_1, tau_2, a = steps.tau_1, steps.tau_2, steps.a
+        weight, xt = 1.0 / a + phi.alpha, snapshot.point
+        total, count = np.zeros_like(y), 0.0
+        estimate = self._terms.estimator(snapshot, scale)
+        for k in order:
+            x = tau_1 * z + tau_2 * xt + (1.0 - tau_1 - tau_2) * y
+            G = estimate(x, int(k)) + phi.beta
+            z_next = phi.psi.prox((z / a - G) / weight, weight)
+            y, z = x + tau_1 * (z_next - z), z_next
+            total, count = steps.rho * total + y, steps.rho * count + 1.0
+        return Epoch(y, z, total / max(count, 1.0))
+
+
 def _check_finite(v: Vector, oracle: Oracle, kind: str) -> None:
     if not np.isfinite(v).all():
         raise NonFiniteAnswer(f"{oracle.name}.{kind} answered with NaN or infinity")
+
+
+def sum_of(phi: Model) -> FiniteSum | SumWithPsi:
+    """The finite sum of a model, as the epochs of Katyusha, LKatyusha and Varag use it."""
+    terms = finite_sum(phi.g)
+    return terms if phi.psi is None else SumWithPsi(terms)
 
 
 def finite_sum(oracle: Oracle) -> FiniteSum:

@@ -3,7 +3,7 @@ r"""Katyusha for phi with g = (1/m) sum_k g_k, the quadratic treated exactly.
 ======  ============  ================================================================
 symbol  name          meaning
 ======  ============  ================================================================
-xt      ``v``         snapshot; the gradient of g and the components are known here
+xt      ``point``     snapshot; the gradient of g and the components are known here
 y, z    ``y``, ``z``  main and mirror sequence, kept over epochs
 l       ``l``         component steps of an epoch
 s       ``s``         epochs so far
@@ -14,42 +14,36 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 
 from geartrain.methods.base import ceiling
-from geartrain.methods.inner import composite_katyusha
-from geartrain.methods.inner.composite_katyusha import CompositeKatyushaState
-from geartrain.methods.inner.finite_sum import FiniteSum, Snapshot, finite_sum
+from geartrain.methods.inner.agm import OutputState
+from geartrain.methods.inner.finite_sum import FiniteSum, Snapshot, SumWithPsi, sum_of
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model, norm
 
 
-@dataclass(frozen=True)
-class KatyushaState:
-    """State of `Katyusha` after s epochs."""
+@dataclass(frozen=True, kw_only=True)
+class KatyushaState(OutputState):
+    """State of `Katyusha` after s epochs; its point is the snapshot xt, a mean of points."""
 
-    v: Vector  # snapshot xt
-    grad_g: Vector  # gradient of g at v
-    memory: Vector  # the components at v, where known
+    memory: Vector  # the components at xt, where known
     y: Vector
     z: Vector
-    s: int
-    plain: bool = True  # prox-SVRG steps are allowed where no momentum is needed
+    s: int = 0
+    plain: bool = False  # prox-SVRG steps are allowed where no momentum is needed
 
     @property
     def snapshot(self) -> Snapshot:
-        """v, and what is known there."""
-        return Snapshot(self.v, self.grad_g, self.memory)
-
-
-AnyState: TypeAlias = KatyushaState | CompositeKatyushaState
+        """xt, and what is known there, in an array that an epoch may fill."""
+        return Snapshot(self.point, self.grad_point, self.memory.copy())
 
 
 class EpochMethod:
-    """What `Katyusha`, `geartrain.inner.LKatyusha` and `geartrain.inner.Varag` share: the start."""
+    """What `Katyusha`, `geartrain.inner.LKatyusha` and `geartrain.inner.Varag` share."""
 
     sampling: str
 
@@ -57,19 +51,24 @@ class EpochMethod:
     takes_psi: ClassVar[bool] = True
 
     def init(
-        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AnyState | None = None
-    ) -> AnyState:
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: KatyushaState | None = None
+    ) -> KatyushaState:
         """Both sequences and the snapshot start at v0."""
-        if phi.psi is not None:
-            terms, draw = composite_katyusha.components(phi, self.sampling)
-            return composite_katyusha.start(phi, terms, draw.L, v0, grad_g0)
-        grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
-        return KatyushaState(v0, grad_g, memory, v0, v0, 0)
+        grad_g, memory = sum_of(phi).start(v0, grad_g0)
+        return self.at(phi, v0, grad_g, memory=memory, y=v0, z=v0, plain=phi.psi is None)
 
-    def settle(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
-        """The state of a model with psi, with the gradient of g in place of its guess."""
-        _, draw = composite_katyusha.components(phi, self.sampling)
-        return composite_katyusha.settled(phi, state, draw.L)
+    def settle(self, phi: Model, state: KatyushaState) -> KatyushaState:
+        return state.settled(phi, self._smoothness(phi))
+
+    def at(self, phi: Model, xt: Vector, grad_xt: Vector, **fields: Any) -> KatyushaState:
+        """The state with the snapshot xt."""
+        return KatyushaState.at(phi, xt, grad_xt, self._smoothness(phi), **fields)
+
+    def _smoothness(self, phi: Model) -> float:
+        """L_g, or that of the components, which is never less; only models with psi need it."""
+        if phi.psi is None:
+            return 0.0
+        return phi.L_g or sum_of(phi).sampling(self.sampling).L
 
 
 # Paper: Katyusha
@@ -110,7 +109,8 @@ class Katyusha(EpochMethod):
     Notes
     -----
     With a non-smooth psi in phi, line 2 is a proximal step and the output is one proximal gradient
-    step from the snapshot (`geartrain.methods.inner.composite_katyusha`); epochs are not compiled.
+    step from the snapshot. Such epochs have l = m, option II and no prox-SVRG; they are not
+    compiled.
 
     Implements Algorithms 1 and 2 of [1]_. A ridge of a `geartrain.LinearModel` counts as part of
     the quadratic. Where the gradient of g at the start is handed in and the components there are
@@ -144,14 +144,9 @@ class Katyusha(EpochMethod):
                     f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
                 )
 
-    def step(self, phi: Model, state: AnyState) -> AnyState:
+    def step(self, phi: Model, state: KatyushaState) -> KatyushaState:
         """One epoch and the gradient at the new snapshot."""
-        if isinstance(state, CompositeKatyushaState):
-            terms, draw = composite_katyusha.components(phi, self.sampling)
-            l = terms.m if self.epoch is None else self.epoch
-            numbers = self.steps(phi.alpha, draw.L, l, state.s)
-            return composite_katyusha.epoch(phi, terms, draw, numbers, l, draw.L, state)
-        terms = finite_sum(phi.g)
+        terms = sum_of(phi)
         draw = terms.sampling(self.sampling, self._shift(phi))
         l = self._length(phi, terms, draw.L)
         alpha = phi.alpha + terms.strong
@@ -165,14 +160,15 @@ class Katyusha(EpochMethod):
         order = draw.order(np.random.default_rng((*phi.key, state.s)), l)
         end = terms.epoch(steps, phi, order, draw.scale, state.snapshot, state.y, state.z)
         grad_g, memory = terms.snapshot(end.mean)
-        before = norm(phi.grad(state.v, state.grad_g))
+        s, before = state.s + 1, norm(phi.grad(state.point, state.grad_point))
         if plain and norm(phi.grad(end.mean, grad_g)) > before:
-            return replace(state, y=state.v, z=state.v, s=state.s + 1, plain=False)
-        return KatyushaState(end.mean, grad_g, memory, end.y, end.z, state.s + 1, plain=state.plain)
+            return replace(state, y=state.point, z=state.point, s=s, plain=False)
+        fields = {"memory": memory, "y": end.y, "z": end.z, "s": s, "plain": state.plain}
+        return self.at(phi, end.mean, grad_g, **fields)
 
     def limit(self, phi: Model) -> int:
         """Epoch limit: 100 times the theoretical number."""
-        terms = finite_sum(phi.g)
+        terms = sum_of(phi)
         L = terms.sampling(self.sampling, self._shift(phi)).L
         l = self._length(phi, terms, L)
         return 200 + ceiling(100.0 * math.sqrt(1.0 + 3.0 * L / (l * phi.alpha)))
@@ -180,9 +176,11 @@ class Katyusha(EpochMethod):
     def _shift(self, phi: Model) -> float:
         return phi.alpha if self.quadratic == "whole" else 0.0
 
-    def _length(self, phi: Model, terms: FiniteSum, L: float) -> int:
+    def _length(self, phi: Model, terms: FiniteSum | SumWithPsi, L: float) -> int:
         if self.epoch is not None:
             return self.epoch
+        if phi.psi is not None:
+            return terms.m
         return epoch_length(terms.m, L, phi.alpha + terms.strong)
 
     def steps(self, alpha: float, L: float, l: int, s: int) -> Steps:
