@@ -101,7 +101,7 @@ class SparseSoftmax(NamedTuple):
 Columns = Dense | Sparse | DenseModel | SparseModel | DenseSoftmax | SparseSoftmax
 
 
-class UserTerm(NamedTuple):
+class JittedTerm(NamedTuple):
     """A term of the user's, whose jitted ``coord(x, i)`` is given the whole point."""
 
     coord: Callable[[Vector, int], float]
@@ -222,7 +222,7 @@ def _sparse_softmax(T: SparseSoftmax, P: Sequences, v: Sequences, c: float, i: i
     return total / mass - T.c[i]
 
 
-def _user(T: UserTerm, P: Sequences, v: Sequences, c: float, i: int) -> float:
+def _user(T: JittedTerm, P: Sequences, v: Sequences, c: float, i: int) -> float:
     combine(v, c, T.point)
     return T.coord(T.point, i)
 
@@ -267,7 +267,7 @@ _PARTIAL: dict[type, Callable[..., float]] = {
     SparseModel: _sparse_model,
     DenseSoftmax: _dense_softmax,
     SparseSoftmax: _sparse_softmax,
-    UserTerm: _user,
+    JittedTerm: _user,
     Pair: _both,
 }
 _MOVE: dict[type, Callable[..., None]] = {
@@ -317,7 +317,7 @@ def moves(
 @njit(cache=True)
 def advance(
     tally: NDArray[np.int64],
-    T: Columns | UserTerm | Pair,
+    T: Columns | JittedTerm | Pair,
     P: Sequences | Pair,
     v: Sequences,
     index: NDArray[np.int64],

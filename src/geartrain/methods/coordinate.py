@@ -90,7 +90,7 @@ def walk_model(
     if walk.products:
         kernel, what = kernels.advance, (by_columns(term), Sequences(*new.products[0]), v)
     else:
-        user = kernels.UserTerm(term.coord, np.zeros(phi.n))
+        user = kernels.JittedTerm(term.coord, np.zeros(phi.n))
         kernel, what = kernels.advance_user, (user, Sequences(np.zeros(0), np.zeros(0)), v)
     rest = (steps._replace(psi=numbers), phi.beta, phi.alpha)
     for count in _in_pieces(phi.g, kernel, what, index, schedule, rest):
