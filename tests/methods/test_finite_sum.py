@@ -269,7 +269,6 @@ def test_non_finite_components_end_the_run():
     ("make", "words"),
     [
         (lambda: gt.Katyusha(epoch=0), "epoch must be at least 1"),
-        (lambda: gt.Katyusha(option="III"), "option must be one of"),
         (lambda: gt.Katyusha(sampling="even"), "sampling must be"),
         (lambda: gt.Katyusha(quadratic="no"), "quadratic must be one of"),
         (lambda: gt.inner.LKatyusha(p=0.0), "p must be in"),

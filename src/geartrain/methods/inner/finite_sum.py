@@ -367,7 +367,7 @@ class ComponentSum(FiniteSum):
         z: Vector,
     ) -> Epoch:
         """Run the recursion component by component."""
-        numbers = (steps.tau_1, steps.tau_2, steps.a, phi.alpha, steps.rho, steps.c)
+        numbers = (steps.tau_1, steps.tau_2, steps.a, phi.alpha, steps.rho)
         xt, b = snapshot.point, snapshot.grad_g + phi.beta
         memory, total = snapshot.memory.copy(), np.zeros_like(y)
         for part in pieces(self.oracle, "component", order.size, calls=2):
@@ -419,7 +419,7 @@ class SumWithPsi:
         y: Vector,
         z: Vector,
     ) -> Epoch:
-        """The recursion with z_+ = prox((z/a - G~)/(1/a + alpha), 1/a + alpha) and option II."""
+        """The recursion with z_+ = prox((z/a - G~)/(1/a + alpha), 1/a + alpha)."""
         assert phi.psi is not None
         tau_1, tau_2, a = steps.tau_1, steps.tau_2, steps.a
         weight, xt = 1.0 / a + phi.alpha, snapshot.point

@@ -83,7 +83,7 @@ class Katyusha(EpochMethod):
            x = tau_1 z + tau_2 xt + (1 - tau_1 - tau_2) y,
            G~ = grad g(xt) + beta + (grad g_k(x) - grad g_k(xt))/(m p_k)
         2. z_+ = (z - a G~)/(1 + a alpha)
-        3. y_+ = x + tau_1 (z_+ - z) (option II), or (3 L x - G~)/(3 L + alpha) (option I)
+        3. y_+ = x + tau_1 (z_+ - z)
         4. xt_+ = sum_j (1 + a alpha)^j y_j, normalised; the gradient of g there
 
     For alpha = 0, tau_1 = 2/(s + 4) in epoch s and xt_+ is the plain mean (Katyusha^ns).
@@ -97,8 +97,6 @@ class Katyusha(EpochMethod):
     ----------
     epoch : int, optional
         l; if not given m, and 9 L/alpha where that is smaller.
-    option : {"II", "I"}
-        Line 3.
     sampling : {"importance", "uniform"}
         p_k = L_k/sum L and L = mean L_k, or p_k = 1/m and L = max L_k; the latter also where
         all L_k are within 5 % of their mean.
@@ -109,12 +107,11 @@ class Katyusha(EpochMethod):
     Notes
     -----
     With a non-smooth psi in phi, line 2 is a proximal step and the output is one proximal gradient
-    step from the snapshot. Such epochs have l = m, option II and no prox-SVRG; they are not
-    compiled.
+    step from the snapshot. Such epochs have l = m and no prox-SVRG, and are not compiled.
 
-    Implements Algorithms 1 and 2 of [1]_. A ridge of a `geartrain.LinearModel` counts as part of
-    the quadratic. Where the gradient of g at the start is handed in and the components there are
-    not known, each is asked for when it is first needed.
+    Implements Algorithms 1 and 2 of [1]_ with option II. A ridge of a `geartrain.LinearModel`
+    counts as part of the quadratic. Where the gradient of g at the start is handed in and the
+    components there are not known, each is asked for when it is first needed.
 
     Deviation: where 3 L <= l alpha, the method takes tau_1 = 1, tau_2 = 0, a = 1/(3 L), which is
     prox-SVRG. There the components determine the step and momentum gains nothing, but tau_2 = 1/2
@@ -132,17 +129,13 @@ class Katyusha(EpochMethod):
     """
 
     epoch: int | None = None
-    option: str = "II"
     sampling: str = "importance"
     quadratic: str = "composite"
 
     def __post_init__(self) -> None:
         check_options(self.epoch, self.sampling)
-        for name, known in (("option", ("II", "I")), ("quadratic", ("composite", "whole"))):
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
-                )
+        if self.quadratic not in ("composite", "whole"):
+            raise ValueError(f"quadratic must be one of composite, whole, got {self.quadratic!r}")
 
     def step(self, phi: Model, state: KatyushaState) -> KatyushaState:
         """One epoch and the gradient at the new snapshot."""
@@ -190,8 +183,7 @@ class Katyusha(EpochMethod):
         else:
             tau_1 = 2.0 / (s + 4.0)
         a = 1.0 / (3.0 * tau_1 * L)
-        c = 3.0 * L if self.option == "I" else 0.0
-        return Steps(tau_1, 0.5, a, 1.0 / (1.0 + a * alpha), c)
+        return Steps(tau_1, 0.5, a, 1.0 / (1.0 + a * alpha))
 
 
 def svrg_steps(alpha: float, L: float) -> Steps:

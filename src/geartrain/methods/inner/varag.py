@@ -36,7 +36,7 @@ class Varag(EpochMethod):
     T_s = 2^{min(s, s_0) - 1}, p_s = 1/2, alpha_s = 1/2 for s <= s_0 and
     max(2/(s - s_0 + 4), min(sqrt(m alpha/(3 L)), 1/2)) later, gamma_s = 1/(3 L alpha_s)::
 
-        1. xbar = xt; for t = 1 .. T_s: the component step of Katyusha, option II, with
+        1. xbar = xt; for t = 1 .. T_s: the component step of Katyusha with
            tau_1 = alpha_s, tau_2 = p_s, a = gamma_s, y = xbar, z = x
         2. xt_+ = sum_t theta_t xbar_t, normalised, where (up to a factor) theta_t = 1 - t3 for
            t < T_s and 1 for t = T_s while s <= s_0, or m < 3 L/(4 alpha) and
