@@ -68,7 +68,6 @@ class AFBState(State):
 
     @property
     def point(self) -> Vector:
-        """The output x."""
         return self.x
 
     @property
@@ -188,7 +187,6 @@ class AFB:
         )
 
     def restart(self, state: AFBState) -> AFBState:
-        """Start again from x."""
         return replace(state, A=0.0, since=0, z=state.x)
 
     def step(self, problem: Sum, state: AFBState) -> AFBState:

@@ -50,7 +50,6 @@ class CGSState(State):
 
     @property
     def point(self) -> Vector:
-        """The output y."""
         return self.y
 
     @property

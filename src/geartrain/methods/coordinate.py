@@ -49,7 +49,6 @@ class Walk:
 
     @property
     def x(self) -> Vector:
-        """The main sequence x = z + u."""
         return self.z + self.u
 
     def restarted(self) -> Walk:
@@ -58,7 +57,6 @@ class Walk:
         return Walk(self.x, np.zeros_like(self.u), products)
 
     def copy(self) -> Walk:
-        """The same walk with its own arrays."""
         products = tuple((Az.copy(), Au.copy()) for Az, Au in self.products)
         return Walk(self.z.copy(), self.u.copy(), products)
 

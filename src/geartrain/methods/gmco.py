@@ -38,7 +38,6 @@ class GMCOState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate zeta."""
         return self.zeta
 
     @property
@@ -144,7 +143,6 @@ class GMCO:
         as_rule(self.rule)
 
     def init(self, problem: Sum | Envelope, zeta0: Vector) -> GMCOState:
-        """Both gradients at zeta_0."""
         f = problem.f if isinstance(problem, Envelope) else problem
         L_h = f.L_h.need("L_h", "GMCO")
         grad_h, grad_g = f.h.grad(zeta0), f.g.grad(zeta0)

@@ -120,7 +120,6 @@ class SCSAE:
     takes_psi: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> SCSAEState:
-        """x_0 = z_0, both gradients there."""
         L_h = problem.L_h.need("L_h", "SCSAE")
         L = self.L
         if L is None:
@@ -144,7 +143,6 @@ class SCSAE:
         return replace(state, A=0.0, since=0, z=state.x, y=state.x)
 
     def step(self, problem: Sum, state: SCSAEState) -> SCSAEState:
-        """One iteration: a middle run that ends by the test, and the two sequences."""
         mu = (problem.mu.value or 0.0) if self.mu is None else self.mu
         L, x, z = state.L, state.x, state.z
         # 1.

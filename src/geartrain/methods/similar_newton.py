@@ -77,12 +77,10 @@ class SimilarNewtonState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate x."""
         return self.x
 
     @property
     def grad(self) -> Vector:
-        """Gradient of f at x."""
         return self.grad_h + self.grad_g
 
 

@@ -52,13 +52,11 @@ class GradientDescent:
         return DescentState(v0, phi.g.grad(v0) if grad_g0 is None else grad_g0)
 
     def step(self, phi: Model, state: DescentState) -> DescentState:
-        """One gradient step."""
         assert phi.L_g is not None
         v = state.v - phi.grad(state.v, state.grad_g) / (phi.L_g + phi.alpha)
         return DescentState(v, phi.g.grad(v))
 
     def limit(self, phi: Model) -> int:
-        """A hundred times the natural number of steps."""
         assert phi.L_g is not None
         return 200 + ceiling(100.0 * (1.0 + phi.L_g / phi.alpha))
 
@@ -88,7 +86,6 @@ class SVRG:
         return DescentState(v0, grad, 0, (grad_g, memory))
 
     def step(self, phi: Model, state: DescentState) -> DescentState:
-        """One epoch of 2 m component steps."""
         problem: Sum = phi.g.problem
         terms = finite_sum(problem.g)
         draw = terms.sampling("importance")
@@ -107,7 +104,6 @@ class SVRG:
         return DescentState(v, problem.h.grad(v) + grad_g, state.s + 1, (grad_g, memory))
 
     def limit(self, phi: Model) -> int:
-        """A hundred times the natural number of epochs."""
         terms = finite_sum(phi.g.problem.g)
         return 200 + ceiling(100.0 * (1.0 + (phi.L_g or 0.0) / (terms.m * phi.alpha)))
 
@@ -129,12 +125,10 @@ class CatalystState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate x."""
         return self.x
 
     @property
     def grad(self) -> Vector:
-        """Gradient of f at x."""
         return self.grad_f
 
 
@@ -193,7 +187,6 @@ class Catalyst:
         )
 
     def step(self, problem: Sum, state: CatalystState) -> CatalystState:
-        """One proximal step and the extrapolation."""
         mu = problem.mu.value or 0.0
         kappa, y = state.kappa, state.y
         q = mu / (mu + kappa)

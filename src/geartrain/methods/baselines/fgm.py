@@ -29,7 +29,6 @@ class FGMState(State):
 
     @property
     def point(self) -> Vector:
-        """The main sequence x."""
         return self.x
 
     @property
@@ -84,7 +83,6 @@ class FGM:
     takes_psi: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> FGMState:
-        """Start without momentum."""
         L = self.L
         if L is None:
             L = problem.L_h.need("L_h", "FGM") + problem.L_g.need("L_g", "FGM")
@@ -98,7 +96,6 @@ class FGM:
         return replace(state, x=x, theta=1.0, since=0)
 
     def step(self, problem: Sum, state: FGMState) -> FGMState:
-        """One gradient step and the extrapolation."""
         mu = (problem.mu.value or 0.0) if self.mu is None else self.mu
         x, grad_psi, grad_bound = state.y - state.grad_y / state.L, None, math.nan
         slope = state.grad_y

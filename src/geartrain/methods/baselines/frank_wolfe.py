@@ -26,7 +26,6 @@ class FrankWolfeState(State):
 
     @property
     def point(self) -> Vector:
-        """The point x."""
         return self.x
 
     @property

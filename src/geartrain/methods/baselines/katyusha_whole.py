@@ -43,7 +43,6 @@ class KatyushaWholeState(State):
 
     @property
     def grad(self) -> Vector:
-        """Gradient of f at the snapshot."""
         return self.grad_h + self.grad_g
 
 
@@ -95,7 +94,6 @@ class KatyushaWhole:
         check_options(self.epoch, self.sampling)
 
     def init(self, problem: Sum, x0: Vector) -> KatyushaWholeState:
-        """Both sequences and the snapshot start at x0."""
         require("KatyushaWhole", "g", problem.g.term, "component")
         L_h = problem.L_h.need("L_h", "KatyushaWhole")
         terms = finite_sum(problem.g)
@@ -113,7 +111,6 @@ class KatyushaWhole:
         )
 
     def step(self, problem: Sum, state: KatyushaWholeState) -> KatyushaWholeState:
-        """One epoch and both gradients at the new snapshot."""
         terms = finite_sum(problem.g)
         draw = terms.sampling(self.sampling)
         mu = problem.mu.value or 0.0

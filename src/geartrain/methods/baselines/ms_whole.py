@@ -33,12 +33,10 @@ class WholeState(State):
 
     @property
     def point(self) -> Vector:
-        """The output y."""
         return self.y
 
     @property
     def grad(self) -> Vector:
-        """Gradient of f at y."""
         return self.grad_f
 
 
@@ -80,7 +78,6 @@ class MonteiroSvaiterWhole:
         return WholeState(k=0, A=0.0, y=x0, z=x0, grad_f=problem.grad(x0), L=L)
 
     def step(self, problem: Sum, state: WholeState) -> WholeState:
-        """One proximal step on f."""
         L, A, y, z = state.L, state.A, state.y, state.z
         norm = problem.geometry.norm
         a = (1.0 + math.sqrt(1.0 + 4.0 * A * L)) / (2.0 * L)

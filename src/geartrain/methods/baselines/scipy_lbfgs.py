@@ -32,7 +32,6 @@ class ScipyLBFGSState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate x."""
         return self.x
 
     @property

@@ -101,14 +101,12 @@ class AGM:
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AnyState | None = None
     ) -> AnyState:
-        """Start at v0 without momentum."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         if phi.psi is not None:
             return proximal_step(phi, v0, grad_g, _need_L(phi))
         return AGMState(v0, v0, grad_g, 1.0)
 
     def step(self, phi: Model, state: AnyState) -> AnyState:
-        """One gradient step and the extrapolation."""
         L_g = _need_L(phi)
         if isinstance(state, CompositeAGMState):
             return _extrapolated(phi, state, L_g)
@@ -120,7 +118,6 @@ class AGM:
         return AGMState(x, v, phi.g.grad(v), theta)
 
     def settle(self, phi: Model, state: CompositeAGMState) -> CompositeAGMState:
-        """The state of a model with psi, with the gradient of g in place of its guess."""
         return settled(phi, state, _need_L(phi))
 
     def limit(self, phi: Model) -> int:

@@ -101,7 +101,6 @@ class APPROX:
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: APPROXState | None = None
     ) -> APPROXState:
-        """Both sequences at v0."""
         need_separable(phi.psi, "APPROX")
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         # A psi that has to be asked is asked step by step, without compiled products.
@@ -113,7 +112,6 @@ class APPROX:
         return state.settled(phi, _smoothness(phi))
 
     def step(self, phi: Model, state: APPROXState) -> APPROXState:
-        """One chunk of coordinate steps, then the gradient of g."""
         n = phi.n
         b = model_constants(phi, "APPROX") - phi.alpha
         unit = n * math.sqrt((float(b.max()) + phi.alpha) / (phi.alpha + phi.mu_g))

@@ -213,7 +213,6 @@ class LinearSum(FiniteSum):
         return grad, slopes
 
     def forgotten(self) -> Vector:
-        """Every slope is evaluated when it is first needed."""
         return np.full(self.m, np.nan)
 
     def epoch(
@@ -334,7 +333,6 @@ class ComponentSum(FiniteSum):
 
     @property
     def L_k(self) -> Vector:
-        """The ``L_components`` of the term."""
         L_k = self.oracle.term.L_components
         if L_k is None:
             raise MissingConstant(
@@ -353,7 +351,6 @@ class ComponentSum(FiniteSum):
         return grad, memory
 
     def forgotten(self) -> Vector:
-        """Every component is evaluated when it is first needed."""
         return np.full((self._rows, self.oracle.n), np.nan)
 
     def epoch(

@@ -69,7 +69,6 @@ class LKatyusha(EpochMethod):
             raise ValueError(f"p must be in (0, 1], got {self.p:g}")
 
     def step(self, phi: Model, state: KatyushaState) -> KatyushaState:
-        """Component steps up to the next change of w."""
         terms, snapshot = sum_of(phi), state.snapshot
         draw = terms.sampling(self.sampling)
         p = 1.0 / terms.m if self.p is None else self.p

@@ -74,7 +74,6 @@ class DiagonalForm:
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """What the kernels need."""
         return self.r, self.t3, self.k, self.q, self.a, self.x1
 
     def shift(self, xt: Vector, b: Vector) -> Vector:

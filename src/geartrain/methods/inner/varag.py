@@ -72,7 +72,6 @@ class Varag(EpochMethod):
         check_options(None, self.sampling)
 
     def step(self, phi: Model, state: KatyushaState) -> KatyushaState:
-        """One epoch and the gradient at the new snapshot."""
         terms = sum_of(phi)
         draw = terms.sampling(self.sampling)
         s, strong = state.s + 1, phi.alpha + terms.strong

@@ -70,7 +70,6 @@ class Extragradient:
             raise ValueError(f"theta must be between 0 and 1, got {self.theta:g}")
 
     def init(self, problem: Sum, x0: Vector) -> ExtragradientState:
-        """R(z_0) and the length of the first step."""
         R, t = first(problem, x0, self.theta, self.L, "Extragradient", self.adaptive)
         return ExtragradientState(k=0, z=x0, R=R, t=t, grad_psi=problem.grad_psi(x0, R))
 

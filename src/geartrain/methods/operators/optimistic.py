@@ -74,7 +74,6 @@ class OptimisticGradient:
             raise ValueError(f"theta must be between 0 and 1/2, got {self.theta:g}")
 
     def init(self, problem: Sum, x0: Vector) -> OptimisticGradientState:
-        """R(z_0) and the length of the first step."""
         R, t = first(problem, x0, self.theta, self.L, "OptimisticGradient", self.adaptive)
         grad_psi = problem.grad_psi(x0, R)
         return OptimisticGradientState(k=0, z=x0, R=R, R_old=R, t=t, t_old=t, grad_psi=grad_psi)

@@ -50,7 +50,6 @@ class SteppingState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate z."""
         return self.z
 
     @property
