@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from geartrain.methods import smoothness
 from geartrain.methods.base import InnerMethod, State, ceiling, solve_model
 from geartrain.methods.inner.agm import next_theta
 from geartrain.methods.inner.finite_sum import Snapshot, finite_sum
@@ -174,7 +175,7 @@ class Catalyst:
 
     def init(self, problem: Sum, x0: Vector) -> CatalystState:
         """x_0 = y_0."""
-        L = problem.L_h.need("L_h", "Catalyst") + problem.L_g.need("L_g", "Catalyst")
+        L = smoothness.of_sum(problem, None, "Catalyst")
         mu = problem.mu.value or 0.0
         kappa = self.kappa
         if kappa is None:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from geartrain.methods import smoothness
 from geartrain.methods.base import State
 from geartrain.methods.inner.agm import next_theta
 from geartrain.oracles.protocols import Vector
@@ -83,10 +84,7 @@ class FGM:
     takes_psi: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> FGMState:
-        L = self.L
-        if L is None:
-            L = problem.L_h.need("L_h", "FGM") + problem.L_g.need("L_g", "FGM")
-        grad = problem.grad(x0)
+        L, grad = smoothness.of_sum(problem, self.L, "FGM"), problem.grad(x0)
         grad_psi = problem.grad_psi(x0, grad)
         return FGMState(k=0, x=x0, y=x0, grad_y=grad, theta=1.0, L=L, grad_psi=grad_psi)
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from geartrain.methods import smoothness
 from geartrain.methods.base import InnerMethod, State, solve_model
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector
@@ -82,14 +83,11 @@ class MonteiroSvaiterWhole:
         norm = problem.geometry.norm
         a = (1.0 + math.sqrt(1.0 + 4.0 * A * L)) / (2.0 * L)
         x = y if A == 0.0 else (A * y + a * z) / (A + a)
-        L_f = problem.L_h.need("L_h", "MonteiroSvaiterWhole") + problem.L_g.need(
-            "L_g", "MonteiroSvaiterWhole"
-        )
         phi = Model(
             problem.whole,
             beta=-L * x,
             alpha=L,
-            L_g=L_f,
+            L_g=smoothness.of_sum(problem, None, "MonteiroSvaiterWhole"),
             key=(problem.seed, state.k),
             geometry=problem.geometry,
         )
