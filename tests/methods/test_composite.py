@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import geartrain as gt
 from composite import PSIS, N, bare, case, states, violations
-from geartrain.methods.inner import agm
 from geartrain.methods.registry import INNER, METHODS
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.splitting import Psi
@@ -68,54 +66,6 @@ def test_gmco_contracts():
     for k, gap in enumerate(gaps):
         assert gap <= math.exp(-k * p.mu / (4 * p.h.L)) * gaps[0] + 1e-12
     assert all(b <= a + 1e-12 for a, b in itertools.pairwise(gaps))
-
-
-def wrong_point(step):
-    """w from the extrapolated point instead of the proximal step."""
-
-    def planted(phi, y, grad_y, L_g, *rest):
-        state = step(phi, y, grad_y, L_g, *rest)
-        off = phi.psi.prox(y, L_g + phi.alpha)
-        w = (L_g + phi.alpha) * (y - off) - phi.grad(y, state.grad_y)
-        return replace(state, grad_psi=w)
-
-    return planted
-
-
-def without_psi(step):
-    """The proximal step left out."""
-
-    def planted(phi, y, grad_y, L_g, *rest):
-        state = step(phi, y, grad_y, L_g, *rest)
-        v = y - phi.grad(y, grad_y) / (L_g + phi.alpha)
-        return replace(state, v=v, grad_psi=0.0 * v)
-
-    return planted
-
-
-@pytest.mark.parametrize(("plant", "kind"), [(wrong_point, "l1"), (without_psi, "box")])
-def test_planted_errors_of_the_inner_method_are_caught(monkeypatch, plant, kind):
-    p = case(kind, False)
-    monkeypatch.setattr(agm, "proximal_step", plant(agm.proximal_step))
-    for name, make in PROVEN.items():
-        assert violations(name, p, make(), count=1), name
-
-
-def test_planted_errors_of_the_term_are_caught(monkeypatch):
-    """alpha taken for a step length."""
-    p = case("l1", False)
-    prox = Psi.prox
-    monkeypatch.setattr(Psi, "prox", lambda self, u, alpha: prox(self, u, 1.0 / alpha))
-    for name, make in PROVEN.items():
-        assert violations(name, p, make(), count=2), name
-
-
-def test_planted_errors_of_the_middle_loop_are_caught(monkeypatch):
-    """The residual of the inner run left out of u: then the test is not about f."""
-    p = case("l1")
-    total = gt.methods.gmco.total
-    monkeypatch.setattr("geartrain.methods.gmco.total", lambda grad, w: total(grad, None))
-    assert violations("sae", p, gt.SAE(), count=2)
 
 
 # The inner method -------------------------------------------------------------------------------

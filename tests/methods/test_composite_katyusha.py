@@ -9,7 +9,6 @@ import pytest
 
 import geartrain as gt
 from geartrain.methods.inner.finite_sum import finite_sum
-from geartrain.oracles.splitting import Psi
 from models_with_psi import ALPHA, M, N, data, minimum, model, value
 from reference import finite_sum as boxes
 
@@ -79,29 +78,6 @@ def test_epochs_against_their_boxes(make, kind, form, l2):
         v = psi.prox(xt - (phi.beta + ALPHA * xt + term.grad(xt)) / big, big)
         np.testing.assert_allclose(state.v, v, atol=1e-10)
         assert np.linalg.norm(psi.prox(v + state.grad_psi, 1.0) - v) <= 1e-8
-
-
-def test_planted_errors_are_caught(monkeypatch):
-    """psi left out of the steps, and twice its weight."""
-    prox = Psi.prox
-    for wrong in (lambda self, u, alpha: u, lambda self, u, alpha: prox(self, u, 0.5 * alpha)):
-        monkeypatch.setattr(Psi, "prox", wrong)
-        for make in BOXES:
-            with pytest.raises(AssertionError):
-                test_epochs_against_their_boxes(make, "l1", "linear", 0.0)
-
-
-@pytest.mark.parametrize(
-    ("method", "inner", "kind"),
-    [("sae", "katyusha", "l1"), ("afb", "l-katyusha", "box"), ("afb", "varag", "groups")],
-)
-def test_inside_of_outer_methods(kind, method, inner):
-    term, psi = logistic(), PSIS[kind]
-    h = gt.Quadratic(0.1 * np.eye(N), 0.05 * np.ones(N))
-    res = gt.minimize(h, term + psi, method=method, inner=inner, tol=1e-6)
-    want = gt.minimize(h, term + psi, method="fgm", tol=1e-9)
-    assert res.success and res.calls["g.component"] > 0 < res.calls["g.prox"]
-    np.testing.assert_allclose(res.x, want.x, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", PSIS)
