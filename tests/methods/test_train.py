@@ -9,7 +9,7 @@ import pytest
 import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods import afb
-from geartrain.methods.error_rule import ErrorRule, Lengths
+from geartrain.methods.afb import ErrorRule, Lengths
 from geartrain.problem import Model, norm
 from many_terms import MANY, check_run, train_of_quadratics
 from problems import states
