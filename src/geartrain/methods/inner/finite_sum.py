@@ -51,6 +51,16 @@ class Snapshot(NamedTuple):
     memory: Vector  # what is known of the components there, NaN where nothing is
 
 
+class EpochStart(NamedTuple):
+    """What an epoch begins with."""
+
+    order: Indices  # the components of its steps
+    scale: Vector  # 1/(m p_k)
+    snapshot: Snapshot
+    y: Vector
+    z: Vector
+
+
 class FiniteSum(ABC):
     """The interface between the methods and a finite sum.
 
@@ -86,17 +96,8 @@ class FiniteSum(ABC):
         """The memory if only the gradient at the snapshot is known."""
 
     @abstractmethod
-    def epoch(
-        self,
-        steps: Steps,
-        phi: Model,
-        order: Indices,
-        scale: Vector,
-        snapshot: Snapshot,
-        y: Vector,
-        z: Vector,
-    ) -> Epoch:
-        """Make the component steps of `order` on phi from y and z."""
+    def epoch(self, steps: Steps, phi: Model, start: EpochStart) -> Epoch:
+        """Make the component steps on phi."""
 
     @abstractmethod
     def estimator(self, snapshot: Snapshot, scale: Vector) -> Callable[[Vector, int], Vector]:
@@ -215,17 +216,9 @@ class LinearSum(FiniteSum):
     def forgotten(self) -> Vector:
         return np.full(self.m, np.nan)
 
-    def epoch(
-        self,
-        steps: Steps,
-        phi: Model,
-        order: Indices,
-        scale: Vector,
-        snapshot: Snapshot,
-        y: Vector,
-        z: Vector,
-    ) -> Epoch:
+    def epoch(self, steps: Steps, phi: Model, start: EpochStart) -> Epoch:
         """Run the dense or the CSR kernel."""
+        order, scale, snapshot, y, z = start
         from geartrain.compiled import finite_sum as kernels
         from geartrain.compiled.losses import encode
 
@@ -353,17 +346,9 @@ class ComponentSum(FiniteSum):
     def forgotten(self) -> Vector:
         return np.full((self._rows, self.oracle.n), np.nan)
 
-    def epoch(
-        self,
-        steps: Steps,
-        phi: Model,
-        order: Indices,
-        scale: Vector,
-        snapshot: Snapshot,
-        y: Vector,
-        z: Vector,
-    ) -> Epoch:
+    def epoch(self, steps: Steps, phi: Model, start: EpochStart) -> Epoch:
         """Run the recursion component by component."""
+        order, scale, snapshot, y, z = start
         numbers = (steps.tau_1, steps.tau_2, steps.a, phi.alpha, steps.rho)
         xt, b = snapshot.point, snapshot.grad_g + phi.beta
         memory, total = snapshot.memory.copy(), np.zeros_like(y)
@@ -406,18 +391,10 @@ class SumWithPsi:
     def sampling(self, kind: str, shift: float = 0.0) -> Sampling:
         return self._terms.sampling(kind, shift + max(self._terms.ridges))
 
-    def epoch(
-        self,
-        steps: Steps,
-        phi: Model,
-        order: Indices,
-        scale: Vector,
-        snapshot: Snapshot,
-        y: Vector,
-        z: Vector,
-    ) -> Epoch:
+    def epoch(self, steps: Steps, phi: Model, start: EpochStart) -> Epoch:
         """The recursion with z_+ = prox((z/a - G~)/(1/a + alpha), 1/a + alpha)."""
         assert phi.psi is not None
+        order, scale, snapshot, y, z = start
         tau_1, tau_2, a = steps.tau_1, steps.tau_2, steps.a
         weight, xt = 1.0 / a + phi.alpha, snapshot.point
         total, count = np.zeros_like(y), 0.0

@@ -20,7 +20,7 @@ import numpy as np
 
 from geartrain.methods.base import ceiling
 from geartrain.methods.inner.agm import OutputState
-from geartrain.methods.inner.finite_sum import FiniteSum, Snapshot, SumWithPsi, sum_of
+from geartrain.methods.inner.finite_sum import EpochStart, FiniteSum, Snapshot, SumWithPsi, sum_of
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model, norm
@@ -151,7 +151,8 @@ class Katyusha(EpochMethod):
             lambda L: svrg_steps(alpha, L) if plain else self.steps(alpha, L, l, state.s),
         )
         order = draw.order(np.random.default_rng((*phi.key, state.s)), l)
-        end = terms.epoch(steps, phi, order, draw.scale, state.snapshot, state.y, state.z)
+        start = EpochStart(order, draw.scale, state.snapshot, state.y, state.z)
+        end = terms.epoch(steps, phi, start)
         grad_g, memory = terms.snapshot(end.mean)
         s, before = state.s + 1, norm(phi.grad(state.point, state.grad_point))
         if plain and norm(phi.grad(end.mean, grad_g)) > before:

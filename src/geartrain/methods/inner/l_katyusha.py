@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from geartrain.methods.base import ceiling
-from geartrain.methods.inner.finite_sum import sum_of
+from geartrain.methods.inner.finite_sum import EpochStart, sum_of
 from geartrain.methods.inner.katyusha import EpochMethod, KatyushaState, check_options
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.problem import Model
@@ -85,7 +85,7 @@ class LKatyusha(EpochMethod):
         w = y
         for part in (order[:-1], order[-1:]):
             w = y  # before the last step: the old y of line 4
-            end = terms.epoch(numbers, phi, part, draw.scale, snapshot, y, z)
+            end = terms.epoch(numbers, phi, EpochStart(part, draw.scale, snapshot, y, z))
             y, z = end.y, end.z
         grad_g, memory = terms.snapshot(w)
         return self.at(phi, w, grad_g, memory=memory, y=y, z=z, s=state.s + 1)

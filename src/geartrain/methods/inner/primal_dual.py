@@ -160,6 +160,9 @@ class PrimalDualMethod(ABC):
     """What RPDG and SPDC share: chunks of steps, each followed by the gradient of g."""
 
     needs: ClassVar[tuple[str, ...]] = ("component",)
+    # Line 2 on a linear model, the new s_k: of the term, k, `slopes`, `points`, the predictions of
+    # a_k at x~ and at the start, and the weight of the dual step.
+    dual_step: ClassVar[Callable[..., float]]
 
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: Any = None
@@ -169,23 +172,6 @@ class PrimalDualMethod(ABC):
     @abstractmethod
     def plan(self, phi: Model) -> tuple[Sampling, Numbers]:
         """How summands are drawn, and the numbers of the recursion."""
-
-    @staticmethod
-    @abstractmethod
-    def dual_step(
-        term: LinearModel,
-        k: int,
-        slopes: Vector,
-        points: Vector,
-        ahead: float,
-        at_start: float,
-        weight: float,
-    ) -> float:
-        """Line 2 on a linear model: the new s_k.
-
-        It is made from what is kept, the predictions of a_k at x~ and at the start, and the weight
-        of the dual step.
-        """
 
     def step(self, phi: Model, state: PrimalDualState) -> PrimalDualState:
         terms, (draw, numbers) = finite_sum(phi.g), self.plan(phi)

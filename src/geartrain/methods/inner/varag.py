@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from geartrain.methods.base import ceiling
-from geartrain.methods.inner.finite_sum import sum_of
+from geartrain.methods.inner.finite_sum import EpochStart, sum_of
 from geartrain.methods.inner.katyusha import EpochMethod, KatyushaState, check_options
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.oracles.protocols import Vector
@@ -82,7 +82,8 @@ class Varag(EpochMethod):
             lambda L: epoch_numbers(s, terms.m, L, strong),
         )
         order = draw.order(np.random.default_rng((*phi.key, state.s)), T)
-        end = terms.epoch(numbers, phi, order, draw.scale, state.snapshot, y=state.point, z=state.z)
+        start = EpochStart(order, draw.scale, state.snapshot, y=state.point, z=state.z)
+        end = terms.epoch(numbers, phi, start)
         xt = new_snapshot(numbers, T, end.mean, end.y)
         grad_g, memory = terms.snapshot(xt)
         return self.at(phi, xt, grad_g, memory=memory, y=end.y, z=end.z, s=s)
