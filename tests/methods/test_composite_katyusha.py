@@ -80,30 +80,6 @@ def test_epochs_against_their_boxes(make, kind, form, l2):
         assert np.linalg.norm(psi.prox(v + state.grad_psi, 1.0) - v) <= 1e-8
 
 
-@pytest.mark.parametrize("kind", PSIS)
-def test_the_rate_of_the_theorem(kind):
-    """The mean over seeds of phi(xt_s) - phi* falls by (1 + a alpha)^l per epoch, up to 4."""
-    term, psi = logistic(), PSIS[kind]
-    phi, _ = model(term, psi)
-    best = value(phi, term, psi, minimum(phi, term, psi))
-    L = float(term.L_components.mean())
-    tau = min(math.sqrt(M * ALPHA / (3 * L)), 0.5)
-    rate = (1 + ALPHA / (3 * tau * L)) ** (-M)
-    gaps = []
-    for seed in range(8):
-        phi, _ = model(term, psi, key=(seed,))
-        katyusha = gt.inner.Katyusha()
-        state = katyusha.init(phi, np.zeros(N), None)
-        run = [value(phi, term, psi, state.point) - best]
-        for _ in range(12):
-            state = katyusha.step(phi, state)
-            run.append(value(phi, term, psi, state.point) - best)
-        gaps.append(run)
-    mean = np.mean(gaps, axis=0)
-    for s in range(1, 13):
-        assert mean[s] <= 4 * rate**s * mean[0] + 1e-13
-
-
 def varag_gaps(kind, epochs, seeds):
     """The mean of phi(xt_s) - phi*, and D_0 and s_0 of the theorem."""
     term, psi = logistic(), PSIS[kind]
