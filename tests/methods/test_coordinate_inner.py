@@ -223,7 +223,7 @@ def test_no_vector_work_in_a_step(monkeypatch):
     terms = [gt.Quadratic(sparse.diags_array(np.geomspace(1.0, 4.0, n)).tocsr()) for n in (50, 800)]
     # Compiled before its parts are replaced.
     ends = [run(gt.inner.ACD(), model_of(term, alpha=1.0), 1)[-1].v for term in terms]
-    monkeypatch.setattr(kernels, "partial", lambda T, *rest: kernels._PARTIAL[type(T)](T, *rest))
+    monkeypatch.setattr(kernels, "derivative", lambda T, *rest: kernels._PARTIAL[type(T)](T, *rest))
     monkeypatch.setattr(kernels, "move", lambda *_: None)
     monkeypatch.setattr(kernels, "fold_products", kernels.fold.py_func)
     monkeypatch.setattr(kernels, "fold", kernels.fold.py_func)

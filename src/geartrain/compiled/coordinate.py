@@ -120,6 +120,11 @@ def partial(T: Any, P: Any, v: Sequences, c: float, i: int) -> float:
     raise NotImplementedError("compiled code only")
 
 
+def derivative(T: Any, P: Any, v: Sequences, c: float, i: int) -> float:
+    """`partial` of one term, or of two, which are added in their order."""
+    raise NotImplementedError("compiled code only")
+
+
 def move(T: Any, P: Any, i: int, dz: float, du: float) -> None:
     """Update the products when coordinate i of z^ and u^ changes by dz and du."""
     raise NotImplementedError("compiled code only")
@@ -134,6 +139,13 @@ def fold_products(P: Any, s: float, r: float) -> None:
 @overload(partial, jit_options={"fastmath": _FAST}, strict=False)
 def _partial(T: Type, P: Type, v: Type, c: Type, i: Type) -> Callable[..., float]:
     return _PARTIAL[T.instance_class]
+
+
+@overload(derivative, strict=False)
+def _derivative(T: Type, P: Type, v: Type, c: Type, i: Type) -> Callable[..., float]:
+    if T.instance_class is Pair:
+        return _both
+    return lambda T, P, v, c, i: partial(T, P, v, c, i)
 
 
 @overload(move, jit_options={"fastmath": _FAST}, strict=False)
@@ -268,7 +280,6 @@ _PARTIAL: dict[type, Callable[..., float]] = {
     DenseSoftmax: _dense_softmax,
     SparseSoftmax: _sparse_softmax,
     JittedTerm: _user,
-    Pair: _both,
 }
 _MOVE: dict[type, Callable[..., None]] = {
     DenseModel: _move_dense,
@@ -334,7 +345,7 @@ def advance(
         kappa, be, a = schedule.kappa[t], schedule.beta[t], schedule.a[t]
         c = s + kappa * r
         tally[0] += 1
-        d = partial(T, P, v, c, i) + beta[i]
+        d = derivative(T, P, v, c, i) + beta[i]
         z_i, q_i = z[i] + s * u[i], z[i] + c * u[i]
         dx, dz = moves(d, z_i, q_i, a, steps, i, alpha)
         s += be * kappa * r
