@@ -86,16 +86,6 @@ def test_state_belongs_to_its_point():
         np.testing.assert_allclose(state.grad, known.grad(state.point), atol=1e-12)
 
 
-@pytest.mark.parametrize("factor", [0.1, 10.0])
-def test_wrong_L_h_costs_time_only(factor):
-    known = logistic()
-    res = gt.minimize(known.h, known.g, method="aeg", L_h=factor * known.h.L, tol=1e-8)
-    assert res.success
-    np.testing.assert_allclose(res.x, known.x_star, atol=1e-5)
-    raised = any("raised" in note for _, note in res.history.notes)
-    assert raised == (factor < 1)
-
-
 def test_mu_is_needed():
     h = gt.Quadratic(np.diag([1.0, 0.0]))
     with pytest.raises(ValueError, match="AEG needs mu > 0"):

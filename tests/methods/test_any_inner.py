@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import geartrain as gt
+from finite_sums import by_components, linear, model
 from geartrain.core.checkpoint import CheckpointError
 from geartrain.methods.base import InnerMethod, as_inner
 from geartrain.methods.registry import INNER, METHODS
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.protocols import MissingOracle
 from geartrain.problem import Model
+from models_with_psi import N, data
 from runs import sums
 
 WITH_INNER = ("sae", "r-sae", "sc-sae", "afb", "aeg", "gmco", "pqn", "ms", "catalyst")
@@ -93,6 +95,25 @@ def test_any_inner_method_serves_any_outer_one(method, inner):
     assert gap(h, g, res.x) <= (1e-2 if res.success else 0.1) * (1 + 1e-6)
 
 
+@pytest.mark.parametrize(
+    ("method", "inner", "psi"),
+    [
+        ("sae", "approx", gt.L1(np.linspace(0.0, 0.2, N))),
+        ("afb", "apcg", gt.L1(0.04)),
+        ("sae", "katyusha", gt.L1(0.02)),
+        ("afb", "l-katyusha", gt.Box(-0.3, 0.7)),
+        ("afb", "varag", gt.GroupL1(2, 0.03)),
+    ],
+)
+def test_randomised_inner_methods_take_psi(method, inner, psi):
+    g, h = gt.LinearModel(*data()), gt.Quadratic(0.1 * np.eye(N), 0.05 * np.ones(N))
+    res = gt.minimize(h, g + psi, method=method, inner=inner, tol=1e-6)
+    want = gt.minimize(h, g + psi, method="fgm", tol=1e-9)
+    assert res.success and res.calls["g.component"] + res.calls["g.coord"] > 0 < res.calls["g.prox"]
+    np.testing.assert_allclose(res.x, want.x, atol=1e-4)
+    np.testing.assert_array_equal(res.x == 0.0, want.x == 0.0)
+
+
 def test_an_inner_method_that_would_be_ignored_is_refused():
     h, g = sums()
     for method in set(METHODS) - set(WITH_INNER):
@@ -117,6 +138,39 @@ def test_a_new_inner_method_by_name(monkeypatch):
     as_object = gt.minimize(h, g, method="afb", inner=BarzilaiBorwein(), tol=1e-6)
     assert by_name.success and by_name.calls == as_object.calls
     np.testing.assert_array_equal(by_name.x, as_object.x)
+
+
+def arrays(state):
+    """All arrays of a state, those of its parts included."""
+    if isinstance(state, np.ndarray):
+        return [state]
+    parts = vars(state).values() if is_dataclass(state) else state
+    return [a for part in parts if part is not None and not np.isscalar(part) for a in arrays(part)]
+
+
+@pytest.mark.parametrize("form", ["dense", "csr", "components"])
+@pytest.mark.parametrize("name", sorted(set(INNER) - {"exact"}))
+def test_steps_are_pure_and_follow_the_key(name, form):
+    """With an intercept and a ridge; the state of the fourth chunk is not changed by the next."""
+    term = linear("csr" if form == "csr" else "dense", intercept=True, l2=0.01)
+    if form == "components":
+        if INNER[name]().needs != ("component",) or name in OF_G_ALONE:
+            return
+        term = by_components(term)
+    method, key = INNER[name](), (0, 3)
+    phi, other = (model(term, key=k) for k in (key, (1, 3)))
+    phi, other = (replace(m, L_g=linear().L) for m in (phi, other))
+    state = method.init(phi, np.ones(term.n), None)
+    for _ in range(3):
+        state = method.step(phi, state)
+    kept, copies = arrays(state), [a.copy() for a in arrays(state)]
+    once, twice = method.step(phi, state), method.step(phi, state)
+    for a, b in zip(kept, copies, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(once.v, twice.v)
+    np.testing.assert_array_equal(once.grad_g, twice.grad_g)
+    if method.needs != ("grad",):
+        assert not np.array_equal(once.v, method.step(other, state).v)
 
 
 def test_a_warm_start_is_the_end_of_the_last_run():

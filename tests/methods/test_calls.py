@@ -156,20 +156,3 @@ def test_the_gradient_test_of_afb_is_counted_once():
     assert res.success
     assert res.calls["h.grad"] == res.nit + 1
     assert np.linalg.norm(known.grad(res.x)) <= 1e-6 * np.linalg.norm(known.grad(X0))
-
-
-def test_scaled_lbfgs_undoes_the_scales_of_columns():
-    """Entries of -1 and 1 give equal curvatures along coordinates; scales are powers of 2."""
-    rng = np.random.default_rng(0)
-    A, y = rng.choice([-1.0, 1.0], (40, 6)), rng.choice([-1.0, 1.0], 40)
-    scale = 2.0 ** -np.arange(0.0, 12.0, 2.0)
-    options = {"method": gt.ScipyLBFGS(scaled=True), "max_iter": 4, "tol": 1e-15}
-    nothing = gt.Quadratic(np.zeros((6, 6)))
-    plain, other = (gt.minimize(gt.LinearModel(A * d, y), nothing, **options) for d in (1.0, scale))
-    np.testing.assert_allclose(other.x * scale, plain.x, rtol=1e-6)
-    box = (gt.Box(-0.1 / d, 0.1 / d) for d in (1.0, scale))
-    plain, other = (
-        gt.minimize(gt.LinearModel(A * d, y), psi, **options)
-        for d, psi in zip((1.0, scale), box, strict=True)
-    )
-    np.testing.assert_allclose(other.x * scale, plain.x, rtol=1e-6)

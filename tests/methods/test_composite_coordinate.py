@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import geartrain as gt
-from geartrain.methods import coordinate, separable
+from geartrain.methods import coordinate
 from geartrain.methods.inner.apcg import apcg_numbers
 from geartrain.methods.inner.finite_sum import finite_sum
 from models_with_psi import ALPHA, M, N, data, minimum, model, value
@@ -121,38 +121,7 @@ def test_apcg_against_its_box(kind, sparsely, l2, intercept):
         assert np.linalg.norm(psi.prox(state.v + state.grad_psi, 1.0) - state.v) <= 1e-9
 
 
-@pytest.mark.parametrize("factor", [0.0, 0.5, 2.0])
-def test_planted_errors_are_caught(factor, monkeypatch):
-    """psi left out, its numbers halved and doubled."""
-    right = separable.by_numbers
-
-    def wrong(psi, n):
-        numbers = right(psi, n)
-        upper = factor * np.minimum(numbers.upper, 1e9)
-        return numbers._replace(lam=factor * numbers.lam, upper=upper)
-
-    monkeypatch.setattr(coordinate, "by_numbers", wrong)
-    monkeypatch.setattr("geartrain.methods.inner.apcg.by_numbers", wrong)
-    with pytest.raises(AssertionError):
-        test_approx_against_its_box("l1", "dense", 0.0)
-    with pytest.raises(AssertionError):
-        test_apcg_against_its_box("box", True, 0.05, False)
-
-
 # Inside of outer methods, and what is refused ---------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("method", "inner", "psi"),
-    [("sae", "approx", 2.0 * PSIS["weights"]), ("afb", "apcg", 2.0 * PSIS["l1"])],
-)
-def test_inside_of_outer_methods(method, inner, psi):
-    term, h = linear(), gt.Quadratic(0.1 * np.eye(N), 0.05 * np.ones(N))
-    res = gt.minimize(h, term + psi, method=method, inner=inner, tol=1e-6)
-    want = gt.minimize(h, term + psi, method="fgm", tol=1e-9)
-    assert res.success and res.calls["g.prox"] > 0
-    np.testing.assert_allclose(res.x, want.x, atol=1e-4)
-    np.testing.assert_array_equal(res.x == 0.0, want.x == 0.0)
 
 
 def test_what_is_refused():
@@ -214,66 +183,3 @@ def violations(kind, steps=120):
 @pytest.mark.parametrize("kind", PSIS)
 def test_the_inequality_of_the_proof_of_approx(kind):
     assert violations(kind) == 0
-
-
-@pytest.mark.parametrize("kind", PSIS)
-def test_the_bound_of_approx(kind):
-    """The mean over seeds of the gap, without restarts, after each chunk."""
-    term, psi = linear(), PSIS[kind]
-    phi, _ = model(term, psi)
-    star = minimum(phi, term, psi)
-    best, x0 = value(phi, term, psi, star), np.zeros(N)
-    start = (1 - 1 / N) * (value(phi, term, psi, x0) - best)
-    start += np.sum(term.L_coord * (x0 - star) ** 2) / 2
-    steps = math.ceil(N * math.sqrt((term.L_coord.max() + ALPHA) / ALPHA))
-    runs = []
-    for seed in range(10):
-        phi, _ = model(term, psi, key=(seed,))
-        approx = gt.inner.APPROX(restart=10**6)
-        state, run = approx.init(phi, x0, None), []
-        for _ in range(5):
-            state = approx.step(phi, state)
-            run.append(value(phi, term, psi, state.walk.x) - best)
-        runs.append(run)
-    for chunk, gap in enumerate(np.mean(runs, axis=0), 1):
-        assert gap <= 4 * N**2 / (chunk * steps - 1 + 2 * N) ** 2 * start
-
-
-@pytest.mark.parametrize(
-    ("kind", "plant"),
-    [("l1", None), ("box", None), ("l1", "without psi"), ("box", "wrong numbers")],
-)
-def test_the_theorem_of_apcg(monkeypatch, kind, plant):
-    """E F(x^t) - F* <= (1 - a)^t [F(x^0) - F* + mu_L/2 |x^0 - x*|_L^2], mean over seeds."""
-    term, psi = linear(loss="squared"), PSIS[kind]
-    phi, _ = model(term, psi)
-    terms = finite_sum(phi.g)
-    L, a = apcg_numbers(terms, np.full(N, ALPHA), 1.0)
-
-    def F(s):
-        """The conjugate of psi + alpha/2 |.|^2, and those of the losses."""
-        w = -(phi.beta + term.A.T @ s / M)
-        v = psi.prox(w / ALPHA, ALPHA)
-        return np.mean(s**2 / 2 + s * term.y) + w @ v - ALPHA / 2 * v @ v - psi.value(v)
-
-    star = minimum(phi, term, psi)
-    s_0, s_star = -term.y, term.A @ star - term.y
-    start = F(s_0) - F(s_star) + np.sum(L * (s_0 - s_star) ** 2) / (2 * M * L.max())
-    rate = (1 - a) ** math.ceil(1 / a)
-    if plant is not None:
-        numbers = separable.by_numbers(phi.psi, N)
-        if plant == "without psi":
-            wrong = separable.NOTHING
-        else:
-            wrong = numbers._replace(lam=2 * numbers.lam, upper=0.5 * numbers.upper)
-        monkeypatch.setattr("geartrain.methods.inner.apcg.by_numbers", lambda psi, n: wrong)
-    gaps = []
-    for seed in range(4):
-        phi, _ = model(term, psi, key=(seed,))
-        state, run = gt.inner.APCG().init(phi, np.zeros(N), None), []
-        for _ in range(8):
-            state = gt.inner.APCG().step(phi, state)
-            run.append(F(state.z + state.u) - F(s_star))
-        gaps.append(run)
-    kept = [gap <= start * rate**k for k, gap in enumerate(np.mean(gaps, axis=0), 1)]
-    assert all(kept) if plant is None else not all(kept)

@@ -1,5 +1,7 @@
 """Finite-sum methods: counts, seeds, purity, safeguards; on the whole f; what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -77,27 +79,6 @@ def test_alias_table_has_the_stated_probabilities():
 
 
 @pytest.mark.parametrize(
-    ("method", "form"), list(zip(INNER, ("csr", "components", "csr", "dense"), strict=True))
-)
-def test_steps_are_pure_and_follow_the_key(method, form):
-    term = linear("dense" if form == "components" else form, intercept=True, l2=0.01)
-    wrapped = by_components(term) if form == "components" else term
-    phi, other = model(wrapped), model(wrapped, key=(1, 3))
-    v0 = np.ones(term.n)
-    state = method.init(phi, v0, None)
-    for _ in range(5):
-        state = method.step(phi, state)
-    parts = (state.v, state.y, state.z, state.grad_g, state.memory)
-    copies = [np.copy(part) for part in parts]
-    once, twice = method.step(phi, state), method.step(phi, state)
-    for a, b in zip(copies, parts, strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert np.array_equal(once.v, twice.v) and np.array_equal(once.z, twice.z)
-    assert not np.array_equal(once.z, method.step(other, state).z)
-    np.testing.assert_allclose(once.grad_g, term.grad(once.v), atol=1e-12)
-
-
-@pytest.mark.parametrize(
     ("method", "alpha"), list(zip(INNER, (20.0, 1e-3, 0.05, 1e-3), strict=True))
 )
 def test_rate_of_the_theorems(method, alpha):
@@ -149,11 +130,11 @@ def test_auto_takes_katyusha_where_only_components_are_known():
 def test_katyusha_whole_is_the_printed_one(mu, form):
     term = linear("dense" if form == "components" else form)
     h = gt.Quadratic(np.diag(np.linspace(0.1, 2.0, term.n)))
-    f = problem(h, by_components(term) if form == "components" else term, mu)
+    f = replace(problem(h, by_components(term) if form == "components" else term, mu), seed=7)
     method = gt.methods.KatyushaWhole(epoch=12)
     state = method.init(f, np.ones(term.n))
     draw = finite_sum(f.g).sampling("importance")
-    drawn = [draw.order(np.random.default_rng((0, s)), 12) for s in range(3)]
+    drawn = [draw.order(np.random.default_rng((7, s)), 12) for s in range(3)]
     expected = boxes.katyusha_whole(
         h.grad, term.component, term.m, draw.p, h.L + draw.L, drawn, mu, np.ones(term.n)
     )
@@ -203,29 +184,6 @@ def test_catalyst_over_svrg_reaches_the_minimum():
     assert res.calls["h.grad"] >= res.calls["g.component"] > 0
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        gt.SAE(inner=gt.Katyusha()),
-        gt.SAE(inner=gt.inner.LKatyusha()),
-        gt.SAE(inner=gt.inner.Varag()),
-        gt.methods.KatyushaWhole(),
-        gt.methods.Catalyst(),
-    ],
-    ids=lambda m: type(getattr(m, "inner", m)).__name__,
-)
-def test_resumed_is_uninterrupted(method):
-    term = linear("csr", l2=0.02)
-    h = gt.Quadratic(np.diag(np.linspace(0.1, 2.0, term.n)))
-    whole = gt.minimize(h, term, method=method, tol=1e-300, max_iter=6, seed=3)
-    part = gt.minimize(h, term, method=method, tol=1e-300, max_iter=2, seed=3)
-    rest = gt.minimize(h, term, state=part.state, tol=1e-300, max_iter=4, seed=3)
-    assert np.array_equal(whole.x, rest.x) and whole.calls == rest.calls
-    if not isinstance(method, gt.methods.Catalyst):
-        other = gt.minimize(h, term, method=method, tol=1e-300, max_iter=6, seed=4)
-        assert not np.array_equal(whole.x, other.x)
-
-
 def test_duplicate_entries_of_a_sparse_row():
     entries = np.array([1.0, 2.0, 1.5, 0.5])
     where, rows = np.array([0, 0, 1, 0], dtype=np.int32), np.array([0, 2, 4], dtype=np.int32)
@@ -269,7 +227,6 @@ def test_non_finite_components_end_the_run():
     ("make", "words"),
     [
         (lambda: gt.Katyusha(epoch=0), "epoch must be at least 1"),
-        (lambda: gt.Katyusha(option="III"), "option must be one of"),
         (lambda: gt.Katyusha(sampling="even"), "sampling must be"),
         (lambda: gt.Katyusha(quadratic="no"), "quadratic must be one of"),
         (lambda: gt.inner.LKatyusha(p=0.0), "p must be in"),

@@ -54,16 +54,16 @@ HINGE, HUBER = gt.oracles.losses.SmoothedHinge(mu=0.1), gt.oracles.losses.Huber(
 @pytest.mark.parametrize(
     ("form", "alpha", "options", "method"),
     [
-        ("dense", 0.05, {}, gt.Katyusha(13, "I")),
+        ("dense", 0.05, {}, gt.Katyusha(13)),
         ("csr", 0.05, {"loss": "squared", "l2": 0.2}, gt.Katyusha(13)),
         ("dense", 0.05, {"loss": HINGE, "intercept": True}, gt.Katyusha(13)),
-        ("csr", 0.05, {"loss": HUBER, "intercept": True, "l2": 0.2}, gt.Katyusha(13, "I")),
-        ("dense", 0.05, {"loss": "squared_hinge", "intercept": True}, gt.Katyusha(13, "I")),
+        ("csr", 0.05, {"loss": HUBER, "intercept": True, "l2": 0.2}, gt.Katyusha(13)),
+        ("dense", 0.05, {"loss": "squared_hinge", "intercept": True}, gt.Katyusha(13)),
         ("csr", 1e-3, {"intercept": True, "l2": 10.0}, gt.Katyusha(13)),
         ("dense", 0.3, {}, gt.Katyusha(13, quadratic="whole")),
         ("csr", 0.3, {}, gt.Katyusha(13, sampling="uniform", quadratic="whole")),
         ("csr", 0.3, {}, gt.Katyusha(13, sampling="uniform")),
-        ("dense", 0.0, {}, gt.Katyusha(20, "I")),
+        ("dense", 0.0, {}, gt.Katyusha(20)),
         ("csr", 0.0, {}, gt.Katyusha(20)),
     ],
 )
@@ -88,7 +88,6 @@ def test_katyusha_is_the_printed_one(form, alpha, options, method):
         phi.beta,
         alpha + ridge,
         start(term),
-        method.option,
         convex=alpha == 0.0,
     )
     assert_same(states, expected)
@@ -148,16 +147,16 @@ def test_varag_is_the_printed_one(form, alpha):
 
 
 @pytest.mark.parametrize(
-    ("alpha", "epoch", "option"),
-    [(0.0, 800, "I"), (1e-8, 100, "II"), (1e-3, 800, "II"), (1.0, 100, "I"), (1e4, 800, "II")],
+    ("alpha", "epoch"),
+    [(0.0, 800), (1e-8, 100), (1e-3, 800), (1.0, 100), (1e4, 800)],
 )
-def test_lazy_equals_dense(alpha, epoch, option):
+def test_lazy_equals_dense(alpha, epoch):
     """Rows with 2 % entries: coordinates wait long; small alpha, underflow and T = 0 included."""
     ends = []
     for form in ("dense", "csr"):
         term = linear(form, m=200, n=150, density=0.03, l2=1e-3 * alpha, intercept=True)
         phi = model(term, alpha)
-        ends.append(run(gt.Katyusha(epoch=epoch, option=option), phi, start(term), 3, plain=False))
+        ends.append(run(gt.Katyusha(epoch=epoch), phi, start(term), 3, plain=False))
     for dense, lazy in zip(*ends, strict=True):
         for name in ("v", "y", "z"):
             want = getattr(dense, name)
@@ -178,11 +177,11 @@ def test_ridge_that_spares_the_intercept():
 def test_python_component_and_numba_component_equal_the_kernel():
     rows = linear(loss="squared")
     jitted = compiled_component(rows)
-    for option, alpha in (("I", 0.05), ("II", 10.0)):
+    for alpha in (0.05, 10.0):
         ends, compiled = [], []
         for term in (rows, by_components(rows), by_components(rows, jitted)):
             phi = model(term, alpha)
-            ends.append(run(gt.Katyusha(option=option), phi, start(rows), 3))
+            ends.append(run(gt.Katyusha(), phi, start(rows), 3))
             compiled.append(getattr(finite_sum(phi.g), "_compiled", None))
         assert compiled == [None, False, True]
         for state, *others in zip(*ends, strict=True):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import geartrain as gt
-from geartrain.methods import sc_sae
+from geartrain.methods import gmco
 from geartrain.methods.base import iterate
 from geartrain.methods.gmco import GMCOState
 from geartrain.problem import norm
@@ -134,7 +134,7 @@ def test_the_test_of_sc_sae_is_that_of_its_theorem(monkeypatch, sigma):
         asked.append(over)
         return iterate(step, state, over, limit)
 
-    monkeypatch.setattr(sc_sae, "iterate", looking)
+    monkeypatch.setattr(gmco, "iterate", looking)
     problem = known.sum()
     state = states(gt.methods.SCSAE(mu=mu, L=L, sigma=sigma), problem, np.ones(n), 2)[-1]
     d, e = np.eye(n)[0], np.eye(n)[1]

@@ -12,6 +12,14 @@ from reference import baselines, envelopes
 X0 = np.linspace(-1.0, 1.0, 24)
 
 
+def same_points(run, boxes, A, **points):
+    """Every state has the printed weight A and the printed points, each to its tolerance."""
+    for state, (weight, *expected) in zip(run, boxes, strict=True):
+        assert pytest.approx(weight, rel=A) == state.A
+        for (name, atol), point in zip(points.items(), expected, strict=True):
+            np.testing.assert_allclose(getattr(state, name), point, atol=atol)
+
+
 def exact_solver(known):
     """The exact minimiser of <beta, v> + alpha/2 |v|^2 + g(v) for a quadratic g."""
     Q, b = known.g.Q, known.g.b
@@ -34,11 +42,7 @@ def test_sae_is_algorithm_1(sigma, ratio):
     boxes = envelopes.sae(
         known.h.grad, known.g.grad, exact_solver(known), X0, ratio * L_h, L_h, sigma, 15
     )
-    for state, (A, x, y, z) in zip(run, boxes, strict=True):
-        assert pytest.approx(A, rel=1e-12) == state.A
-        np.testing.assert_allclose(state.x, x, atol=1e-9)
-        np.testing.assert_allclose(state.y, y, atol=1e-9)
-        np.testing.assert_allclose(state.z, z, atol=1e-8)
+    same_points(run, boxes, A=1e-12, x=1e-9, y=1e-9, z=1e-8)
 
 
 def test_sae_with_inexact_inner_solutions():
@@ -100,11 +104,7 @@ def test_sc_sae_follows_its_recursion(mu):
     method = gt.methods.SCSAE(L=L, mu=mu, inner=gt.inner.Exact())
     run = states(method, whole.sum(L_h=1e-12), X0, 25)[1:]
     boxes = envelopes.sc_sae(f.grad, f.prox, X0, L, mu, 25)
-    for state, (A, x, y, z) in zip(run, boxes, strict=True):
-        assert pytest.approx(A, rel=1e-9) == state.A
-        np.testing.assert_allclose(state.y, y, atol=1e-8)
-        np.testing.assert_allclose(state.x, x, atol=1e-8)
-        np.testing.assert_allclose(state.z, z, atol=1e-7)
+    same_points(run, boxes, A=1e-9, x=1e-8, y=1e-8, z=1e-7)
 
 
 def test_sc_sae_limits_join_the_recursion():
@@ -126,11 +126,7 @@ def test_afb_follows_its_recursion():
     problem = type(known)(h, known.g, known.x_star, known.g.mu)
     run = states(gt.methods.AFB(zeta=0.0, inner=gt.inner.Exact()), problem.sum(), X0, 25)[1:]
     boxes = envelopes.afb(h.grad, known.g.grad, exact_solver(known), X0, h.L, h.mu + known.g.mu, 25)
-    for state, (A, x, y, z) in zip(run, boxes, strict=True):
-        assert pytest.approx(A, rel=1e-9) == state.A
-        np.testing.assert_allclose(state.y, y, atol=1e-8)
-        np.testing.assert_allclose(state.x, x, atol=1e-8)
-        np.testing.assert_allclose(state.z, z, atol=1e-7)
+    same_points(run, boxes, A=1e-9, x=1e-8, y=1e-8, z=1e-7)
 
 
 def test_afb_does_not_care_which_term_is_strongly_convex():

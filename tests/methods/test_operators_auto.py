@@ -473,15 +473,6 @@ def test_what_has_no_solution_is_never_solved():
         assert res.status in (Status.STALLED, Status.MAX_ITER) or norm(fn(res.x)) <= 1e-5
 
 
-@pytest.mark.parametrize(("Q", "unit"), [(None, 1e12), (gt.Box(-0.3, 0.3), 1e-12)])
-def test_units_do_not_matter(Q, unit):
-    """Of the answers; rounding apart, the run is the same."""
-    A = known(seed=13).P.operator
-    for x0 in (np.zeros(12), np.full(12, 0.1)):
-        res = gt.equilibrium(gt.Operator(lambda z: unit * (A(z) - 1.0), n=12), Q, x0, tol=1e-8)
-        assert res.success
-
-
 def test_one_variable():
     P = gt.Operator(lambda z: z - 1.0, n=1)
     cubic = gt.Operator(lambda z: z**3, n=1)

@@ -269,21 +269,3 @@ def test_the_guarantee_in_the_mean_of_runs(kind, alpha):
     for k in range(1, 4):
         assert found[k] <= start * rate**k
     assert found[-1] > 0
-
-
-@pytest.mark.parametrize("kind", METHODS)
-def test_the_same_seed_gives_the_same_run_and_states_are_not_changed(kind):
-    term = linear("csr")
-    h = gt.Quadratic(np.eye(8))
-    one, two, other = (
-        gt.minimize(h, term, method=gt.SAE(inner=kind()), max_iter=3, seed=s) for s in (1, 1, 2)
-    )
-    np.testing.assert_array_equal(one.x, two.x)
-    assert not np.array_equal(one.x, other.x)
-    phi = model(term)
-    first = kind().init(phi, np.ones(8), None)
-    before = {k: np.copy(v) for k, v in vars(first).items()}
-    second = kind().step(phi, first)
-    kind().step(phi, second)
-    for name, value in before.items():
-        np.testing.assert_array_equal(getattr(first, name), value)

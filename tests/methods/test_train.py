@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import geartrain as gt
 from geartrain.geometry import EUCLIDEAN
 from geartrain.methods import afb
-from geartrain.methods.error_rule import ErrorRule, Lengths
+from geartrain.methods.afb import ErrorRule, Lengths
 from geartrain.problem import Model, norm
 from many_terms import MANY, check_run, train_of_quadratics
 from problems import states
@@ -79,26 +80,29 @@ def test_a_planted_error_is_found(name, monkeypatch):
         check_run(train_of_quadratics(), 25)
 
 
-def test_what_a_level_hands_to_the_rule_of_the_level_above():
-    """s + grad h(y) + mu_h (v - y), the gradient of the model above with it, and the error."""
+@pytest.mark.parametrize("size", [0.0, 1e6])
+def test_what_a_level_hands_to_the_rule_of_the_level_above(size):
+    """s + grad h(y) + mu_h (v - y), the (sub)gradient of the model above with it, and the error."""
     rng = np.random.default_rng(8)
-    beta, y, grad_h, s, v = rng.standard_normal((5, 6))
-    mu_h, smooth, lam, eps = 0.7, 2.0, 0.1, 0.03
+    beta, y, grad_h, s, v, far = rng.standard_normal((6, 6))
+    mu_h, smooth, lam, eps, w = 0.7, 2.0, 0.1, 0.03, size * far  # w is in dpsi(v)
     heard = []
 
     def accept(*args):
         heard.append(args)
         return True
 
-    above = Model(None, beta, 1.5, accept=accept)
+    psi = SimpleNamespace(residual=lambda v, grad, w: grad + w) if size else None
+    above = Model(None, beta, 1.5, accept=accept, psi=psi)
     lengths = Lengths(mu_h, mu_h + above.alpha, mu_h, smooth, lam, 0.75 * lam, 0.0)
-    rule = ErrorRule(0.5, lengths, y, grad_h - mu_h * y, EUCLIDEAN, above, has_psi=False)
-    assert rule(v, s, rule.beta + rule.alpha * v + s + 1e6, eps)  # far from its own rule
+    rule = ErrorRule(0.5, lengths, y, grad_h - mu_h * y, EUCLIDEAN, above, has_psi=bool(size))
+    off = w if size else 1e6 * far  # far from its own rule
+    assert rule(v, s, rule.beta + rule.alpha * v + s + off, eps)
     ((at, total, gradient, error),) = heard
     expected = s + grad_h + mu_h * (v - y)
     np.testing.assert_array_equal(at, v)
     np.testing.assert_allclose(total, expected, atol=1e-14)
-    np.testing.assert_allclose(gradient, beta + 1.5 * v + expected, atol=1e-14)
+    np.testing.assert_allclose(gradient, beta + 1.5 * v + expected + w, rtol=1e-12, atol=1e-13)
     assert error == pytest.approx(eps + 0.5 * smooth * norm(v - y) ** 2)
 
 

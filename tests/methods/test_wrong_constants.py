@@ -14,8 +14,10 @@ from problems import logistic, quadratics
         ("r-sae", logistic, 0.1),
         ("sc-sae", logistic, 0.1),
         ("afb", logistic, 0.1),
+        ("aeg", logistic, 0.1),
         ("sae", quadratics, 10.0),
         ("afb", quadratics, 100.0),
+        ("aeg", quadratics, 10.0),
     ],
 )
 def test_wrong_L_h(method, factor, make):

@@ -80,18 +80,6 @@ def test_exact_values(inner, noise):
     assert sum(calls.values()) == calls["g.value"]
 
 
-@pytest.mark.parametrize(
-    "inner", [gt.inner.CoordinateSearch(), gt.inner.DirectionalSearch()], ids=repr
-)
-def test_steps_are_pure_and_seeded(inner):
-    phi = model_of(values_only(model()))
-    first = run(inner, phi, 1)[-1]
-    kept = [a.copy() for a in (first.v, first.walk.z, first.walk.u)]
-    np.testing.assert_array_equal(inner.step(phi, first).v, inner.step(phi, first).v)
-    for a, b in zip(kept, (first.v, first.walk.z, first.walk.u), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_difference_steps():
     """(3 noise/M3)^{1/3}; M3 from L and the scale of x; never out of proportion with x."""
     x = np.array([1.0, -3.0])

@@ -17,8 +17,8 @@ def nothing(u, weight):
     return u
 
 
-def katyusha(component, m, p, L, orders, beta, alpha, v0, option="II", convex=False, prox=nothing):
-    """Algorithms 1 and 2 of Allen-Zhu; (xt, y, z) after each epoch."""
+def katyusha(component, m, p, L, orders, beta, alpha, v0, convex=False, prox=nothing):
+    """Algorithms 1 and 2 of Allen-Zhu, option II; (xt, y, z) after each epoch."""
     xt = y = z = v0
     strong = np.min(alpha)
     out = []
@@ -32,11 +32,7 @@ def katyusha(component, m, p, L, orders, beta, alpha, v0, option="II", convex=Fa
             x = tau_1 * z + tau_2 * xt + (1 - tau_1 - tau_2) * y
             G = estimate(component, m, p, x, xt, k) + beta
             z_next = prox((z - a * G) / (1 + a * alpha), 1 / a + alpha)
-            if option == "I":
-                y = (3 * L * x - G) / (3 * L + alpha)
-            else:
-                y = x + tau_1 * (z_next - z)
-            z = z_next
+            y, z = x + tau_1 * (z_next - z), z_next
             ys.append(y)
         weights = (1 + a * strong) ** (np.arange(l) - l)
         xt = weights @ np.array(ys) / weights.sum()

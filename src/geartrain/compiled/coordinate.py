@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import overload
@@ -101,13 +101,37 @@ class SparseSoftmax(NamedTuple):
 Columns = Dense | Sparse | DenseModel | SparseModel | DenseSoftmax | SparseSoftmax
 
 
-def partial(T: Columns, P: Sequences, v: Sequences, c: float, i: int) -> float:
+class JittedTerm(NamedTuple):
+    """A term of the user's, whose jitted ``coord(x, i)`` is given the whole point."""
+
+    coord: Callable[[Vector, int], float]
+    point: Vector  # room for that point
+
+
+class Pair(NamedTuple):
+    """The sum of two terms; or the products of both."""
+
+    first: Any
+    second: Any
+
+
+def partial(T: Any, P: Any, v: Sequences, c: float, i: int) -> float:
     """The i-th partial derivative of the term at z + c u, where P holds A z and A u."""
     raise NotImplementedError("compiled code only")
 
 
-def move(T: Columns, P: Sequences, i: int, dz: float, du: float) -> None:
+def derivative(T: Any, P: Any, v: Sequences, c: float, i: int) -> float:
+    """`partial` of one term, or of two, which are added in their order."""
+    raise NotImplementedError("compiled code only")
+
+
+def move(T: Any, P: Any, i: int, dz: float, du: float) -> None:
     """Update the products when coordinate i of z^ and u^ changes by dz and du."""
+    raise NotImplementedError("compiled code only")
+
+
+def fold_products(P: Any, s: float, r: float) -> None:
+    """`fold` for the products of one term or of two."""
     raise NotImplementedError("compiled code only")
 
 
@@ -117,9 +141,21 @@ def _partial(T: Type, P: Type, v: Type, c: Type, i: Type) -> Callable[..., float
     return _PARTIAL[T.instance_class]
 
 
+@overload(derivative, strict=False)
+def _derivative(T: Type, P: Type, v: Type, c: Type, i: Type) -> Callable[..., float]:
+    if T.instance_class is Pair:
+        return _both
+    return lambda T, P, v, c, i: partial(T, P, v, c, i)
+
+
 @overload(move, jit_options={"fastmath": _FAST}, strict=False)
 def _move(T: Type, P: Type, i: Type, dz: Type, du: Type) -> Callable[..., None]:
     return _MOVE.get(T.instance_class, _move_nothing)
+
+
+@overload(fold_products, strict=False)
+def _fold_products(P: Type, s: Type, r: Type) -> Callable[..., None]:
+    return _fold_both if P.instance_class is Pair else lambda P, s, r: fold(P, s, r)
 
 
 def _dense(T: Dense, P: Sequences, v: Sequences, c: float, i: int) -> float:
@@ -198,6 +234,15 @@ def _sparse_softmax(T: SparseSoftmax, P: Sequences, v: Sequences, c: float, i: i
     return total / mass - T.c[i]
 
 
+def _user(T: JittedTerm, P: Sequences, v: Sequences, c: float, i: int) -> float:
+    combine(v, c, T.point)
+    return T.coord(T.point, i)
+
+
+def _both(T: Pair, P: Pair, v: Sequences, c: float, i: int) -> float:
+    return partial(T.first, P.first, v, c, i) + partial(T.second, P.second, v, c, i)
+
+
 def _move_nothing(T: Columns, P: Sequences, i: int, dz: float, du: float) -> None:
     pass
 
@@ -217,6 +262,16 @@ def _move_sparse(
         P.u[j] += du * T.data[l]
 
 
+def _move_both(T: Pair, P: Pair, i: int, dz: float, du: float) -> None:
+    move(T.first, P.first, i, dz, du)
+    move(T.second, P.second, i, dz, du)
+
+
+def _fold_both(P: Pair, s: float, r: float) -> None:
+    fold(P.first, s, r)
+    fold(P.second, s, r)
+
+
 _PARTIAL: dict[type, Callable[..., float]] = {
     Dense: _dense,
     Sparse: _sparse,
@@ -224,12 +279,14 @@ _PARTIAL: dict[type, Callable[..., float]] = {
     SparseModel: _sparse_model,
     DenseSoftmax: _dense_softmax,
     SparseSoftmax: _sparse_softmax,
+    JittedTerm: _user,
 }
 _MOVE: dict[type, Callable[..., None]] = {
     DenseModel: _move_dense,
     SparseModel: _move_sparse,
     DenseSoftmax: _move_dense,
     SparseSoftmax: _move_sparse,
+    Pair: _move_both,
 }
 
 
@@ -239,6 +296,13 @@ def fold(v: Sequences, s: float, r: float) -> None:
     for j in range(v.z.size):
         v.z[j] += s * v.u[j]
         v.u[j] *= r
+
+
+@njit(cache=True)
+def combine(v: Sequences, c: float, out: Vector) -> None:
+    """Out <- z + c u."""
+    for j in range(v.z.size):
+        out[j] = v.z[j] + c * v.u[j]
 
 
 @njit(cache=True)
@@ -264,8 +328,8 @@ def moves(
 @njit(cache=True)
 def advance(
     tally: NDArray[np.int64],
-    T: Columns,
-    P: Sequences,
+    T: Columns | JittedTerm | Pair,
+    P: Sequences | Pair,
     v: Sequences,
     index: NDArray[np.int64],
     schedule: Schedule,
@@ -281,14 +345,14 @@ def advance(
         kappa, be, a = schedule.kappa[t], schedule.beta[t], schedule.a[t]
         c = s + kappa * r
         tally[0] += 1
-        d = partial(T, P, v, c, i) + beta[i]
+        d = derivative(T, P, v, c, i) + beta[i]
         z_i, q_i = z[i] + s * u[i], z[i] + c * u[i]
         dx, dz = moves(d, z_i, q_i, a, steps, i, alpha)
         s += be * kappa * r
         r *= (1.0 - be) * kappa
         if r < FOLD:
             fold(v, s, r)
-            fold(P, s, r)
+            fold_products(P, s, r)
             s, r = 0.0, 1.0
         du = (dx - dz) / r
         dz -= s * du
@@ -296,86 +360,11 @@ def advance(
         u[i] += du
         move(T, P, i, dz, du)
     fold(v, s, r)
-    fold(P, s, r)
+    fold_products(P, s, r)
 
 
-@njit(cache=True)
-def advance_sum(
-    tally_h: NDArray[np.int64],
-    tally_g: NDArray[np.int64],
-    H: Columns,
-    Ph: Sequences,
-    G: Columns,
-    Pg: Sequences,
-    v: Sequences,
-    index: NDArray[np.int64],
-    schedule: Schedule,
-    steps: StepLengths,
-) -> None:
-    """`advance` on the sum of two terms."""
-    z, u = v
-    s, r = 0.0, 1.0
-    for t in range(index.size):
-        i = index[t]
-        kappa, be, a = schedule.kappa[t], schedule.beta[t], schedule.a[t]
-        c = s + kappa * r
-        tally_h[0] += 1
-        d = partial(H, Ph, v, c, i)
-        tally_g[0] += 1
-        d += partial(G, Pg, v, c, i)
-        dx, dz = moves(d, 0.0, 0.0, a, steps, i, 0.0)
-        s += be * kappa * r
-        r *= (1.0 - be) * kappa
-        if r < FOLD:
-            fold(v, s, r)
-            fold(Ph, s, r)
-            fold(Pg, s, r)
-            s, r = 0.0, 1.0
-        du = (dx - dz) / r
-        dz -= s * du
-        z[i] += dz
-        u[i] += du
-        move(H, Ph, i, dz, du)
-        move(G, Pg, i, dz, du)
-    fold(v, s, r)
-    fold(Ph, s, r)
-    fold(Pg, s, r)
-
-
-@njit
-def advance_user(
-    tally: NDArray[np.int64],
-    coord: Callable[[Vector, int], float],
-    v: Sequences,
-    index: NDArray[np.int64],
-    schedule: Schedule,
-    steps: StepLengths,
-    beta: Vector,
-    alpha: float,
-) -> None:
-    """`advance` for a jitted ``coord(x, i)``, which is given the whole point: O(n) per step."""
-    z, u = v
-    q = np.empty_like(z)
-    s, r = 0.0, 1.0
-    for t in range(index.size):
-        i = index[t]
-        kappa, be, a = schedule.kappa[t], schedule.beta[t], schedule.a[t]
-        c = s + kappa * r
-        for j in range(z.size):
-            q[j] = z[j] + c * u[j]
-        tally[0] += 1
-        d = coord(q, i) + beta[i]
-        z_i, q_i = z[i] + s * u[i], z[i] + c * u[i]
-        dx, dz = moves(d, z_i, q_i, a, steps, i, alpha)
-        s += be * kappa * r
-        r *= (1.0 - be) * kappa
-        if r < FOLD:
-            fold(v, s, r)
-            s, r = 0.0, 1.0
-        du = (dx - dz) / r
-        z[i] += dz - s * du
-        u[i] += du
-    fold(v, s, r)
+# Not cached: it is compiled again for each ``coord`` of the user's.
+advance_user = njit(advance.py_func)
 
 
 # Draws and weights of the coordinate methods, computed one after the other.

@@ -7,7 +7,7 @@ the variables z and w (see `geartrain.methods.inner.recursion`):
 symbol                name           meaning
 ====================  =============  ========================================================
 z                     ``z``          mirror sequence, z_+ = r (z - G - a c a_k)
-w = y - k z - f       ``w``          the remainder of y, w_+ = T w + q c a_k
+w = y - k z - f       ``w``          the remainder of y, w_+ = t3 w + q c a_k
 x                     --             x1 z + t3 w + X0, the point at which the component is evaluated
 c                     ``c``          (loss'(<a_k, x>) - loss'(<a_k, xt>))/(m p_k)
 sum_j rho^{l-j} y_j   ``acc``        without the part of f: acc_+ = rho acc + k z_+ + w_+
@@ -72,12 +72,11 @@ class Recursion(NamedTuple):
     """The numbers of the recursion on one group of coordinates."""
 
     r: float
-    T: float
+    t3: float
     k: float
     q: float
     a: float
     x1: float
-    t3: float
 
 
 class EpochData(NamedTuple):
@@ -107,7 +106,7 @@ def _step_of_intercept(e: EpochData, c: float) -> None:
     """One step on the last coordinate, whose entry in every row is one."""
     R = e.intercept
     e.z[-1] = R.r * (e.z[-1] - e.G[-1] - R.a * c)
-    e.w[-1] = R.T * e.w[-1] + R.q * c
+    e.w[-1] = R.t3 * e.w[-1] + R.q * c
     e.acc[-1] = e.rho * e.acc[-1] + R.k * e.z[-1] + e.w[-1]
 
 
@@ -116,7 +115,7 @@ def epoch_dense(tally: NDArray[np.int64], rows: DenseRows, e: EpochData) -> None
     """Make the steps of `e.order` with dense rows."""
     n, l = rows.A.shape[1], e.order.size
     has_intercept = e.xt.size > n
-    r, T, k_z, q, a, x1, t3 = e.features
+    r, t3, k_z, q, a, x1 = e.features
     z, w, acc, G, X0, xt, rho = e.z, e.w, e.acc, e.G, e.X0, e.xt, e.rho
     row = rows.A[e.order[0]]
     p = 0.0  # prediction <a_k, x>
@@ -140,7 +139,7 @@ def epoch_dense(tally: NDArray[np.int64], rows: DenseRows, e: EpochData) -> None
         p = 0.0
         for i in range(n):
             z_i = r * (z[i] - G[i] - ac * row[i])
-            w_i = T * w[i] + qc * row[i]
+            w_i = t3 * w[i] + qc * row[i]
             z[i] = z_i
             w[i] = w_i
             acc[i] = rho * acc[i] + k_z * z_i + w_i
@@ -164,21 +163,21 @@ def pick_by_alias(u: Vector, keep: Vector, other: NDArray[np.int64]) -> NDArray[
 def _impulses(R: Recursion, rho: float, l: int) -> tuple[Vector, float, float, float]:
     """What the unit impulse of step j adds to the final `acc`, and what z, G and w add to it.
 
-    The impulse moves z_i by -a r^{i-j} and w_i by q T^{i-j-1} for all i > j. The recurrences in
+    The impulse moves z_i by -a r^{i-j} and w_i by q t3^{i-j-1} for all i > j. The recurrences in
     the number of remaining steps neither overflow nor cancel: nothing is divided by 1 - r.
     """
     out = np.empty(l)
     of_z = of_G = of_w = E = 0.0
-    r_power = T_power = 1.0
+    r_power = t3_power = 1.0
     for left in range(1, l + 1):
         r_power *= R.r
         E = R.r * (E + 1.0)
         of_z = rho * of_z + r_power
         of_G = rho * of_G + E
-        of_w = rho * of_w + T_power
-        T_power *= R.T
+        of_w = rho * of_w + t3_power
+        t3_power *= R.t3
         out[l - left] = R.q * of_w - R.k * R.a * of_z
-    return out, R.k * of_z, -R.k * of_G, R.T * of_w
+    return out, R.k * of_z, -R.k * of_G, R.t3 * of_w
 
 
 @njit(cache=True, fastmath=_FAST)
@@ -191,7 +190,7 @@ def epoch_csr(tally: NDArray[np.int64], rows: SparseRows, n: int, e: EpochData) 
     returned sum has no meaning; it keeps the compiler from leaving out the prefetch.
     """
     has_intercept = e.xt.size > n
-    r, T, _, q, a, x1, t3 = e.features
+    r, t3, _, q, a, x1 = e.features
     data, indices, components, order = rows.data, rows.indices, rows.components, e.order
     l = order.size
     on_acc, of_z, of_G, of_w = _impulses(e.features, e.rho, l)
@@ -212,7 +211,7 @@ def epoch_csr(tally: NDArray[np.int64], rows: SparseRows, n: int, e: EpochData) 
         start, stop = components[k].start, components[k + 1].start
         # The divisions do not wait for c.
         gain_z = -a / R
-        gain_w = q / (S * T) if T > 0.0 else 0.0  # T = 0 has q = 0
+        gain_w = q / (S * t3) if t3 > 0.0 else 0.0  # t3 = 0 has q = 0
         on_z = on_w = on_G = on_X0 = 0.0
         for s in range(start, stop):
             i, v = indices[s], data[s]
@@ -232,10 +231,10 @@ def epoch_csr(tally: NDArray[np.int64], rows: SparseRows, n: int, e: EpochData) 
             tally[0] += 1
         c = (slope(e.loss, y, p) - at_snapshot) * scale
         tally[0] += 1
-        # z_+ = r z - r G - r a c a_k and w_+ = T w + q c a_k
+        # z_+ = r z - r G - r a c a_k and w_+ = t3 w + q c a_k
         dz, dw, dacc = gain_z * c, gain_w * c, on_acc[j] * c
-        if T > 0.0:
-            S *= T
+        if t3 > 0.0:
+            S *= t3
         elif j == 0:
             for i in range(n):
                 P[i].w = 0.0

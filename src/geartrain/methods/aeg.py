@@ -52,12 +52,10 @@ class AEGState(State):
 
     @property
     def point(self) -> Vector:
-        """The point x_f."""
         return self.x_f
 
     @property
     def grad(self) -> Vector:
-        """Gradient of f at x_f."""
         return self.grad_h + self.grad_g
 
 
@@ -102,7 +100,6 @@ class AEG:
     any_geometry: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> AEGState:
-        """x_0 = x_f, both gradients there."""
         self._mu(problem)
         L_h = problem.L_h.need("L_h", "AEG")
         grad_h, grad_g = problem.h.grad(x0), problem.g.grad(x0)

@@ -20,6 +20,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from geartrain.methods import smoothness
 from geartrain.methods.base import State
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.splitting import Psi
@@ -50,7 +51,6 @@ class CGSState(State):
 
     @property
     def point(self) -> Vector:
-        """The output y."""
         return self.y
 
     @property
@@ -124,8 +124,7 @@ class CGS:
                 f"CGS needs the diameter of {psi!r}: give the object an attribute `diameter`, a "
                 "bound on the distance of two points of the set, or choose method='frank-wolfe'"
             )
-        L = smoothness(problem, self.L, "CGS")
-        grad = problem.grad(x0)
+        L, grad = smoothness.of_sum(problem, self.L, "CGS"), problem.grad(x0)
         s, gap, error = linear_minimiser(psi, grad, x0)
         return CGSState(
             k=0,
@@ -211,13 +210,6 @@ def set_of(problem: Sum, name: str) -> Psi:
             "and diameter, such as gt.Simplex()"
         )
     return problem.psi
-
-
-def smoothness(problem: Sum, given: float | None, name: str) -> float:
-    """L of h + g."""
-    if given is not None:
-        return given
-    return problem.L_h.need("L_h", name) + problem.L_g.need("L_g", name)
 
 
 def between(u: Vector, v: Vector, t: float) -> Vector:

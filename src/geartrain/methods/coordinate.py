@@ -8,7 +8,7 @@ if the term is one of the library's or its ``coord`` is jitted, and otherwise ca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -49,7 +49,6 @@ class Walk:
 
     @property
     def x(self) -> Vector:
-        """The main sequence x = z + u."""
         return self.z + self.u
 
     def restarted(self) -> Walk:
@@ -58,7 +57,6 @@ class Walk:
         return Walk(self.x, np.zeros_like(self.u), products)
 
     def copy(self) -> Walk:
-        """The same walk with its own arrays."""
         products = tuple((Az.copy(), Au.copy()) for Az, Au in self.products)
         return Walk(self.z.copy(), self.u.copy(), products)
 
@@ -77,24 +75,25 @@ def walk_model(
     phi: Model, walk: Walk, index: Index, schedule: Schedule, steps: StepLengths
 ) -> Walk:
     """Make the steps of `index` on phi; each takes one partial derivative of g."""
-    from geartrain.compiled import coordinate as kernels  # imports Numba
-
-    new = walk.copy()
+    new, term = walk.copy(), phi.g.term
+    kernel: Any
+    what: Any
     v = Sequences(new.z, new.u)
     numbers = by_numbers(phi.psi, phi.n)
-    if numbers is None or (not walk.products and not _is_jitted(phi.g.term.coord)):
+    if numbers is None or (not walk.products and not _is_jitted(term.coord)):
         walk_slowly(phi.g.coord, v, index, schedule, steps, phi.beta, phi.alpha, phi.psi)
         return new
-    steps = steps._replace(psi=numbers)
-    for part in pieces(phi.g, "coord", index.size):
-        rest = (v, index[part], _part(schedule, part), steps, phi.beta, phi.alpha)
-        if walk.products:
-            products = Sequences(*new.products[0])
-            phi.g.bulk("coord", kernels.advance, by_columns(phi.g.term), products, *rest)
-        else:
-            phi.g.bulk("coord", kernels.advance_user, phi.g.term.coord, *rest)
+    from geartrain.compiled import coordinate as kernels  # imports Numba
+
+    if walk.products:
+        kernel, what = kernels.advance, (by_columns(term), Sequences(*new.products[0]), v)
+    else:
+        user = kernels.JittedTerm(term.coord, np.zeros(phi.n))
+        kernel, what = kernels.advance_user, (user, Sequences(np.zeros(0), np.zeros(0)), v)
+    rest = (steps._replace(psi=numbers), phi.beta, phi.alpha)
+    for count in _in_pieces(phi.g, kernel, what, index, schedule, rest):
         if phi.psi is not None:  # one coordinate each, within the seconds of the loop
-            phi.g.ledger.add(f"{phi.psi.name}.prox", part.stop - part.start, 0.0)
+            phi.g.ledger.add(f"{phi.psi.name}.prox", count, 0.0)
     return new
 
 
@@ -102,30 +101,33 @@ def walk_sum(
     h: Oracle, g: Oracle, walk: Walk, index: Index, schedule: Schedule, steps: StepLengths
 ) -> Walk:
     """Make the steps of `index` on h + g; each takes one partial derivative of both."""
-    new = walk.copy()
+    new, zero = walk.copy(), np.zeros(h.n)
     v = Sequences(new.z, new.u)
     if not walk.products:
 
         def both(x: Vector, i: int) -> float:
             return h.coord(x, i) + g.coord(x, i)
 
-        walk_slowly(both, v, index, schedule, steps, np.zeros(h.n), 0.0)
+        walk_slowly(both, v, index, schedule, steps, zero, 0.0)
         return new
     from geartrain.compiled import coordinate as kernels  # imports Numba
 
-    H, G = by_columns(h.term), by_columns(g.term)
-    Ph, Pg = (Sequences(*products) for products in new.products)
-    for part in pieces(h, "coord", index.size):
-        asked = np.zeros(1, dtype=np.int64)
-        rest = (v, index[part], _part(schedule, part), steps)
+    T = kernels.Pair(by_columns(h.term), by_columns(g.term))
+    P = kernels.Pair(*(Sequences(*products) for products in new.products))
+    for count in _in_pieces(h, kernels.advance, (T, P, v), index, schedule, (steps, zero, 0.0)):
         # One loop evaluates both terms and cannot tell their seconds apart: they are booked under h
-        h.bulk("coord", kernels.advance_sum, asked, H, Ph, G, Pg, *rest)
-        g.ledger.add(f"{g.name}.coord", int(asked[0]), 0.0)
+        g.ledger.add(f"{g.name}.coord", count, 0.0)
     return new
 
 
-def _part(schedule: Schedule, part: slice) -> Schedule:
-    return Schedule(*(numbers[part] for numbers in schedule))
+def _in_pieces(
+    oracle: Oracle, kernel: Any, what: Any, index: Index, schedule: Schedule, rest: Any
+) -> Iterator[int]:
+    """Run a kernel on the steps of `index`; how many were made, after every piece of them."""
+    for part in pieces(oracle, "coord", index.size):
+        numbers = Schedule(*(column[part] for column in schedule))
+        oracle.bulk("coord", kernel, *what, index[part], numbers, *rest)
+        yield part.stop - part.start
 
 
 def walk_slowly(
@@ -138,7 +140,7 @@ def walk_slowly(
     alpha: float,
     psi: Psi | None = None,
 ) -> None:
-    """`geartrain.compiled.coordinate.advance_user` for any callable, in place.
+    """`geartrain.compiled.coordinate.advance` for any callable, in place.
 
     A separable psi is asked for the proximal step of the whole vector, of which one coordinate is
     used.

@@ -11,11 +11,12 @@ phi_k      ``phi``       model (4): h linearised at zeta, plus L_h/2 \|. - zeta\
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from geartrain.methods import smoothness
-from geartrain.methods.base import InnerMethod, State, solve_model
+from geartrain.methods.base import InnerMethod, State, ceiling, iterate, solve_model
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner_rule import PaperRule, as_rule
 from geartrain.oracles.protocols import Vector
@@ -37,7 +38,6 @@ class GMCOState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate zeta."""
         return self.zeta
 
     @property
@@ -143,7 +143,6 @@ class GMCO:
         as_rule(self.rule)
 
     def init(self, problem: Sum | Envelope, zeta0: Vector) -> GMCOState:
-        """Both gradients at zeta_0."""
         f = problem.f if isinstance(problem, Envelope) else problem
         L_h = f.L_h.need("L_h", "GMCO")
         grad_h, grad_g = f.h.grad(zeta0), f.g.grad(zeta0)
@@ -203,3 +202,71 @@ class GMCO:
             grad_psi=grad_psi,
             note=note or state.note,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvelopeState(State):
+    """What SAE and SC-SAE know after k iterations, each of which is a run of GMCO."""
+
+    k: int
+    A: float
+    z: Vector
+    grad_h: Vector  # gradient of h at the output
+    grad_g: Vector  # gradient of g at the output
+    L: float
+    L_h: float  # in use by the middle loop
+    ms_ratio: float = math.nan  # of the test, at the end of the last run
+    middle_steps: int = 0  # of the last run
+    since: int = 0  # iterations since the last restart
+    uphill: float = -math.inf  # <grad f(output), output - the one before>
+    stalled: bool = False
+    rounding: bool = False
+    grad_psi: Vector | None = None  # in dpsi(output): where the subgradient is shortest
+    note: str = ""
+
+    @property
+    def gap_weight(self) -> float:  # type: ignore[override]
+        """A, as long as every test was passed and there was no restart."""
+        return math.nan if self.stalled or self.since < self.k else self.A
+
+    @property
+    def grad(self) -> Vector:
+        """Gradient of f at the output, known from the test; with psi, its shortest subgradient."""
+        return total(self.grad_h + self.grad_g, self.grad_psi)
+
+    def run(
+        self, gmco: GMCO, F: Envelope, test: MonteiroSvaiter, v0: Vector | None = None
+    ) -> tuple[Vector, Vector, dict[str, Any]]:
+        """GMCO on F from its centre until the test, with an inner run that starts at `v0`.
+
+        The answer is the point, the gradient of f there, and the further fields of the next state.
+        """
+        if F.x is self.point:  # then both gradients are known
+            grad_h, grad_g = self.grad_h, self.grad_g
+        else:
+            grad_h, grad_g = F.f.h.grad(F.x), None
+        start = GMCOState(zeta=F.x, grad_h=grad_h, grad_g=grad_g, L_h=self.L_h)
+        zeta, steps = iterate(
+            lambda s: gmco.step(F, s),
+            gmco.step(F, start, v0),
+            lambda s: test.over(F, s),
+            limit=100 + ceiling(20.0 * self.L_h / F.L),
+        )
+        assert zeta.grad is not None and zeta.grad_g is not None
+        ratio = test.ratio(F, zeta)
+        fields = {
+            "k": self.k + 1,
+            "grad_h": zeta.grad_h,
+            "grad_g": zeta.grad_g,
+            "L": self.L,
+            "L_h": zeta.L_h,
+            "ms_ratio": ratio,
+            "middle_steps": steps + 1,
+            "since": self.since + 1,
+            "uphill": float(F.f.geometry.dot(zeta.grad, zeta.zeta - self.point)),
+            "stalled": ratio > test.sigma,
+            "rounding": test.is_rounding(F, zeta),
+            "grad_psi": F.f.grad_psi(zeta.zeta, zeta.grad_h + zeta.grad_g, zeta.grad_psi),
+            "note": zeta.note,
+        }
+        return zeta.zeta, zeta.grad, fields

@@ -98,27 +98,21 @@ class Train:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What the method needs."""
         return self.method.needs
 
     @property
     def any_geometry(self) -> bool:
-        """Whether the method works in any geometry."""
         return getattr(self.method, "any_geometry", False)
 
     @property
     def core(self) -> Any:
-        """The method inside a restart."""
         return getattr(self.method, "method", self.method)
 
     def init(self, problem: Sum, x0: Vector) -> State:
-        """The start of the method."""
         return self.method.init(arranged(problem, self.levels), x0)
 
     def step(self, problem: Sum, state: State) -> State:
-        """One iteration of the first level."""
         return self.method.step(arranged(problem, self.levels), state)
 
     def describe(self, problem: Sum, state: State | None) -> str:
-        """The levels, and why."""
         return f"{told(self.levels)}: {self.reason}" if self.reason else told(self.levels)

@@ -73,7 +73,6 @@ class RSAE:
         return SAE(self.L, self.sigma, self.inner, self.accuracy, rule or "residual")
 
     def init(self, problem: Sum, x0: Vector) -> SAEState:
-        """The start of the first stage."""
         return self._sae().init(problem, x0)
 
     def step(self, problem: Sum, state: SAEState) -> SAEState:

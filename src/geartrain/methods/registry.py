@@ -7,47 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any
 
+from geartrain import methods
 from geartrain.geometry import EUCLIDEAN
-from geartrain.methods.aeg import AEG
-from geartrain.methods.afb import AFB
+from geartrain.methods import inner as inner_methods
 from geartrain.methods.base import AnyMethod, InnerMethod, Method, as_inner, as_method
-from geartrain.methods.baselines.acd_whole import ACDWhole
-from geartrain.methods.baselines.ags import AGS
-from geartrain.methods.baselines.catalyst import Catalyst
-from geartrain.methods.baselines.fgm import FGM
-from geartrain.methods.baselines.frank_wolfe import FrankWolfe
-from geartrain.methods.baselines.katyusha_whole import KatyushaWhole
-from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
-from geartrain.methods.baselines.ms_whole import MonteiroSvaiterWhole
-from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
-from geartrain.methods.cgs import CGS
-from geartrain.methods.gmco import GMCO
-from geartrain.methods.inner.acd import ACD
-from geartrain.methods.inner.agm import AGM
-from geartrain.methods.inner.apcg import APCG
-from geartrain.methods.inner.approx import APPROX
-from geartrain.methods.inner.exact import Exact
-from geartrain.methods.inner.katyusha import Katyusha
-from geartrain.methods.inner.l_katyusha import LKatyusha
-from geartrain.methods.inner.lbfgs import LBFGS
-from geartrain.methods.inner.nesterov_stich import NesterovStich
-from geartrain.methods.inner.proxqn import ProxQN
-from geartrain.methods.inner.rpdg import RPDG
-from geartrain.methods.inner.spdc import SPDC
-from geartrain.methods.inner.varag import Varag
-from geartrain.methods.inner.zeroth_order import CoordinateSearch, DirectionalSearch
-from geartrain.methods.operators.anderson import Anderson
-from geartrain.methods.operators.extragradient import Extragradient
-from geartrain.methods.operators.hpe import HPE
-from geartrain.methods.operators.mixing import AndersonResolvent
-from geartrain.methods.operators.optimistic import OptimisticGradient
-from geartrain.methods.pqn.method import ProximalQuasiNewton
-from geartrain.methods.r_sae import RSAE
 from geartrain.methods.restart import GradientTest, Restarted
-from geartrain.methods.sae import SAE
-from geartrain.methods.sc_sae import SCSAE
-from geartrain.methods.similar_newton import SimilarNewton
-from geartrain.methods.sparsa import SpaRSA
 from geartrain.methods.working_set import WorkingSet, fits
 from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import MissingOracle, answers, can, require
@@ -55,55 +19,55 @@ from geartrain.oracles.questions import QUESTIONS
 from geartrain.problem import Sum
 
 INNER: dict[str, Callable[[], InnerMethod]] = {
-    "agm": AGM,
-    "exact": Exact,
-    "lbfgs": LBFGS,
-    "proxqn": ProxQN,
-    "acd": ACD,
-    "nesterov-stich": NesterovStich,
-    "approx": APPROX,
-    "directional": DirectionalSearch,
-    "coordinate-differences": CoordinateSearch,
-    "katyusha": Katyusha,
-    "l-katyusha": LKatyusha,
-    "varag": Varag,
-    "rpdg": RPDG,
-    "spdc": SPDC,
-    "apcg": APCG,
+    "agm": inner_methods.AGM,
+    "exact": inner_methods.Exact,
+    "lbfgs": inner_methods.LBFGS,
+    "proxqn": inner_methods.ProxQN,
+    "acd": inner_methods.ACD,
+    "nesterov-stich": inner_methods.NesterovStich,
+    "approx": inner_methods.APPROX,
+    "directional": inner_methods.DirectionalSearch,
+    "coordinate-differences": inner_methods.CoordinateSearch,
+    "katyusha": inner_methods.Katyusha,
+    "l-katyusha": inner_methods.LKatyusha,
+    "varag": inner_methods.Varag,
+    "rpdg": inner_methods.RPDG,
+    "spdc": inner_methods.SPDC,
+    "apcg": inner_methods.APCG,
 }
 
 # Name -> maker from (problem, inner). A maker looks at the problem only to choose a restart.
 METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
-    "sae": lambda problem, inner: SAE(inner=inner),
-    "r-sae": lambda problem, inner: RSAE(inner=inner),
-    "sc-sae": lambda problem, inner: _restarted(problem.mu.value, SCSAE(inner=inner)),
-    "afb": lambda problem, inner: _restarted(problem.mu_h + problem.mu_g, AFB(inner=inner)),
-    "pqn": lambda problem, inner: ProximalQuasiNewton(**_given(inner)),
-    "similar-newton": lambda problem, inner: SimilarNewton(),
-    "aeg": lambda problem, inner: AEG(inner=inner),
-    "gmco": lambda problem, inner: GMCO(inner=inner),
-    "fgm": lambda problem, inner: FGM(),
-    "acd": lambda problem, inner: _restarted(problem.mu.value, ACDWhole()),
-    "ags": lambda problem, inner: AGS(),
-    "ms": lambda problem, inner: MonteiroSvaiterWhole(**_given(inner)),
+    "sae": lambda problem, inner: methods.SAE(inner=inner),
+    "r-sae": lambda problem, inner: methods.RSAE(inner=inner),
+    "sc-sae": lambda problem, inner: _restarted(problem.mu.value, methods.SCSAE(inner=inner)),
+    "afb": lambda problem, inner: _restarted(problem.mu_h + problem.mu_g, methods.AFB(inner=inner)),
+    "pqn": lambda problem, inner: methods.ProximalQuasiNewton(**_given(inner)),
+    "similar-newton": lambda problem, inner: methods.SimilarNewton(),
+    "aeg": lambda problem, inner: methods.AEG(inner=inner),
+    "gmco": lambda problem, inner: methods.GMCO(inner=inner),
+    "fgm": lambda problem, inner: methods.FGM(),
+    "acd": lambda problem, inner: _restarted(problem.mu.value, methods.ACDWhole()),
+    "ags": lambda problem, inner: methods.AGS(),
+    "ms": lambda problem, inner: methods.MonteiroSvaiterWhole(**_given(inner)),
     "lbfgs": lambda problem, inner: lbfgs_on_the_sum(problem),
-    "sparsa": lambda problem, inner: SpaRSA(),
-    "katyusha": lambda problem, inner: KatyushaWhole(),
-    "catalyst": lambda problem, inner: Catalyst(**_given(inner)),
+    "sparsa": lambda problem, inner: methods.SpaRSA(),
+    "katyusha": lambda problem, inner: methods.KatyushaWhole(),
+    "catalyst": lambda problem, inner: methods.Catalyst(**_given(inner)),
 }
 # Methods for sums with a non-smooth term only.
 NONSMOOTH: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "working-set": lambda problem, inner: WorkingSet(),
-    "cgs": lambda problem, inner: CGS(),
-    "frank-wolfe": lambda problem, inner: FrankWolfe(),
+    "cgs": lambda problem, inner: methods.CGS(),
+    "frank-wolfe": lambda problem, inner: methods.FrankWolfe(),
 }
 # Methods of `geartrain.equilibrium`, for operators in the place of gradients.
 OPERATORS: dict[str, Callable[[Sum], AnyMethod]] = {
-    "auto": lambda problem: AndersonResolvent(),
-    "hpe": lambda problem: HPE(),
-    "extragradient": lambda problem: Extragradient(adaptive=_has_no_constants(problem)),
-    "optimistic": lambda problem: OptimisticGradient(adaptive=_has_no_constants(problem)),
-    "anderson": lambda problem: Anderson(),
+    "auto": lambda problem: methods.AndersonResolvent(),
+    "hpe": lambda problem: methods.HPE(),
+    "extragradient": lambda problem: methods.Extragradient(adaptive=_has_no_constants(problem)),
+    "optimistic": lambda problem: methods.OptimisticGradient(adaptive=_has_no_constants(problem)),
+    "anderson": lambda problem: methods.Anderson(),
 }
 # They choose their inner method themselves unless one is given.
 _WITH_OWN_INNER = ("pqn", "ms", "catalyst")
@@ -131,10 +95,10 @@ def takes_inner(method: str | AnyMethod) -> bool:
 def lbfgs_on_the_sum(problem: Sum, memory: int = 10) -> AnyMethod:
     """L-BFGS on f: SciPy's where it can, and a proximal quasi-Newton method for other psi."""
     if problem.geometry is not EUCLIDEAN:
-        return LBFGSWhole()
+        return methods.LBFGSWhole()
     if problem.psi is None or isinstance(problem.psi.term, Box):
-        return ScipyLBFGS(memory)
-    return ProximalQuasiNewton(rho=1.0)
+        return methods.ScipyLBFGS(memory)
+    return methods.ProximalQuasiNewton(rho=1.0)
 
 
 def _given(inner: InnerMethod | None) -> dict[str, Any]:
@@ -172,7 +136,7 @@ def make_method(method: str | AnyMethod, inner: str | InnerMethod, problem: Sum)
     if isinstance(method, str):
         made = _by_name(method, inner, problem)
     else:
-        if isinstance(getattr(method, "inner", None), ProximalQuasiNewton):
+        if isinstance(getattr(method, "inner", None), methods.ProximalQuasiNewton):
             raise TypeError(
                 "ProximalQuasiNewton inside another method is for several terms h, "
                 "minimize([h1, h2], g), where it is the method of the second level"
@@ -303,7 +267,7 @@ def _can_take(method: Any, problem: Sum) -> bool:
 
 
 def _takes_psi(maker: Any, problem: Sum, inner: bool) -> bool:
-    made = maker() if inner else maker(problem, AGM())
+    made = maker() if inner else maker(problem, inner_methods.AGM())
     if isinstance(made, WorkingSet):
         return fits(problem)
     return _can_take(made, problem)

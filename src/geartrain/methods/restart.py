@@ -33,7 +33,6 @@ class FixedPeriod:
     period: int
 
     def due(self, state: Any) -> bool:
-        """Whether the period is over."""
         return state.since >= self.period
 
 
@@ -51,7 +50,6 @@ class GradientTest:
     """
 
     def due(self, state: Any) -> bool:
-        """Whether the last step went uphill."""
         return state.since > 1 and state.uphill > 0.0
 
 
@@ -72,21 +70,17 @@ class Restarted:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What the method needs."""
         return self.method.needs
 
     @property
     def any_geometry(self) -> bool:
-        """Whether the method works in any geometry."""
         return getattr(self.method, "any_geometry", False)
 
     @property
     def takes_psi(self) -> bool:
-        """Whether the method is made for a non-smooth term, too."""
         return getattr(self.method, "takes_psi", False)
 
     def init(self, problem: Sum, x0: Vector) -> Any:
-        """The method's start."""
         return self.method.init(problem, x0)
 
     def step(self, problem: Sum, state: Any) -> Any:

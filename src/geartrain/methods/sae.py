@@ -16,8 +16,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from geartrain.methods.base import InnerMethod, State, ceiling, iterate
-from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter, total
+from geartrain.methods.base import InnerMethod
+from geartrain.methods.gmco import GMCO, EnvelopeState, MonteiroSvaiter
 from geartrain.methods.inner.agm import AGM
 from geartrain.methods.inner_rule import PaperRule, as_rule
 from geartrain.oracles.protocols import Vector
@@ -26,41 +26,15 @@ from geartrain.problem import Envelope, Sum
 
 
 @dataclass(frozen=True, kw_only=True)
-class SAEState(State):
+class SAEState(EnvelopeState):
     """State of `SAE` after k outer iterations."""
 
-    k: int
-    A: float
     y: Vector
-    z: Vector
     x: Vector  # centre of the last envelope
-    grad_h: Vector  # gradient of h at y
-    grad_g: Vector  # gradient of g at y
-    L: float
-    L_h: float  # in use by the middle loop
-    ms_ratio: float = math.nan  # |grad F_{L,x}(y)| / (L |y - x|) of the last step
-    middle_steps: int = 0  # of the last outer iteration
-    since: int = 0  # iterations since the last restart
-    uphill: float = -math.inf  # <grad f(y_k), y_k - y_{k-1}>
-    stalled: bool = False
-    rounding: bool = False
-    grad_psi: Vector | None = None  # in dpsi(y): the one for which the subgradient is shortest
-    note: str = ""
-
-    @property
-    def gap_weight(self) -> float:  # type: ignore[override]
-        """A, as long as every test was passed and there was no restart."""
-        return math.nan if self.stalled or self.since < self.k else self.A
 
     @property
     def point(self) -> Vector:
-        """The output y."""
         return self.y
-
-    @property
-    def grad(self) -> Vector:
-        """Gradient of f at y, known from the test; with psi, its shortest subgradient."""
-        return total(self.grad_h + self.grad_g, self.grad_psi)
 
 
 # Paper: Algorithm 1
@@ -163,39 +137,7 @@ class SAE:
         x = y if A == 0.0 else (A * y + a * z) / A_next
         # line 4
         F = Envelope(problem, L, x, key=(state.k,))
-        middle = GMCO(self.inner, 1.0, self.accuracy * self.sigma, self.rule)
-        if A == 0.0:  # then x = y = z, and both gradients are known
-            grad_h, grad_g = state.grad_h, state.grad_g
-        else:
-            grad_h, grad_g = problem.h.grad(x), None
-        start = GMCOState(zeta=x, grad_h=grad_h, grad_g=grad_g, L_h=state.L_h)
-        test = MonteiroSvaiter(self.sigma)
-        zeta, steps = iterate(
-            lambda s: middle.step(F, s),
-            middle.step(F, start),
-            lambda s: test.over(F, s),
-            limit=100 + ceiling(20.0 * state.L_h / L),
-        )
-        assert zeta.grad is not None and zeta.grad_g is not None
-        ratio = test.ratio(F, zeta)
+        gmco = GMCO(self.inner, 1.0, self.accuracy * self.sigma, self.rule)
+        y_next, grad_f, fields = state.run(gmco, F, MonteiroSvaiter(self.sigma))
         # line 5
-        z_next = z - a * zeta.grad
-        return SAEState(
-            k=state.k + 1,
-            A=A_next,
-            y=zeta.zeta,
-            z=z_next,
-            x=x,
-            grad_h=zeta.grad_h,
-            grad_g=zeta.grad_g,
-            L=L,
-            L_h=zeta.L_h,
-            ms_ratio=ratio,
-            middle_steps=steps + 1,
-            since=state.since + 1,
-            uphill=float(problem.geometry.dot(zeta.grad, zeta.zeta - y)),
-            stalled=ratio > self.sigma,
-            rounding=test.is_rounding(F, zeta),
-            grad_psi=problem.grad_psi(zeta.zeta, zeta.grad_h + zeta.grad_g, zeta.grad_psi),
-            note=zeta.note,
-        )
+        return SAEState(A=A_next, y=y_next, z=z - a * grad_f, x=x, **fields)

@@ -17,8 +17,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from geartrain.methods.base import InnerMethod, State, ceiling, iterate
-from geartrain.methods.gmco import GMCO, GMCOState, MonteiroSvaiter, total
+from geartrain.methods.base import InnerMethod
+from geartrain.methods.gmco import GMCO, EnvelopeState, MonteiroSvaiter
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Envelope, Sum
@@ -58,42 +58,16 @@ def weights(A: float, eta: float, mu: float) -> Weights:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SCSAEState(State):
+class SCSAEState(EnvelopeState):
     """State of `SCSAE` after k iterations."""
 
-    k: int
-    A: float
     x: Vector  # output
-    z: Vector
     y: Vector  # centre of the last envelope
-    grad_h: Vector  # gradient of h at x
-    grad_g: Vector  # gradient of g at x
-    L: float
-    L_h: float
-    ms_ratio: float = math.nan
-    middle_steps: int = 0
-    since: int = 0  # iterations since the last restart
-    uphill: float = -math.inf  # <grad f(x_k), x_k - x_{k-1}>
-    stalled: bool = False
-    rounding: bool = False
-    grad_psi: Vector | None = None  # in dpsi(x): the one for which the subgradient is shortest
     gap_rests_on: tuple[str, ...] = ()
-    note: str = ""
-
-    @property
-    def gap_weight(self) -> float:  # type: ignore[override]
-        """A, as long as every test was passed and there was no restart."""
-        return math.nan if self.stalled or self.since < self.k else self.A
 
     @property
     def point(self) -> Vector:
-        """The output x."""
         return self.x
-
-    @property
-    def grad(self) -> Vector:
-        """Gradient of f at x; with psi, its shortest subgradient."""
-        return total(self.grad_h + self.grad_g, self.grad_psi)
 
 
 @dataclass(frozen=True)
@@ -146,7 +120,6 @@ class SCSAE:
     takes_psi: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> SCSAEState:
-        """x_0 = z_0, both gradients there."""
         L_h = problem.L_h.need("L_h", "SCSAE")
         L = self.L
         if L is None:
@@ -170,49 +143,20 @@ class SCSAE:
         return replace(state, A=0.0, since=0, z=state.x, y=state.x)
 
     def step(self, problem: Sum, state: SCSAEState) -> SCSAEState:
-        """One iteration: a middle run that ends by the test, and the two sequences."""
         mu = (problem.mu.value or 0.0) if self.mu is None else self.mu
         L, x, z = state.L, state.x, state.z
+        # 1.
         w = weights(state.A, 1.0 / L, mu)
         first = state.A == 0.0
         y = x if first else x + w.theta * (z - x)
-        # The model's error is at most error L_h |v - y|; the inner run may use up the rest.
+        # 2. The model's error is at most error L_h |v - y|; the inner run may use up the rest.
         weight, error = (0.5, 0.5) if problem.h_is_convex else (0.0, 1.0)
-        test = MonteiroSvaiter(math.sqrt(self.sigma**2 + mu / L))
         slack = self.sigma - error * state.L_h / L
-        middle = GMCO(self.inner, weight, 0.95 * slack if slack > 0.1 else 0.1 * self.sigma)
+        gmco = GMCO(self.inner, weight, 0.95 * slack if slack > 0.1 else 0.1 * self.sigma)
         F = Envelope(problem, L, y, key=(state.k,))
-        if first:
-            grad_h, grad_g, v0 = state.grad_h, state.grad_g, None
-        else:
-            grad_h, grad_g, v0 = problem.h.grad(y), None, y + (state.x - state.y)
-        start = GMCOState(zeta=y, grad_h=grad_h, grad_g=grad_g, L_h=state.L_h)
-        zeta, steps = iterate(
-            lambda s: middle.step(F, s),
-            middle.step(F, start, v0),
-            lambda s: test.over(F, s),
-            limit=100 + ceiling(20.0 * state.L_h / L),
-        )
-        assert zeta.grad is not None and zeta.grad_g is not None
-        G, x_next = zeta.grad, zeta.zeta
-        ratio = test.ratio(F, zeta)
-        return SCSAEState(
-            k=state.k + 1,
-            A=w.A,
-            x=x_next,
-            z=w.keep * z + w.pull * x_next - w.push * G,
-            y=y,
-            grad_h=zeta.grad_h,
-            grad_g=zeta.grad_g,
-            L=L,
-            L_h=zeta.L_h,
-            ms_ratio=ratio,
-            middle_steps=steps + 1,
-            since=state.since + 1,
-            uphill=float(problem.geometry.dot(G, x_next - x)),
-            stalled=ratio > test.sigma,
-            rounding=test.is_rounding(F, zeta),
-            grad_psi=problem.grad_psi(x_next, zeta.grad_h + zeta.grad_g, zeta.grad_psi),
-            gap_rests_on=("mu",) if mu else (),
-            note=zeta.note,
-        )
+        test = MonteiroSvaiter(math.sqrt(self.sigma**2 + mu / L))
+        x_next, G, fields = state.run(gmco, F, test, None if first else y + (x - state.y))
+        # 3.
+        z = w.keep * z + w.pull * x_next - w.push * G
+        rests_on = ("mu",) if mu else ()
+        return SCSAEState(A=w.A, x=x_next, z=z, y=y, gap_rests_on=rests_on, **fields)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -77,12 +77,10 @@ class SimilarNewtonState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate x."""
         return self.x
 
     @property
     def grad(self) -> Vector:
-        """Gradient of f at x."""
         return self.grad_h + self.grad_g
 
 
@@ -159,19 +157,13 @@ class SimilarNewton:
         x = x0 if x0.any() else self._lowest_of_g(problem, x0, alpha)
         hessian = _hessian(problem.g, x, alpha, self.columns)
         D = np.linalg.qr(_solve(hessian, random, _ROUGH))[0]
-        h, grad_h, HD_h = problem.h.second_order(x, D)
-        g, grad_g = problem.g.value_and_grad(x)
         none = np.zeros((problem.n, 0))
         return SimilarNewtonState(
+            **_asked(problem, x, D)._asdict(),
             k=0,
-            x=x,
             alpha=alpha,
             alpha_0=alpha,
-            f=h + g,
-            grad_h=grad_h,
-            grad_g=grad_g,
             D=D,
-            HD_h=HD_h,
             kept=none,
             H_kept=none,
             step=np.zeros(problem.n),
@@ -197,32 +189,26 @@ class SimilarNewton:
         promised = float(s @ hessian(s[:, None])[:, 0])
         t = _length(problem.g, state.x, s, state.grad_g, promised)  # 4.
         D = _off(W, MW, _solve(hessian, HW_h[:, : state.D.shape[1]], _ROUGH))  # 5.
-        found = _search(problem, state, s, t, D)  # 6.
-        if found.answer is None:
-            return replace(state, k=state.k + 1, trials=found.trials, stalled=True)
-        new = found.answer
+        new, trials, alpha = _search(problem, state, s, t, D)  # 6.
+        if new is None:
+            return replace(state, k=state.k + 1, trials=trials, stalled=True)
         length = max(norm(new.x - state.x), np.finfo(float).tiny)
         return SimilarNewtonState(
+            **new._asdict(),
             k=state.k + 1,
-            x=new.x,
-            alpha=found.alpha,
+            alpha=alpha,
             alpha_0=state.alpha_0,
-            f=new.f,
-            grad_h=new.grad_h,
-            grad_g=new.grad_g,
             D=D,
-            HD_h=new.HD_h,
             kept=state.D,
             H_kept=state.HD_h,
             step=(new.x - state.x) / length,
             change_h=(new.grad_h - state.grad_h) / length,
-            trials=found.trials,
+            trials=trials,
             stalled=_is_rounding(state.grad, new.grad_h, new.grad_g),
         )
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(NamedTuple):
     """Both terms at x, with the products of h."""
 
     x: Vector
@@ -231,20 +217,11 @@ class _Answer:
     grad_g: Vector
     HD_h: Vector
 
-    @staticmethod
-    def at(problem: Sum, x: Vector, D: Vector) -> _Answer:
-        h, grad_h, HD_h = problem.h.second_order(x, D)
-        g, grad_g = problem.g.value_and_grad(x)
-        return _Answer(x, h + g, grad_h, grad_g, HD_h)
 
-
-@dataclass(frozen=True)
-class _Found:
-    """The end of line 6."""
-
-    answer: _Answer | None  # None: no point was lower
-    trials: int
-    alpha: float  # for the next step
+def _asked(problem: Sum, x: Vector, D: Vector) -> _Answer:
+    h, grad_h, HD_h = problem.h.second_order(x, D)
+    g, grad_g = problem.g.value_and_grad(x)
+    return _Answer(x, h + g, grad_h, grad_g, HD_h)
 
 
 def _direction(W: Vector, HW: Vector, hessian: Callable[[Vector], Vector], grad: Vector) -> Vector:
@@ -258,23 +235,28 @@ def _direction(W: Vector, HW: Vector, hessian: Callable[[Vector], Vector], grad:
     return u - V @ (HV.T @ u + a)
 
 
-def _search(problem: Sum, state: SimilarNewtonState, s: Vector, t: float, D: Vector) -> _Found:
-    """Line 6: the first point x + t s that is lower, for smaller and smaller t."""
+def _search(
+    problem: Sum, state: SimilarNewtonState, s: Vector, t: float, D: Vector
+) -> tuple[_Answer | None, int, float]:
+    """Line 6: the first point x + t s that is lower, for smaller and smaller t; None if none is.
+
+    With it the number of points that were tried, and alpha for the next step.
+    """
     slope = float(state.grad @ s)
     alpha = max(state.alpha / 10.0, state.alpha_0)
     smallest = 10.0 * EPS * norm(state.x)
     for trials in range(1, _TRIALS + 1):
-        new = _Answer.at(problem, state.x + t * s, D)
+        new = _asked(problem, state.x + t * s, D)
         slope_v = float((new.grad_h + new.grad_g) @ s)
         if _lower(state.f, new.f, t * slope, t * slope_v):
-            return _Found(new, trials, alpha)
+            return new, trials, alpha
         if t * norm(s) <= smallest:
             break
         if trials == 1:  # what M lacks along s
             alpha = max(state.alpha, 0.1 * ((slope_v - slope) / t + slope) / float(s @ s))
         part = slope / (slope - slope_v) if slope_v > slope else _PART[1]
         t *= min(max(part, _PART[0]), _PART[1])
-    return _Found(None, trials, alpha)
+    return None, trials, alpha
 
 
 def _hessian(g: Oracle, x: Vector, alpha: float, columns: int) -> Callable[[Vector], Vector]:

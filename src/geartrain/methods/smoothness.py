@@ -1,4 +1,4 @@
-"""The smoothness constant of a term, checked against gradients that a method knows anyway."""
+"""Smoothness constants: of the sum, and of a term as known gradients confirm or disprove it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ from typing import NamedTuple
 
 from geartrain.geometry import Geometry
 from geartrain.oracles.protocols import Vector
-from geartrain.problem import EPS
+from geartrain.problem import EPS, Sum
 
 # How far a measured curvature must exceed L before L is called wrong. Rounding is taken off before.
 _SLACK = 1.01
 # A constant that is wrong is replaced by this multiple of the curvature that was measured.
 _RAISE = 1.5
+
+
+def of_sum(problem: Sum, given: float | None, method: str) -> float:
+    """L of h + g: the one that is given, or L_h + L_g."""
+    if given is not None:
+        return given
+    return problem.L_h.need("L_h", method) + problem.L_g.need("L_g", method)
 
 
 class Smoothness(NamedTuple):

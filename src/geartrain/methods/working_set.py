@@ -84,17 +84,10 @@ class WorkingSetState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate x."""
-        return self.x
-
-    @property
-    def grad_point(self) -> Vector:
-        """The iterate x."""
         return self.x
 
     @property
     def grad(self) -> Vector:
-        """The shortest subgradient of f at x."""
         return self.smooth + self.grad_psi
 
 
@@ -145,12 +138,10 @@ class WorkingSet:
     takes_psi: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> WorkingSetState:
-        """One gradient of h at x0."""
         _parts(problem)
         return self._at(problem, x0, problem.h.term.predict(x0), k=0)
 
     def step(self, problem: Sum, state: WorkingSetState) -> WorkingSetState:
-        """One proximal Newton step."""
         parts = _parts(problem)
         r = state.grad
         if norm(r) <= 10.0 * EPS * norm(state.smooth):

@@ -55,8 +55,7 @@ from geartrain.theory.proof import (
     lemma_3,
     theorem_2,
 )
-from geartrain.theory.rivals import MEASURED, compare
-from geartrain.theory.tables import table_1, table_2
+from geartrain.theory.rivals import MEASURED, compare, table_1, table_2
 
 __all__ = [
     "C_1",

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from geartrain import datasets
 from geartrain.methods.inner.acd import ACD
-from geartrain.methods.inner.finite_sum import Snapshot, finite_sum
+from geartrain.methods.inner.finite_sum import EpochStart, Snapshot, finite_sum
 from geartrain.methods.inner.katyusha import Katyusha
 from geartrain.oracles.ledger import Ledger, Oracle
 from geartrain.oracles.linear_model import LinearModel
@@ -109,7 +109,7 @@ def _epoch(A: Any, y: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
 
     def epoch() -> None:
         order = draw.order(np.random.default_rng(1), term.m)
-        terms.epoch(steps, phi, order, draw.scale, snapshot, x, x)
+        terms.epoch(steps, phi, EpochStart(order, draw.scale, snapshot, x, x))
 
     return epoch, lambda: term.A @ x
 

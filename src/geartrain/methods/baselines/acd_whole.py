@@ -54,12 +54,10 @@ class ACDWholeState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate x."""
         return self.x
 
     @property
     def grad(self) -> Vector:
-        """Gradient of f at x."""
         return self.grad_x
 
 
@@ -105,7 +103,6 @@ class ACDWhole:
             as_nonnegative(self.mu, "mu")
 
     def init(self, problem: Sum, x0: Vector) -> ACDWholeState:
-        """Both sequences at x0."""
         L = np.zeros(problem.n)
         L += coordinate_constants(problem.h.term, problem.L_h.value, "ACDWhole", "h")
         L += coordinate_constants(problem.g.term, problem.L_g.value, "ACDWhole", "g")
@@ -116,11 +113,9 @@ class ACDWhole:
         return ACDWholeState(k=0, A=0.0, B=1.0, x=x0, walk=walk, grad_x=grad, L_coord=L)
 
     def restart(self, state: ACDWholeState) -> ACDWholeState:
-        """Start again from x."""
         return replace(state, A=0.0, B=1.0, since=0, walk=state.walk.restarted())
 
     def step(self, problem: Sum, state: ACDWholeState) -> ACDWholeState:
-        """One chunk of coordinate steps, then the gradient of f."""
         n, root = problem.n, np.sqrt(state.L_coord)
         mu = (problem.mu.value or 0.0) if self.mu is None else self.mu
         S = float(root.sum())

@@ -43,7 +43,6 @@ class AGSState(State):
 
     @property
     def point(self) -> Vector:
-        """The averaged iterate x_bar."""
         return self.x_bar
 
     @property
@@ -109,7 +108,6 @@ class AGS:
         return AGSState(k=0, x_bar=x0, x=x0, L=L, M=M, start=start, grad_psi=grad_psi)
 
     def step(self, problem: Sum, state: AGSState) -> AGSState:
-        """One gradient of h and T sliding steps."""
         mu = problem.mu.value if self.mu is None else self.mu
         if mu and state.k >= stage_length(state.L, mu):
             state = replace(state, k=0, x=state.x_bar)

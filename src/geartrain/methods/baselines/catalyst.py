@@ -18,9 +18,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from geartrain.methods import smoothness
 from geartrain.methods.base import InnerMethod, State, ceiling, solve_model
+from geartrain.methods.inner.agm import next_theta
 from geartrain.methods.inner.finite_sum import Snapshot, finite_sum
-from geartrain.methods.momentum import next_theta
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model, Sum, norm
 
@@ -52,13 +53,11 @@ class GradientDescent:
         return DescentState(v0, phi.g.grad(v0) if grad_g0 is None else grad_g0)
 
     def step(self, phi: Model, state: DescentState) -> DescentState:
-        """One gradient step."""
         assert phi.L_g is not None
         v = state.v - phi.grad(state.v, state.grad_g) / (phi.L_g + phi.alpha)
         return DescentState(v, phi.g.grad(v))
 
     def limit(self, phi: Model) -> int:
-        """A hundred times the natural number of steps."""
         assert phi.L_g is not None
         return 200 + ceiling(100.0 * (1.0 + phi.L_g / phi.alpha))
 
@@ -88,13 +87,13 @@ class SVRG:
         return DescentState(v0, grad, 0, (grad_g, memory))
 
     def step(self, phi: Model, state: DescentState) -> DescentState:
-        """One epoch of 2 m component steps."""
         problem: Sum = phi.g.problem
         terms = finite_sum(problem.g)
         draw = terms.sampling("importance")
         L = problem.L_h.need("L_h", "SVRG") + draw.L + max(terms.ridges)
         eta = 1.0 / (4.0 * L)
-        estimator = terms.estimator(Snapshot(state.v, *state.memory), draw.scale)
+        grad_g, memory = state.memory
+        estimator = terms.estimator(Snapshot(state.v, grad_g, memory.copy()), draw.scale)
         order = draw.order(np.random.default_rng((*phi.key, state.s)), 2 * terms.m)
         v, total = state.v, np.zeros(phi.n)
         for k in order:
@@ -106,7 +105,6 @@ class SVRG:
         return DescentState(v, problem.h.grad(v) + grad_g, state.s + 1, (grad_g, memory))
 
     def limit(self, phi: Model) -> int:
-        """A hundred times the natural number of epochs."""
         terms = finite_sum(phi.g.problem.g)
         return 200 + ceiling(100.0 * (1.0 + (phi.L_g or 0.0) / (terms.m * phi.alpha)))
 
@@ -128,12 +126,10 @@ class CatalystState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate x."""
         return self.x
 
     @property
     def grad(self) -> Vector:
-        """Gradient of f at x."""
         return self.grad_f
 
 
@@ -179,7 +175,7 @@ class Catalyst:
 
     def init(self, problem: Sum, x0: Vector) -> CatalystState:
         """x_0 = y_0."""
-        L = problem.L_h.need("L_h", "Catalyst") + problem.L_g.need("L_g", "Catalyst")
+        L = smoothness.of_sum(problem, None, "Catalyst")
         mu = problem.mu.value or 0.0
         kappa = self.kappa
         if kappa is None:
@@ -192,7 +188,6 @@ class Catalyst:
         )
 
     def step(self, problem: Sum, state: CatalystState) -> CatalystState:
-        """One proximal step and the extrapolation."""
         mu = problem.mu.value or 0.0
         kappa, y = state.kappa, state.y
         q = mu / (mu + kappa)

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from geartrain.methods import smoothness
 from geartrain.methods.base import State
-from geartrain.methods.momentum import next_theta
+from geartrain.methods.inner.agm import next_theta
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum
 
@@ -29,7 +30,6 @@ class FGMState(State):
 
     @property
     def point(self) -> Vector:
-        """The main sequence x."""
         return self.x
 
     @property
@@ -53,7 +53,7 @@ class FGM:
     Algorithm, from x_0 = y_0, theta_0 = 1, with q = mu/L::
 
         1. x_{k+1} = y_k - grad f(y_k)/L
-        2. theta_{k+1} and the momentum m_k from momentum.next_theta
+        2. theta_{k+1} and the momentum m_k from next_theta
         3. y_{k+1} = x_{k+1} + m_k (x_{k+1} - x_k)
 
     With a non-smooth term psi, line 1 is x_{k+1} = prox(y_k - grad (h + g)(y_k)/L, L) [2]_.
@@ -84,11 +84,7 @@ class FGM:
     takes_psi: ClassVar[bool] = True
 
     def init(self, problem: Sum, x0: Vector) -> FGMState:
-        """Start without momentum."""
-        L = self.L
-        if L is None:
-            L = problem.L_h.need("L_h", "FGM") + problem.L_g.need("L_g", "FGM")
-        grad = problem.grad(x0)
+        L, grad = smoothness.of_sum(problem, self.L, "FGM"), problem.grad(x0)
         grad_psi = problem.grad_psi(x0, grad)
         return FGMState(k=0, x=x0, y=x0, grad_y=grad, theta=1.0, L=L, grad_psi=grad_psi)
 
@@ -98,7 +94,6 @@ class FGM:
         return replace(state, x=x, theta=1.0, since=0)
 
     def step(self, problem: Sum, state: FGMState) -> FGMState:
-        """One gradient step and the extrapolation."""
         mu = (problem.mu.value or 0.0) if self.mu is None else self.mu
         x, grad_psi, grad_bound = state.y - state.grad_y / state.L, None, math.nan
         slope = state.grad_y

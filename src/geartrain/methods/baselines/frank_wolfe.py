@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from geartrain.methods import smoothness
 from geartrain.methods.base import State
-from geartrain.methods.cgs import between, linear_minimiser, set_of, smoothness
+from geartrain.methods.cgs import between, linear_minimiser, set_of
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.vectors import dot
 from geartrain.problem import Sum
@@ -26,7 +27,6 @@ class FrankWolfeState(State):
 
     @property
     def point(self) -> Vector:
-        """The point x."""
         return self.x
 
     @property
@@ -73,7 +73,7 @@ class FrankWolfe:
     def init(self, problem: Sum, x0: Vector) -> FrankWolfeState:
         """Line 1 at x_0."""
         psi = set_of(problem, "FrankWolfe")
-        L, grad = smoothness(problem, self.L, "FrankWolfe"), problem.grad(x0)
+        L, grad = smoothness.of_sum(problem, self.L, "FrankWolfe"), problem.grad(x0)
         s, gap, error = linear_minimiser(psi, grad, x0)
         return FrankWolfeState(
             k=0, x=x0, grad_x=grad, s=s, L=L, frank_wolfe_gap=gap, rounding=gap <= error

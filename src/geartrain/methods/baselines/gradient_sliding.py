@@ -38,7 +38,6 @@ class GradientSlidingState(State):
 
     @property
     def point(self) -> Vector:
-        """The output x_bar."""
         return self.x_bar
 
 
@@ -104,7 +103,6 @@ class GradientSliding:
         return GradientSlidingState(k=0, x_bar=x0, x=x0, L=L, start=start)
 
     def step(self, problem: Sum, state: GradientSlidingState) -> GradientSlidingState:
-        """One gradient of h and T_k sliding steps."""
         if state.k >= self.N:
             state = replace(state, k=0, x=state.x_bar)
         L, k, x = state.L, state.k + 1, state.x

@@ -43,7 +43,6 @@ class KatyushaWholeState(State):
 
     @property
     def grad(self) -> Vector:
-        """Gradient of f at the snapshot."""
         return self.grad_h + self.grad_g
 
 
@@ -95,7 +94,6 @@ class KatyushaWhole:
         check_options(self.epoch, self.sampling)
 
     def init(self, problem: Sum, x0: Vector) -> KatyushaWholeState:
-        """Both sequences and the snapshot start at x0."""
         require("KatyushaWhole", "g", problem.g.term, "component")
         L_h = problem.L_h.need("L_h", "KatyushaWhole")
         terms = finite_sum(problem.g)
@@ -113,7 +111,6 @@ class KatyushaWhole:
         )
 
     def step(self, problem: Sum, state: KatyushaWholeState) -> KatyushaWholeState:
-        """One epoch and both gradients at the new snapshot."""
         terms = finite_sum(problem.g)
         draw = terms.sampling(self.sampling)
         mu = problem.mu.value or 0.0
@@ -122,7 +119,7 @@ class KatyushaWhole:
         tau_1 = min(math.sqrt(l * mu / (3.0 * L)), 0.5) if mu else 2.0 / (state.s + 4.0)
         a = 1.0 / (3.0 * tau_1 * L)
         order = draw.order(np.random.default_rng((problem.seed, state.s)), l)
-        estimator = terms.estimator(Snapshot(xt, state.grad_g, state.memory), draw.scale)
+        estimator = terms.estimator(Snapshot(xt, state.grad_g, state.memory.copy()), draw.scale)
         y, z = state.y, state.z
         total, weight = np.zeros_like(y), 0.0
         for k in order:

@@ -25,12 +25,10 @@ class LBFGSWholeState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate."""
         return self.run.v
 
     @property
     def grad(self) -> Vector:
-        """Gradient of f there."""
         return self.run.grad_g
 
     @property
@@ -71,9 +69,7 @@ class LBFGSWhole:
         return Model(problem.whole, np.zeros(problem.n), _NOTHING, L, geometry=problem.geometry)
 
     def init(self, problem: Sum, x0: Vector) -> LBFGSWholeState:
-        """Gradient of f at x0."""
         return LBFGSWholeState(run=self.lbfgs.init(self._model(problem), x0, None))
 
     def step(self, problem: Sum, state: LBFGSWholeState) -> LBFGSWholeState:
-        """One quasi-Newton step."""
         return LBFGSWholeState(run=self.lbfgs.step(self._model(problem), state.run))

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from geartrain.methods import smoothness
 from geartrain.methods.base import InnerMethod, State, solve_model
 from geartrain.methods.inner.agm import AGM
 from geartrain.oracles.protocols import Vector
@@ -33,12 +34,10 @@ class WholeState(State):
 
     @property
     def point(self) -> Vector:
-        """The output y."""
         return self.y
 
     @property
     def grad(self) -> Vector:
-        """Gradient of f at y."""
         return self.grad_f
 
 
@@ -80,19 +79,15 @@ class MonteiroSvaiterWhole:
         return WholeState(k=0, A=0.0, y=x0, z=x0, grad_f=problem.grad(x0), L=L)
 
     def step(self, problem: Sum, state: WholeState) -> WholeState:
-        """One proximal step on f."""
         L, A, y, z = state.L, state.A, state.y, state.z
         norm = problem.geometry.norm
         a = (1.0 + math.sqrt(1.0 + 4.0 * A * L)) / (2.0 * L)
         x = y if A == 0.0 else (A * y + a * z) / (A + a)
-        L_f = problem.L_h.need("L_h", "MonteiroSvaiterWhole") + problem.L_g.need(
-            "L_g", "MonteiroSvaiterWhole"
-        )
         phi = Model(
             problem.whole,
             beta=-L * x,
             alpha=L,
-            L_g=L_f,
+            L_g=smoothness.of_sum(problem, None, "MonteiroSvaiterWhole"),
             key=(problem.seed, state.k),
             geometry=problem.geometry,
         )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from geartrain.methods.base import State
-from geartrain.methods.pqn.scaling import diagonal_scale
 from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum, norm
@@ -33,7 +32,6 @@ class ScipyLBFGSState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate x."""
         return self.x
 
     @property
@@ -61,9 +59,6 @@ class ScipyLBFGS:
     ----------
     memory : int
         Number of pairs kept (SciPy's ``maxcor``).
-    scaled : bool
-        Whether SciPy sees variables that are scaled by the root of the terms' curvature along
-        coordinates (``L_coord``), where the terms tell it.
 
     References
     ----------
@@ -72,7 +67,6 @@ class ScipyLBFGS:
     """
 
     memory: int = 10
-    scaled: bool = False
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_grad",)
     takes_psi: ClassVar[bool] = True
@@ -82,9 +76,7 @@ class ScipyLBFGS:
         """Run from x0, reporting every iterate, until the report says stop."""
         from scipy.optimize import minimize
 
-        scale = diagonal_scale(problem) if self.scaled else None
-        memory = _Evaluations(problem, x0, np.ones_like(x0) if scale is None else scale)
-        bounds = _bounds(problem, memory.scale)
+        memory, bounds = _Evaluations(problem, x0), _bounds(problem)
         ended, best = report(memory.current), math.inf
 
         def each(intermediate_result: object) -> None:
@@ -98,7 +90,7 @@ class ScipyLBFGS:
             start = norm(memory.current.grad)
             minimize(
                 memory.answer,
-                memory.scale * memory.current.x,
+                memory.current.x,
                 jac=True,
                 method="L-BFGS-B",
                 callback=each,
@@ -114,15 +106,11 @@ class ScipyLBFGS:
 
 
 class _Evaluations:
-    """f as SciPy asks for it, by which nothing is asked twice.
+    """f as SciPy asks for it, by which nothing is asked twice."""
 
-    `answer` and `accept` take the scaled variables ``scale * x``; scales are powers of 2, so that
-    no point is changed by them.
-    """
-
-    def __init__(self, problem: Sum, x0: Vector, scale: Vector) -> None:
+    def __init__(self, problem: Sum, x0: Vector) -> None:
         whole: Any = problem.whole
-        self._problem, self._ask, self.scale = problem, whole.value_and_grad, scale
+        self._problem, self._ask = problem, whole.value_and_grad
         self._recent: list[tuple[Vector, float, Vector]] = []  # since the last iterate
         self.current = self._state(np.array(x0), *self._ask(x0))  # the last iterate
 
@@ -132,16 +120,16 @@ class _Evaluations:
 
     def answer(self, x: Vector) -> tuple[float, Vector]:
         """Value and gradient for SciPy, which writes into what it is given."""
-        x, current = x / self.scale, self.current
+        current = self.current
         if np.array_equal(x, current.x):
-            return current.value, current.grad_f / self.scale
+            return current.value, current.grad_f.copy()
         value, grad = self._ask(x)
-        self._recent.append((x, value, grad))
-        return value, grad / self.scale
+        self._recent.append((x.copy(), value, grad))
+        return value, grad.copy()
 
     def accept(self, x: Vector) -> None:
         """Make x the current iterate."""
-        x = x / self.scale
+        x = x.copy()
         known = (entry for entry in reversed(self._recent) if np.array_equal(entry[0], x))
         self.current = self._state(*next(known, None) or (x, *self._ask(x)))
         self._recent = []
@@ -152,8 +140,8 @@ class _Evaluations:
         return bool(self._recent)
 
 
-def _bounds(problem: Sum, scale: Vector) -> Bounds | None:
-    """SciPy's form of a box, in scaled variables; None for a smooth problem."""
+def _bounds(problem: Sum) -> Bounds | None:
+    """SciPy's form of a box; None for a smooth problem."""
     from scipy.optimize import Bounds
 
     if problem.psi is None:
@@ -164,4 +152,4 @@ def _bounds(problem: Sum, scale: Vector) -> Bounds | None:
             f"SciPy's L-BFGS-B has bounds only, but the non-smooth term is {box!r}; choose "
             "method='lbfgs' or method='pqn'"
         )
-    return Bounds(scale * box.lower, scale * box.upper)
+    return Bounds(np.zeros(problem.n) + box.lower, np.zeros(problem.n) + box.upper)

@@ -84,12 +84,10 @@ class ACD:
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: ACDState | None = None
     ) -> ACDState:
-        """Both sequences at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         return ACDState(v0, grad_g, start_walk((phi.g.term,), v0))
 
     def step(self, phi: Model, state: ACDState) -> ACDState:
-        """One chunk of coordinate steps, then the gradient of g."""
         L = model_constants(phi, "ACD")
         sigma = phi.alpha + phi.mu_g
         S = float(np.sqrt(L).sum())
@@ -101,7 +99,6 @@ class ACD:
         return ACDState(v, phi.g.grad(v), walk, state.chunk + 1)
 
     def limit(self, phi: Model) -> int:
-        """Limit on the chunks."""
         return MAX_CHUNKS
 
 

@@ -103,7 +103,6 @@ class APCG:
         return APCGState(v0, grad_g, slopes, np.zeros_like(slopes), grad_psi=grad_psi)
 
     def step(self, phi: Model, state: APCGState) -> APCGState:
-        """One chunk of steps, then the gradient of g."""
         terms = need_linear(phi, "APCG")
         m, D = terms.m, weights_of_quadratic(phi, terms)
         dual = _Dual(phi, terms, D)

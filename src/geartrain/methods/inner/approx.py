@@ -14,7 +14,7 @@ U          ``unit``      n sqrt((max b_i + alpha)/(alpha + mu_g)), natural numbe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -32,34 +32,20 @@ from geartrain.methods.coordinate import (
     start_walk,
     walk_model,
 )
-from geartrain.methods.inner import composite_agm
-from geartrain.methods.inner.composite_agm import CompositeAGMState
+from geartrain.methods.inner.agm import OutputState
 from geartrain.methods.separable import by_numbers, need_separable
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
 
 
-@dataclass(frozen=True)
-class APPROXState:
-    """State of `APPROX` after `chunk` chunks."""
+@dataclass(frozen=True, kw_only=True)
+class APPROXState(OutputState):
+    """State of `APPROX` after `chunk` chunks; its point is x."""
 
-    v: Vector  # main sequence, or a proximal gradient step from it
-    grad_g: Vector  # gradient of g at v
     walk: Walk
     theta: float
     since: int = 0  # steps since the last restart
     chunk: int = 0
-    output: CompositeAGMState | None = None  # with a non-smooth psi: the proximal gradient step
-
-    @property
-    def grad_psi(self) -> Vector | None:
-        """In a model with a non-smooth psi: an element of its subdifferential at v."""
-        return None if self.output is None else self.output.grad_psi
-
-    @property
-    def guessed(self) -> bool:
-        """Whether `grad_g` is a guess."""
-        return self.output is not None and self.output.guessed
 
 
 # Paper: APPROX
@@ -95,7 +81,7 @@ class APPROX:
     A separable non-smooth term of phi belongs to psi: then line 2 is a proximal step of one
     coordinate, each counted as one call of ``prox``. x is a convex combination of the points z
     ([1]_, Lemma 2) and comes with no subgradient, so that the output is one proximal gradient step
-    from it (`geartrain.methods.inner.composite_agm`). The steps run compiled with `geartrain.L1`
+    from it (`geartrain.methods.inner.agm.OutputState`). The steps run compiled with `geartrain.L1`
     and `geartrain.Box`.
 
     References
@@ -115,29 +101,17 @@ class APPROX:
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: APPROXState | None = None
     ) -> APPROXState:
-        """Both sequences at v0."""
         need_separable(phi.psi, "APPROX")
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         # A psi that has to be asked is asked step by step, without compiled products.
         terms = () if by_numbers(phi.psi, phi.n) is None else (phi.g.term,)
-        state = APPROXState(v0, grad_g, start_walk(terms, v0), theta=1.0 / phi.n)
-        return self._with_output(phi, state)
+        walk = start_walk(terms, v0)
+        return APPROXState.at(phi, v0, grad_g, _smoothness(phi), walk=walk, theta=1.0 / phi.n)
 
     def settle(self, phi: Model, state: APPROXState) -> APPROXState:
-        """The state of a model with psi, with the gradient of g in place of its guess."""
-        assert state.output is not None
-        output = composite_agm.settle(phi, state.output, _smoothness(phi))
-        return replace(state, grad_g=output.grad_g, output=output)
-
-    def _with_output(self, phi: Model, state: APPROXState) -> APPROXState:
-        """With a non-smooth psi, the proximal gradient step from x is the output."""
-        if phi.psi is None:
-            return state
-        output = composite_agm.start(phi, state.v, state.grad_g, _smoothness(phi))
-        return replace(state, v=output.v, grad_g=output.grad_g, output=output)
+        return state.settled(phi, _smoothness(phi))
 
     def step(self, phi: Model, state: APPROXState) -> APPROXState:
-        """One chunk of coordinate steps, then the gradient of g."""
         n = phi.n
         b = model_constants(phi, "APPROX") - phi.alpha
         unit = n * math.sqrt((float(b.max()) + phi.alpha) / (phi.alpha + phi.mu_g))
@@ -153,9 +127,8 @@ class APPROX:
             weights, theta = approx_weights(theta, n, some)
             walk = walk_model(phi, walk, index[done : done + some], weights, steps)
             done, since = done + some, since + some
-        v = walk.x
-        after = APPROXState(v, phi.g.grad(v), walk, theta, since, state.chunk + 1)
-        return self._with_output(phi, after)
+        fields = {"walk": walk, "theta": theta, "since": since, "chunk": state.chunk + 1}
+        return APPROXState.at(phi, walk.x, phi.g.grad(walk.x), _smoothness(phi), **fields)
 
     def limit(self, phi: Model) -> int:
         """Limit on the chunks; a higher one where restarts are guessed."""
@@ -163,7 +136,9 @@ class APPROX:
 
 
 def _smoothness(phi: Model) -> float:
-    """L_g, or the sum of the b_i, which is never less."""
+    """L_g, or the sum of the b_i, which is never less; only models with psi need it."""
+    if phi.psi is None:
+        return 0.0
     return phi.L_g or float(np.sum(model_constants(phi, "APPROX") - phi.alpha))
 
 

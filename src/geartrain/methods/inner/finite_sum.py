@@ -51,6 +51,16 @@ class Snapshot(NamedTuple):
     memory: Vector  # what is known of the components there, NaN where nothing is
 
 
+class EpochStart(NamedTuple):
+    """What an epoch begins with."""
+
+    order: Indices  # the components of its steps
+    scale: Vector  # 1/(m p_k)
+    snapshot: Snapshot
+    y: Vector
+    z: Vector
+
+
 class FiniteSum(ABC):
     """The interface between the methods and a finite sum.
 
@@ -86,21 +96,15 @@ class FiniteSum(ABC):
         """The memory if only the gradient at the snapshot is known."""
 
     @abstractmethod
-    def epoch(
-        self,
-        steps: Steps,
-        phi: Model,
-        order: Indices,
-        scale: Vector,
-        snapshot: Snapshot,
-        y: Vector,
-        z: Vector,
-    ) -> Epoch:
-        """Make the component steps of `order` on phi from y and z."""
+    def epoch(self, steps: Steps, phi: Model, start: EpochStart) -> Epoch:
+        """Make the component steps on phi."""
 
     @abstractmethod
     def estimator(self, snapshot: Snapshot, scale: Vector) -> Callable[[Vector, int], Vector]:
-        """The function (x, k) -> unbiased estimate of the gradient of g at x from component k."""
+        """The function (x, k) -> unbiased estimate of the gradient of g at x from component k.
+
+        It keeps what it asks at the snapshot in the snapshot's memory.
+        """
 
     def sampling(self, kind: str, shift: float = 0.0) -> Sampling:
         """Sampling for components of smoothness L_k + shift; the last one made is kept."""
@@ -210,20 +214,11 @@ class LinearSum(FiniteSum):
         return grad, slopes
 
     def forgotten(self) -> Vector:
-        """Every slope is evaluated when it is first needed."""
         return np.full(self.m, np.nan)
 
-    def epoch(
-        self,
-        steps: Steps,
-        phi: Model,
-        order: Indices,
-        scale: Vector,
-        snapshot: Snapshot,
-        y: Vector,
-        z: Vector,
-    ) -> Epoch:
+    def epoch(self, steps: Steps, phi: Model, start: EpochStart) -> Epoch:
         """Run the dense or the CSR kernel."""
+        order, scale, snapshot, y, z = start
         from geartrain.compiled import finite_sum as kernels
         from geartrain.compiled.losses import encode
 
@@ -280,7 +275,7 @@ class LinearSum(FiniteSum):
 
     def estimator(self, snapshot: Snapshot, scale: Vector) -> Callable[[Vector, int], Vector]:
         """The estimate from one row; the ridge is exact."""
-        term, xt, memory = self.term, snapshot.point, snapshot.memory.copy()
+        term, xt, memory = self.term, snapshot.point, snapshot.memory
         fixed = snapshot.grad_g - term.ridge(xt)
 
         def ask(tally: Indices, x: Vector, k: int) -> float:
@@ -331,7 +326,6 @@ class ComponentSum(FiniteSum):
 
     @property
     def L_k(self) -> Vector:
-        """The ``L_components`` of the term."""
         L_k = self.oracle.term.L_components
         if L_k is None:
             raise MissingConstant(
@@ -350,21 +344,12 @@ class ComponentSum(FiniteSum):
         return grad, memory
 
     def forgotten(self) -> Vector:
-        """Every component is evaluated when it is first needed."""
         return np.full((self._rows, self.oracle.n), np.nan)
 
-    def epoch(
-        self,
-        steps: Steps,
-        phi: Model,
-        order: Indices,
-        scale: Vector,
-        snapshot: Snapshot,
-        y: Vector,
-        z: Vector,
-    ) -> Epoch:
+    def epoch(self, steps: Steps, phi: Model, start: EpochStart) -> Epoch:
         """Run the recursion component by component."""
-        numbers = (steps.tau_1, steps.tau_2, steps.a, phi.alpha, steps.rho, steps.c)
+        order, scale, snapshot, y, z = start
+        numbers = (steps.tau_1, steps.tau_2, steps.a, phi.alpha, steps.rho)
         xt, b = snapshot.point, snapshot.grad_g + phi.beta
         memory, total = snapshot.memory.copy(), np.zeros_like(y)
         for part in pieces(self.oracle, "component", order.size, calls=2):
@@ -376,8 +361,7 @@ class ComponentSum(FiniteSum):
 
     def estimator(self, snapshot: Snapshot, scale: Vector) -> Callable[[Vector, int], Vector]:
         """The estimate from one component."""
-        ask, xt, grad_g = self.oracle.component, snapshot.point, snapshot.grad_g
-        memory = snapshot.memory.copy()
+        ask, (xt, grad_g, memory) = self.oracle.component, snapshot
 
         def estimate(x: Vector, k: int) -> Vector:
             if memory.shape[0] == 0:
@@ -391,9 +375,48 @@ class ComponentSum(FiniteSum):
         return estimate
 
 
+class SumWithPsi:
+    """A finite sum in a model with a non-smooth psi, with the interface of `FiniteSum`.
+
+    The quadratic of phi and psi are the composite term of the method, so that the mirror sequence
+    makes a proximal step per component: epochs are not compiled, and a ridge of g belongs to the
+    components.
+    """
+
+    strong, ridges = 0.0, (0.0,)
+
+    def __init__(self, terms: FiniteSum) -> None:
+        self.m, self.start, self.snapshot, self._terms = terms.m, terms.start, terms.snapshot, terms
+
+    def sampling(self, kind: str, shift: float = 0.0) -> Sampling:
+        return self._terms.sampling(kind, shift + max(self._terms.ridges))
+
+    def epoch(self, steps: Steps, phi: Model, start: EpochStart) -> Epoch:
+        """The recursion with z_+ = prox((z/a - G~)/(1/a + alpha), 1/a + alpha)."""
+        assert phi.psi is not None
+        order, scale, snapshot, y, z = start
+        tau_1, tau_2, a = steps.tau_1, steps.tau_2, steps.a
+        weight, xt = 1.0 / a + phi.alpha, snapshot.point
+        total, count = np.zeros_like(y), 0.0
+        estimate = self._terms.estimator(snapshot, scale)
+        for k in order:
+            x = tau_1 * z + tau_2 * xt + (1.0 - tau_1 - tau_2) * y
+            G = estimate(x, int(k)) + phi.beta
+            z_next = phi.psi.prox((z / a - G) / weight, weight)
+            y, z = x + tau_1 * (z_next - z), z_next
+            total, count = steps.rho * total + y, steps.rho * count + 1.0
+        return Epoch(y, z, total / max(count, 1.0))
+
+
 def _check_finite(v: Vector, oracle: Oracle, kind: str) -> None:
     if not np.isfinite(v).all():
         raise NonFiniteAnswer(f"{oracle.name}.{kind} answered with NaN or infinity")
+
+
+def sum_of(phi: Model) -> FiniteSum | SumWithPsi:
+    """The finite sum of a model, as the epochs of Katyusha, LKatyusha and Varag use it."""
+    terms = finite_sum(phi.g)
+    return terms if phi.psi is None else SumWithPsi(terms)
 
 
 def finite_sum(oracle: Oracle) -> FiniteSum:

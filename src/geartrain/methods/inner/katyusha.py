@@ -3,7 +3,7 @@ r"""Katyusha for phi with g = (1/m) sum_k g_k, the quadratic treated exactly.
 ======  ============  ================================================================
 symbol  name          meaning
 ======  ============  ================================================================
-xt      ``v``         snapshot; the gradient of g and the components are known here
+xt      ``point``     snapshot; the gradient of g and the components are known here
 y, z    ``y``, ``z``  main and mirror sequence, kept over epochs
 l       ``l``         component steps of an epoch
 s       ``s``         epochs so far
@@ -14,42 +14,36 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 
 from geartrain.methods.base import ceiling
-from geartrain.methods.inner import composite_katyusha
-from geartrain.methods.inner.composite_katyusha import CompositeKatyushaState
-from geartrain.methods.inner.finite_sum import FiniteSum, Snapshot, finite_sum
+from geartrain.methods.inner.agm import OutputState
+from geartrain.methods.inner.finite_sum import EpochStart, FiniteSum, Snapshot, SumWithPsi, sum_of
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model, norm
 
 
-@dataclass(frozen=True)
-class KatyushaState:
-    """State of `Katyusha` after s epochs."""
+@dataclass(frozen=True, kw_only=True)
+class KatyushaState(OutputState):
+    """State of `Katyusha` after s epochs; its point is the snapshot xt, a mean of points."""
 
-    v: Vector  # snapshot xt
-    grad_g: Vector  # gradient of g at v
-    memory: Vector  # the components at v, where known
+    memory: Vector  # the components at xt, where known
     y: Vector
     z: Vector
-    s: int
-    plain: bool = True  # prox-SVRG steps are allowed where no momentum is needed
+    s: int = 0
+    plain: bool = False  # prox-SVRG steps are allowed where no momentum is needed
 
     @property
     def snapshot(self) -> Snapshot:
-        """v, and what is known there."""
-        return Snapshot(self.v, self.grad_g, self.memory)
-
-
-AnyState: TypeAlias = KatyushaState | CompositeKatyushaState
+        """xt, and what is known there, in an array that an epoch may fill."""
+        return Snapshot(self.point, self.grad_point, self.memory.copy())
 
 
 class EpochMethod:
-    """What `Katyusha`, `geartrain.inner.LKatyusha` and `geartrain.inner.Varag` share: the start."""
+    """What `Katyusha`, `geartrain.inner.LKatyusha` and `geartrain.inner.Varag` share."""
 
     sampling: str
 
@@ -57,19 +51,24 @@ class EpochMethod:
     takes_psi: ClassVar[bool] = True
 
     def init(
-        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: AnyState | None = None
-    ) -> AnyState:
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: KatyushaState | None = None
+    ) -> KatyushaState:
         """Both sequences and the snapshot start at v0."""
-        if phi.psi is not None:
-            terms, draw = composite_katyusha.components(phi, self.sampling)
-            return composite_katyusha.start(phi, terms, draw.L, v0, grad_g0)
-        grad_g, memory = finite_sum(phi.g).start(v0, grad_g0)
-        return KatyushaState(v0, grad_g, memory, v0, v0, 0)
+        grad_g, memory = sum_of(phi).start(v0, grad_g0)
+        return self.at(phi, v0, grad_g, memory=memory, y=v0, z=v0, plain=phi.psi is None)
 
-    def settle(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
-        """The state of a model with psi, with the gradient of g in place of its guess."""
-        _, draw = composite_katyusha.components(phi, self.sampling)
-        return composite_katyusha.settled(phi, state, draw.L)
+    def settle(self, phi: Model, state: KatyushaState) -> KatyushaState:
+        return state.settled(phi, self._smoothness(phi))
+
+    def at(self, phi: Model, xt: Vector, grad_xt: Vector, **fields: Any) -> KatyushaState:
+        """The state with the snapshot xt."""
+        return KatyushaState.at(phi, xt, grad_xt, self._smoothness(phi), **fields)
+
+    def _smoothness(self, phi: Model) -> float:
+        """L_g, or that of the components, which is never less; only models with psi need it."""
+        if phi.psi is None:
+            return 0.0
+        return phi.L_g or sum_of(phi).sampling(self.sampling).L
 
 
 # Paper: Katyusha
@@ -84,7 +83,7 @@ class Katyusha(EpochMethod):
            x = tau_1 z + tau_2 xt + (1 - tau_1 - tau_2) y,
            G~ = grad g(xt) + beta + (grad g_k(x) - grad g_k(xt))/(m p_k)
         2. z_+ = (z - a G~)/(1 + a alpha)
-        3. y_+ = x + tau_1 (z_+ - z) (option II), or (3 L x - G~)/(3 L + alpha) (option I)
+        3. y_+ = x + tau_1 (z_+ - z)
         4. xt_+ = sum_j (1 + a alpha)^j y_j, normalised; the gradient of g there
 
     For alpha = 0, tau_1 = 2/(s + 4) in epoch s and xt_+ is the plain mean (Katyusha^ns).
@@ -98,8 +97,6 @@ class Katyusha(EpochMethod):
     ----------
     epoch : int, optional
         l; if not given m, and 9 L/alpha where that is smaller.
-    option : {"II", "I"}
-        Line 3.
     sampling : {"importance", "uniform"}
         p_k = L_k/sum L and L = mean L_k, or p_k = 1/m and L = max L_k; the latter also where
         all L_k are within 5 % of their mean.
@@ -110,11 +107,11 @@ class Katyusha(EpochMethod):
     Notes
     -----
     With a non-smooth psi in phi, line 2 is a proximal step and the output is one proximal gradient
-    step from the snapshot (`geartrain.methods.inner.composite_katyusha`); epochs are not compiled.
+    step from the snapshot. Such epochs have l = m and no prox-SVRG, and are not compiled.
 
-    Implements Algorithms 1 and 2 of [1]_. A ridge of a `geartrain.LinearModel` counts as part of
-    the quadratic. Where the gradient of g at the start is handed in and the components there are
-    not known, each is asked for when it is first needed.
+    Implements Algorithms 1 and 2 of [1]_ with option II. A ridge of a `geartrain.LinearModel`
+    counts as part of the quadratic. Where the gradient of g at the start is handed in and the
+    components there are not known, each is asked for when it is first needed.
 
     Deviation: where 3 L <= l alpha, the method takes tau_1 = 1, tau_2 = 0, a = 1/(3 L), which is
     prox-SVRG. There the components determine the step and momentum gains nothing, but tau_2 = 1/2
@@ -132,26 +129,17 @@ class Katyusha(EpochMethod):
     """
 
     epoch: int | None = None
-    option: str = "II"
     sampling: str = "importance"
     quadratic: str = "composite"
 
     def __post_init__(self) -> None:
         check_options(self.epoch, self.sampling)
-        for name, known in (("option", ("II", "I")), ("quadratic", ("composite", "whole"))):
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
-                )
+        if self.quadratic not in ("composite", "whole"):
+            raise ValueError(f"quadratic must be one of composite, whole, got {self.quadratic!r}")
 
-    def step(self, phi: Model, state: AnyState) -> AnyState:
+    def step(self, phi: Model, state: KatyushaState) -> KatyushaState:
         """One epoch and the gradient at the new snapshot."""
-        if isinstance(state, CompositeKatyushaState):
-            terms, draw = composite_katyusha.components(phi, self.sampling)
-            l = terms.m if self.epoch is None else self.epoch
-            numbers = self.steps(phi.alpha, draw.L, l, state.s)
-            return composite_katyusha.epoch(phi, terms, draw, numbers, l, draw.L, state)
-        terms = finite_sum(phi.g)
+        terms = sum_of(phi)
         draw = terms.sampling(self.sampling, self._shift(phi))
         l = self._length(phi, terms, draw.L)
         alpha = phi.alpha + terms.strong
@@ -163,16 +151,18 @@ class Katyusha(EpochMethod):
             lambda L: svrg_steps(alpha, L) if plain else self.steps(alpha, L, l, state.s),
         )
         order = draw.order(np.random.default_rng((*phi.key, state.s)), l)
-        end = terms.epoch(steps, phi, order, draw.scale, state.snapshot, state.y, state.z)
+        start = EpochStart(order, draw.scale, state.snapshot, state.y, state.z)
+        end = terms.epoch(steps, phi, start)
         grad_g, memory = terms.snapshot(end.mean)
-        before = norm(phi.grad(state.v, state.grad_g))
+        s, before = state.s + 1, norm(phi.grad(state.point, state.grad_point))
         if plain and norm(phi.grad(end.mean, grad_g)) > before:
-            return replace(state, y=state.v, z=state.v, s=state.s + 1, plain=False)
-        return KatyushaState(end.mean, grad_g, memory, end.y, end.z, state.s + 1, plain=state.plain)
+            return replace(state, y=state.point, z=state.point, s=s, plain=False)
+        fields = {"memory": memory, "y": end.y, "z": end.z, "s": s, "plain": state.plain}
+        return self.at(phi, end.mean, grad_g, **fields)
 
     def limit(self, phi: Model) -> int:
         """Epoch limit: 100 times the theoretical number."""
-        terms = finite_sum(phi.g)
+        terms = sum_of(phi)
         L = terms.sampling(self.sampling, self._shift(phi)).L
         l = self._length(phi, terms, L)
         return 200 + ceiling(100.0 * math.sqrt(1.0 + 3.0 * L / (l * phi.alpha)))
@@ -180,9 +170,11 @@ class Katyusha(EpochMethod):
     def _shift(self, phi: Model) -> float:
         return phi.alpha if self.quadratic == "whole" else 0.0
 
-    def _length(self, phi: Model, terms: FiniteSum, L: float) -> int:
+    def _length(self, phi: Model, terms: FiniteSum | SumWithPsi, L: float) -> int:
         if self.epoch is not None:
             return self.epoch
+        if phi.psi is not None:
+            return terms.m
         return epoch_length(terms.m, L, phi.alpha + terms.strong)
 
     def steps(self, alpha: float, L: float, l: int, s: int) -> Steps:
@@ -192,8 +184,7 @@ class Katyusha(EpochMethod):
         else:
             tau_1 = 2.0 / (s + 4.0)
         a = 1.0 / (3.0 * tau_1 * L)
-        c = 3.0 * L if self.option == "I" else 0.0
-        return Steps(tau_1, 0.5, a, 1.0 / (1.0 + a * alpha), c)
+        return Steps(tau_1, 0.5, a, 1.0 / (1.0 + a * alpha))
 
 
 def svrg_steps(alpha: float, L: float) -> Steps:

@@ -3,7 +3,7 @@ r"""Loopless Katyusha for phi with g = (1/m) sum_k g_k.
 ==================  ============  ================================================
 symbol              name          meaning
 ==================  ============  ================================================
-w                   ``v``         snapshot
+w                   ``point``     snapshot
 y, z                ``y``, ``z``  main and mirror sequence
 p                   ``p``         probability of a new snapshot after a step, 1/m
 theta_1, theta_2    same          weights of z and w in x
@@ -18,10 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from geartrain.methods.base import ceiling
-from geartrain.methods.inner import composite_katyusha
-from geartrain.methods.inner.composite_katyusha import CompositeKatyushaState
-from geartrain.methods.inner.finite_sum import finite_sum
-from geartrain.methods.inner.katyusha import AnyState, EpochMethod, KatyushaState, check_options
+from geartrain.methods.inner.finite_sum import EpochStart, sum_of
+from geartrain.methods.inner.katyusha import EpochMethod, KatyushaState, check_options
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.problem import Model
 
@@ -54,8 +52,7 @@ class LKatyusha(EpochMethod):
     One `step` runs up to and including the next change of w: a geometric number of component
     steps with mean 1/p, then one gradient of g. Because the quadratic is treated exactly, the
     terms eta sigma x of the paper cancel in line 2 and L is that of the components alone. With a
-    non-smooth psi in phi, line 2 is a proximal step
-    (`geartrain.methods.inner.composite_katyusha`).
+    non-smooth psi in phi, line 2 is a proximal step, as in `geartrain.Katyusha`.
 
     References
     ----------
@@ -71,24 +68,8 @@ class LKatyusha(EpochMethod):
         if self.p is not None and not 0.0 < self.p <= 1.0:
             raise ValueError(f"p must be in (0, 1], got {self.p:g}")
 
-    def _composite_step(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
-        """Component steps with psi up to the next change of w."""
-        terms, draw = composite_katyusha.components(phi, self.sampling)
-        p = 1.0 / terms.m if self.p is None else self.p
-        theta_1 = min(math.sqrt(2.0 * phi.alpha / (3.0 * p * draw.L)), 0.5)
-        numbers = Steps(theta_1, 0.5, 1.0 / (3.0 * theta_1 * draw.L), 1.0)
-        rng = np.random.default_rng((*phi.key, state.s))
-        order = draw.order(rng, int(rng.geometric(p)))
-        w, y, z = state.y, state.y, state.z
-        for pair in composite_katyusha.component_steps(phi, terms, draw, numbers, order, state):
-            w, (y, z) = y, pair  # w is the y before the last step
-        return composite_katyusha.new_snapshot(phi, terms, draw.L, w, y, z, state.s + 1)
-
-    def step(self, phi: Model, state: AnyState) -> AnyState:
-        """Component steps up to the next change of w."""
-        if isinstance(state, CompositeKatyushaState):
-            return self._composite_step(phi, state)
-        terms = finite_sum(phi.g)
+    def step(self, phi: Model, state: KatyushaState) -> KatyushaState:
+        terms, snapshot = sum_of(phi), state.snapshot
         draw = terms.sampling(self.sampling)
         p = 1.0 / terms.m if self.p is None else self.p
         strong = phi.alpha + terms.strong
@@ -104,14 +85,14 @@ class LKatyusha(EpochMethod):
         w = y
         for part in (order[:-1], order[-1:]):
             w = y  # before the last step: the old y of line 4
-            end = terms.epoch(numbers, phi, part, draw.scale, state.snapshot, y, z)
+            end = terms.epoch(numbers, phi, EpochStart(part, draw.scale, snapshot, y, z))
             y, z = end.y, end.z
         grad_g, memory = terms.snapshot(w)
-        return KatyushaState(w, grad_g, memory, y, z, state.s + 1)
+        return self.at(phi, w, grad_g, memory=memory, y=y, z=z, s=state.s + 1)
 
     def limit(self, phi: Model) -> int:
         """Step limit: 100 times the theoretical number."""
-        terms = finite_sum(phi.g)
+        terms = sum_of(phi)
         p = 1.0 / terms.m if self.p is None else self.p
         L = terms.sampling(self.sampling).L
         return 200 + ceiling(100.0 * math.sqrt(1.0 + 3.0 * p * L / phi.alpha))

@@ -67,14 +67,12 @@ class LBFGS:
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: LBFGSState | None = None
     ) -> LBFGSState:
-        """Start at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         pairs = () if warm is None else warm.pairs[-self.memory :]
         curved = tuple(c for s, y_g in pairs if (c := _curved(phi, s, y_g)))
         return LBFGSState(v0, grad_g, pairs, curved)
 
     def step(self, phi: Model, state: LBFGSState) -> LBFGSState:
-        """One quasi-Newton step; one gradient of g unless the unit step does not fit."""
         if state.failed:
             return state
         dot = phi.geometry.dot
@@ -106,7 +104,6 @@ class LBFGS:
         return replace(state, failed=True)
 
     def limit(self, phi: Model) -> int:
-        """Step limit: `max_steps`."""
         return self.max_steps
 
 

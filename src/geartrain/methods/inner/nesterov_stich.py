@@ -97,12 +97,10 @@ class NesterovStich:
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: NesterovStichState | None = None
     ) -> NesterovStichState:
-        """Both sequences at v0."""
         grad_g = phi.g.grad(v0) if grad_g0 is None else grad_g0
         return NesterovStichState(v0, grad_g, start_walk((phi.g.term,), v0), A=0.0, B=1.0)
 
     def step(self, phi: Model, state: NesterovStichState) -> NesterovStichState:
-        """One chunk of coordinate steps, then the gradient of g."""
         L = model_constants(phi, "NesterovStich")
         w = L ** (1.0 - 2.0 * self.beta)
         sigma = (phi.alpha + phi.mu_g) / float(w.max())

@@ -19,9 +19,10 @@ when it is first needed.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -31,6 +32,7 @@ from geartrain.methods.inner.finite_sum import (
     ComponentSum,
     FiniteSum,
     LinearSum,
+    Sampling,
     _check_finite,
     finite_sum,
 )
@@ -57,8 +59,7 @@ class PrimalDualState:
     s: int = 0
 
 
-@dataclass(frozen=True)
-class Numbers:
+class Numbers(NamedTuple):
     """The numbers of the recursion."""
 
     eta: float  # weight of the primal proximal term
@@ -155,46 +156,54 @@ def _share(t: float) -> float:
     return small / (1.0 + small) if t > 0.0 else 1.0 / (1.0 + small)
 
 
-# The new s_k of summand k from what is kept, the predictions of a_k at x~ and at the start, and the
-# weight of the dual step.
-DualStep: TypeAlias = Callable[[LinearModel, int, Vector, Vector, float, float, float], float]
+class PrimalDualMethod(ABC):
+    """What RPDG and SPDC share: chunks of steps, each followed by the gradient of g."""
 
+    needs: ClassVar[tuple[str, ...]] = ("component",)
+    # Line 2 on a linear model, the new s_k: of the term, k, `slopes`, `points`, the predictions of
+    # a_k at x~ and at the start, and the weight of the dual step.
+    dual_step: ClassVar[Callable[..., float]]
 
-def walk(
-    phi: Model,
-    state: PrimalDualState,
-    order: Any,
-    weight: Vector,
-    numbers: Numbers,
-    dual: DualStep,
-) -> PrimalDualState:
-    """The steps of `order`, then the gradient of g; `dual` is the dual step on a linear model."""
-    terms = finite_sum(phi.g)
-    slopes, points = state.slopes.copy(), state.points.copy()
-    x, before, total = state.v, state.before, state.total + phi.beta
-    for part in pieces(phi.g, "component", order.size, calls=2, longest=LONGEST):
-        kept = (order[part], weight, slopes, points, state.start, x, before, total)
-        if isinstance(terms, LinearSum):
-            D = weights_of_quadratic(phi, terms)
-            x, before, total = phi.g.bulk(
-                "component", walk_by_rows, terms.term, rows_of(terms), dual, *kept, D, numbers
-            )
-        else:
-            assert isinstance(terms, ComponentSum)
-            given = (phi.alpha, numbers.eta, numbers.dual, numbers.extrapolate)
-            x, before, total = terms.run(rpdg_by_components, *kept, *given)
-    _check_finite(x, phi.g, "component")
-    grad_g = terms.snapshot(x)[0]
-    return PrimalDualState(
-        x, grad_g, before, total - phi.beta, slopes, points, state.start, state.s + 1
-    )
+    def init(
+        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: Any = None
+    ) -> PrimalDualState:
+        return start(phi, v0, grad_g0)
+
+    @abstractmethod
+    def plan(self, phi: Model) -> tuple[Sampling, Numbers]:
+        """How summands are drawn, and the numbers of the recursion."""
+
+    def step(self, phi: Model, state: PrimalDualState) -> PrimalDualState:
+        terms, (draw, numbers) = finite_sum(phi.g), self.plan(phi)
+        chunk = math.ceil(1.0 / (1.0 - numbers.extrapolate))
+        order = draw.order(np.random.default_rng((*phi.key, state.s)), chunk)
+        slopes, points = state.slopes.copy(), state.points.copy()
+        x, before, total = state.v, state.before, state.total + phi.beta
+        for part in pieces(phi.g, "component", order.size, calls=2, longest=LONGEST):
+            kept = (order[part], draw.scale, slopes, points, state.start, x, before, total)
+            if isinstance(terms, LinearSum):
+                D = weights_of_quadratic(phi, terms)
+                given = (terms.term, rows_of(terms), self.dual_step, *kept, D, numbers)
+                x, before, total = phi.g.bulk("component", walk_by_rows, *given)
+            else:
+                assert isinstance(terms, ComponentSum)
+                x, before, total = terms.run(rpdg_by_components, *kept, phi.alpha, *numbers)
+        _check_finite(x, phi.g, "component")
+        grad_g = terms.snapshot(x)[0]
+        return PrimalDualState(
+            x, grad_g, before, total - phi.beta, slopes, points, state.start, state.s + 1
+        )
+
+    def limit(self, phi: Model) -> int:
+        """Limit on the chunks, each of which contracts the error by e."""
+        return 300
 
 
 def walk_by_rows(
     tally: Any,
     term: LinearModel,
     row: Callable[[int], Vector],
-    dual: DualStep,
+    dual: Callable[..., float],
     order: Any,
     weight: Vector,
     slopes: Vector,

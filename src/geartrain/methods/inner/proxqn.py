@@ -118,7 +118,6 @@ class ProxQN:
         return ProxQNState(v, phi.g.grad(v), M * (v0 - v) - d, pairs)
 
     def step(self, phi: Model, state: ProxQNState) -> ProxQNState:
-        """One trial point; one gradient of g."""
         psi, v = _psi(phi), state.v
         d = phi.grad(v, state.grad_g)
         r = psi.residual(v, d, state.grad_psi)
@@ -164,7 +163,6 @@ class ProxQN:
         return replace(state, pairs=pairs, mu=mu, tries=state.tries + 1)
 
     def limit(self, phi: Model) -> int:
-        """Step limit: `max_steps`."""
         return self.max_steps
 
 

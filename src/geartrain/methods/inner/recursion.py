@@ -14,11 +14,10 @@ rho                 ``rho``       the new snapshot is sum_j rho^{l-j} y_j, norma
 
 One step, with the component k drawn with probability p_k::
 
-    x = tau_1 z + tau_2 xt + t3 y,    z_+ = (z - a G~)/(1 + a alpha),
-    y_+ = x + tau_1 (z_+ - z)   or   y_+ = (c x - G~)/(c + alpha), c = 3 L.
+    x = tau_1 z + tau_2 xt + t3 y,    z_+ = (z - a G~)/(1 + a alpha),    y_+ = x + tau_1 (z_+ - z).
 
 The compiled kernels run it in the variables z and w = y - k z - f, in which it is diagonal:
-w_+ = T w + q (component part of G~). The numbers of that form are `diagonal`.
+w_+ = t3 w + q (component part of G~). The numbers of that form are `diagonal`.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ class Steps:
     tau_2: float
     a: float
     rho: float
-    c: float = 0.0  # 3 L for the second form of y_+ (option I); 0 for the first
 
     def weight(self, l: int) -> float:
         """sum_{j=1}^{l} rho^{l-j}."""
@@ -53,54 +51,45 @@ class Steps:
         """The diagonal form on coordinates with alpha/2 v_i^2."""
         t3 = 1.0 - self.tau_1 - self.tau_2
         r = 1.0 / (1.0 + self.a * alpha)
-        if self.c == 0.0:
-            # y_+ = tau_1 z_+ + tau_2 xt + t3 y; k makes z cancel from w_+
-            T, forcing = t3, self.tau_2
-            k = self.tau_1 * r / (r - T)
-            q = (k - self.tau_1) * r * self.a
-        else:
-            s = self.c / (self.c + alpha)
-            T, forcing = s * t3, s * self.tau_2
-            k = s * self.tau_1 / (r - T)
-            q = k * r * self.a - 1.0 / (self.c + alpha)
-        return DiagonalForm(r, T, k, q, self.a, self.tau_1 + t3 * k, t3, forcing)
+        # y_+ = tau_1 z_+ + tau_2 xt + t3 y; k makes z cancel from w_+
+        k = self.tau_1 * r / (r - t3)
+        q = (k - self.tau_1) * r * self.a
+        return DiagonalForm(r, t3, k, q, self.a, self.tau_1 + t3 * k, self.tau_2)
 
 
 @dataclass(frozen=True)
 class DiagonalForm:
-    """z_+ = r (z - a b - a d), w_+ = T w + q d for the component part d of the estimate.
+    """z_+ = r (z - a b - a d), w_+ = t3 w + q d for the component part d of the estimate.
 
-    With f = (forcing xt + q b)/(1 - T): y = k z + w + f and x = x1 z + t3 w + (t3 f + tau_2 xt).
+    With f = (tau_2 xt + q b)/(1 - t3): y = k z + w + f and x = x1 z + t3 w + (t3 f + tau_2 xt).
     """
 
     r: float
-    T: float
+    t3: float
     k: float
     q: float
     a: float
     x1: float
-    t3: float
-    forcing: float
+    tau_2: float
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """What the kernels need."""
-        return self.r, self.T, self.k, self.q, self.a, self.x1, self.t3
+        return self.r, self.t3, self.k, self.q, self.a, self.x1
 
     def shift(self, xt: Vector, b: Vector) -> Vector:
         """The part f of y that no component changes."""
-        return (self.forcing * xt + self.q * b) / (1.0 - self.T)
+        return (self.tau_2 * xt + self.q * b) / (1.0 - self.t3)
 
 
 def separated(L: float, alphas: tuple[float, ...], make: Callable[[float], Steps]) -> Steps:
-    """`make(L)`, with L raised until r and T are apart.
+    """`make(L)`, with L raised until r and t3 are apart.
 
     They can meet only where a ridge does not touch the intercept, so that the quadratic is much
     stronger in some coordinates than the strong convexity that sets tau_1. Every constant above
     L is a valid one.
     """
     steps = make(L)
-    while any(abs(d.r - d.T) < 0.05 * max(d.r, d.T) for d in map(steps.diagonal, alphas)):
+    while any(abs(d.r - d.t3) < 0.05 * max(d.r, d.t3) for d in map(steps.diagonal, alphas)):
         L *= 1.5
         steps = make(L)
     return steps
@@ -121,7 +110,6 @@ def epoch_by_components(
     a: float,
     alpha: float,
     rho: float,
-    c: float,
 ) -> Any:
     """The recursion as printed, for any ``component(x, k)``; Numba can compile it.
 
@@ -142,11 +130,7 @@ def epoch_by_components(
         estimate = b + (component(x, k) - old) * scale[k]
         tally[0] += 1
         z_next = (z - a * estimate) / (1.0 + a * alpha)
-        if c == 0.0:
-            y = x + tau_1 * (z_next - z)
-        else:
-            y = (c * x - estimate) / (c + alpha)
-        z = z_next
+        y, z = x + tau_1 * (z_next - z), z_next
         acc = rho * acc + y
     return y, z, acc
 

@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
-from geartrain.methods.inner.finite_sum import FiniteSum, finite_sum
-from geartrain.methods.inner.primal_dual import Numbers, PrimalDualState, start, walk
+from geartrain.methods.inner.finite_sum import Sampling, finite_sum
+from geartrain.methods.inner.primal_dual import Numbers, PrimalDualMethod
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
@@ -31,7 +30,7 @@ from geartrain.problem import Model
 
 # Paper: RPDG
 @dataclass(frozen=True)
-class RPDG:
+class RPDG(PrimalDualMethod):
     r"""Randomised primal-dual gradient method.
 
     Minimises phi(v) = <beta, v> + alpha/2 \|v\|^2 + (1/m) sum_k g_k(v).
@@ -61,43 +60,28 @@ class RPDG:
        (2018), arXiv:1507.02000.
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("component",)
-
-    def init(
-        self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: Any = None
-    ) -> PrimalDualState:
-        """All dual variables at v0."""
-        return start(phi, v0, grad_g0)
-
-    def step(self, phi: Model, state: PrimalDualState) -> PrimalDualState:
-        """One chunk of steps, then the gradient of g."""
+    def plan(self, phi: Model) -> tuple[Sampling, Numbers]:
         terms = finite_sum(phi.g)
+        mean = float(terms.L_k.mean())
+        numbers = rpdg_numbers(phi.alpha + terms.strong, max(mean, 1e-100), terms.m)
         # Sampling by L_k + mean L gives p_k = 1/(2 m) + L_k/(2 sum L).
-        draw = terms.sampling("importance", float(terms.L_k.mean()))
-        numbers = rpdg_numbers(phi.alpha + terms.strong, *_size(terms))
-        chunk = math.ceil(1.0 / (1.0 - numbers.extrapolate))
-        order = draw.order(np.random.default_rng((*phi.key, state.s)), chunk)
-        return walk(phi, state, order, draw.scale, numbers, _dual_step)
+        return terms.sampling("importance", mean), numbers
 
-    def limit(self, phi: Model) -> int:
-        """Limit on the chunks, each of which contracts the error by e."""
-        return 300
-
-
-def _dual_step(
-    term: LinearModel,
-    k: int,
-    slopes: Vector,
-    points: Vector,
-    ahead: float,
-    at_start: float,
-    tau: float,
-) -> float:
-    """Line 2 on a linear model, where x_k matters by <a_k, x_k> only."""
-    if np.isnan(points[k]):
-        points[k] = at_start
-    points[k] = (ahead + tau * points[k]) / (1.0 + tau)
-    return float(term.loss.derivative(term.y[k], points[k]))
+    @staticmethod
+    def dual_step(
+        term: LinearModel,
+        k: int,
+        slopes: Vector,
+        points: Vector,
+        ahead: float,
+        at_start: float,
+        weight: float,
+    ) -> float:
+        """Line 2, where x_k matters by <a_k, x_k> only."""
+        if np.isnan(points[k]):
+            points[k] = at_start
+        points[k] = (ahead + weight * points[k]) / (1.0 + weight)
+        return float(term.loss.derivative(term.y[k], points[k]))
 
 
 def rpdg_numbers(mu: float, L: float, m: int) -> Numbers:
@@ -107,7 +91,3 @@ def rpdg_numbers(mu: float, L: float, m: int) -> Numbers:
     # tau = (root - (m - 1))/(2 m), written without the difference
     tau = 2.0 * C / (root + m - 1.0)
     return Numbers(0.5 * mu * (root + m - 1.0), tau, 1.0 - 1.0 / (m + 1.0 + root))
-
-
-def _size(terms: FiniteSum) -> tuple[float, int]:
-    return max(float(terms.L_k.mean()), 1e-100), terms.m

@@ -18,17 +18,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
-
+from geartrain.methods.inner.finite_sum import Sampling
 from geartrain.methods.inner.primal_dual import (
     Numbers,
+    PrimalDualMethod,
     PrimalDualState,
     dual_step,
     need_linear,
-    start,
-    walk,
 )
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.protocols import Vector
@@ -37,7 +35,7 @@ from geartrain.problem import Model
 
 # Paper: SPDC
 @dataclass(frozen=True)
-class SPDC:
+class SPDC(PrimalDualMethod):
     r"""Stochastic primal-dual coordinate method.
 
     Minimises phi(v) = <beta, v> + alpha/2 \|v\|^2 + (1/m) sum_k loss_k(<a_k, v>).
@@ -67,42 +65,29 @@ class SPDC:
        risk minimization, JMLR 18 (2017).
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("component",)
-
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: Any = None
     ) -> PrimalDualState:
-        """All dual variables at v0."""
         need_linear(phi, "SPDC")
-        return start(phi, v0, grad_g0)
+        return super().init(phi, v0, grad_g0)
 
-    def step(self, phi: Model, state: PrimalDualState) -> PrimalDualState:
-        """One chunk of steps, then the gradient of g."""
+    def plan(self, phi: Model) -> tuple[Sampling, Numbers]:
         terms = need_linear(phi, "SPDC")
-        draw = terms.sampling("uniform")
-        numbers = spdc_numbers(
-            phi.alpha + terms.strong, 1.0 / terms.term.loss.curvature, draw.L, terms.m
-        )
-        chunk = math.ceil(1.0 / (1.0 - numbers.extrapolate))
-        order = draw.order(np.random.default_rng((*phi.key, state.s)), chunk)
-        return walk(phi, state, order, draw.scale, numbers, _dual_step)
+        draw, gamma = terms.sampling("uniform"), 1.0 / terms.term.loss.curvature
+        return draw, spdc_numbers(phi.alpha + terms.strong, gamma, draw.L, terms.m)
 
-    def limit(self, phi: Model) -> int:
-        """Limit on the chunks, each of which contracts the error by e."""
-        return 300
-
-
-def _dual_step(
-    term: LinearModel,
-    k: int,
-    slopes: Vector,
-    points: Vector,
-    ahead: float,
-    at_start: float,
-    kappa: float,
-) -> float:
-    """Line 2, with kappa = 1/sigma."""
-    return dual_step(term.loss, term.y[k], kappa, ahead + kappa * slopes[k])
+    @staticmethod
+    def dual_step(
+        term: LinearModel,
+        k: int,
+        slopes: Vector,
+        points: Vector,
+        ahead: float,
+        at_start: float,
+        weight: float,
+    ) -> float:
+        """Line 2, with the weight 1/sigma."""
+        return dual_step(term.loss, term.y[k], weight, ahead + weight * slopes[k])
 
 
 def spdc_numbers(lam: float, gamma: float, L: float, m: int) -> Numbers:

@@ -3,7 +3,7 @@ r"""Varag for phi with g = (1/m) sum_k g_k: epochs that double in length first.
 ===============  ===============  ==================================================
 symbol           name             meaning
 ===============  ===============  ==================================================
-xt               ``v``            snapshot
+xt               ``point``        snapshot
 x                ``z``            mirror sequence, kept over epochs
 xbar             ``y``            main sequence, starts each epoch at xt
 T_s              ``T``            length of epoch s
@@ -15,15 +15,13 @@ gamma_s          ``gamma``        1/(3 L alpha_s)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from geartrain.methods.base import ceiling
-from geartrain.methods.inner import composite_katyusha
-from geartrain.methods.inner.composite_katyusha import CompositeKatyushaState
-from geartrain.methods.inner.finite_sum import finite_sum
-from geartrain.methods.inner.katyusha import AnyState, EpochMethod, KatyushaState, check_options
+from geartrain.methods.inner.finite_sum import EpochStart, sum_of
+from geartrain.methods.inner.katyusha import EpochMethod, KatyushaState, check_options
 from geartrain.methods.inner.recursion import Steps, separated
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Model
@@ -38,7 +36,7 @@ class Varag(EpochMethod):
     T_s = 2^{min(s, s_0) - 1}, p_s = 1/2, alpha_s = 1/2 for s <= s_0 and
     max(2/(s - s_0 + 4), min(sqrt(m alpha/(3 L)), 1/2)) later, gamma_s = 1/(3 L alpha_s)::
 
-        1. xbar = xt; for t = 1 .. T_s: the component step of Katyusha, option II, with
+        1. xbar = xt; for t = 1 .. T_s: the component step of Katyusha with
            tau_1 = alpha_s, tau_2 = p_s, a = gamma_s, y = xbar, z = x
         2. xt_+ = sum_t theta_t xbar_t, normalised, where (up to a factor) theta_t = 1 - t3 for
            t < T_s and 1 for t = T_s while s <= s_0, or m < 3 L/(4 alpha) and
@@ -60,8 +58,7 @@ class Varag(EpochMethod):
     The strong convexity is that of the quadratic, treated exactly; then the recursion of [1]_ is
     Katyusha's. The doubling epochs pay from a cold start; inside SAE, where runs are short and
     start warm, `geartrain.Katyusha` needs fewer calls. With a non-smooth psi in phi, which is part
-    of the composite term of [1]_, the epochs are those of
-    `geartrain.methods.inner.composite_katyusha`.
+    of the composite term of [1]_, line 1 has its proximal step, as in `geartrain.Katyusha`.
 
     References
     ----------
@@ -74,45 +71,26 @@ class Varag(EpochMethod):
     def __post_init__(self) -> None:
         check_options(None, self.sampling)
 
-    def step(self, phi: Model, state: AnyState) -> AnyState:
-        """One epoch and the gradient at the new snapshot."""
-        if isinstance(state, CompositeKatyushaState):
-            return self._composite_step(phi, state)
-        terms = finite_sum(phi.g)
+    def step(self, phi: Model, state: KatyushaState) -> KatyushaState:
+        terms = sum_of(phi)
         draw = terms.sampling(self.sampling)
         s, strong = state.s + 1, phi.alpha + terms.strong
+        T = epoch_length(s, terms.m)
         numbers = separated(
             draw.L,
             tuple(phi.alpha + ridge for ridge in terms.ridges),
             lambda L: epoch_numbers(s, terms.m, L, strong),
         )
-        end = terms.epoch(
-            numbers,
-            phi,
-            draw.order(np.random.default_rng((*phi.key, state.s)), epoch_length(s, terms.m)),
-            draw.scale,
-            state.snapshot,
-            state.v,
-            state.z,
-        )
-        v = new_snapshot(numbers, epoch_length(s, terms.m), end.mean, end.y)
-        grad_g, memory = terms.snapshot(v)
-        return KatyushaState(v, grad_g, memory, end.y, end.z, s)
-
-    def _composite_step(self, phi: Model, state: CompositeKatyushaState) -> CompositeKatyushaState:
-        """One epoch with psi."""
-        terms, draw = composite_katyusha.components(phi, self.sampling)
-        s, T = state.s + 1, epoch_length(state.s + 1, terms.m)
-        numbers = epoch_numbers(s, terms.m, draw.L, phi.alpha)
         order = draw.order(np.random.default_rng((*phi.key, state.s)), T)
-        fresh = replace(state, y=state.xt)
-        mean, y, z = composite_katyusha.steps_of_epoch(phi, terms, draw, numbers, order, fresh)
-        xt = new_snapshot(numbers, T, mean, y)
-        return composite_katyusha.new_snapshot(phi, terms, draw.L, xt, y, z, s)
+        start = EpochStart(order, draw.scale, state.snapshot, y=state.point, z=state.z)
+        end = terms.epoch(numbers, phi, start)
+        xt = new_snapshot(numbers, T, end.mean, end.y)
+        grad_g, memory = terms.snapshot(xt)
+        return self.at(phi, xt, grad_g, memory=memory, y=end.y, z=end.z, s=s)
 
     def limit(self, phi: Model) -> int:
         """Epoch limit: 100 times the theoretical number."""
-        terms = finite_sum(phi.g)
+        terms = sum_of(phi)
         L = terms.sampling(self.sampling).L
         return 200 + ceiling(100.0 * math.sqrt(1.0 + 3.0 * L / (terms.m * phi.alpha)))
 

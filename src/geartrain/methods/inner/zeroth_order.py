@@ -59,13 +59,11 @@ class _ZerothOrder:
     def init(
         self, phi: Model, v0: Vector, grad_g0: Vector | None, warm: ZerothOrderState | None = None
     ) -> ZerothOrderState:
-        """Both sequences at v0."""
         if grad_g0 is None:
             grad_g0 = central_gradient(phi.g.value, v0, _steps(phi, v0))
         return ZerothOrderState(v0, grad_g0, Walk(v0, np.zeros_like(v0), ()))
 
     def limit(self, phi: Model) -> int:
-        """Chunks after which the noise has won."""
         return _MAX_CHUNKS
 
 
@@ -99,7 +97,6 @@ class CoordinateSearch(_ZerothOrder):
     """
 
     def step(self, phi: Model, state: ZerothOrderState) -> ZerothOrderState:
-        """One chunk of coordinate steps, then the estimate of the gradient."""
         L = model_constants(phi, "CoordinateSearch")
         sigma = phi.alpha + phi.mu_g
         S = float(np.sqrt(L).sum())
@@ -155,7 +152,6 @@ class DirectionalSearch(_ZerothOrder):
     """
 
     def step(self, phi: Model, state: ZerothOrderState) -> ZerothOrderState:
-        """One chunk of directional steps, then the estimate of the gradient."""
         if phi.L_g is None:
             raise MissingConstant("DirectionalSearch needs L_g: give the term its L or pass L_g=")
         n, L, sigma = phi.n, phi.L_g + phi.alpha, phi.alpha + phi.mu_g

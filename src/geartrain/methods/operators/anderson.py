@@ -54,12 +54,10 @@ class AndersonState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate z."""
         return self.z
 
     @property
     def grad(self) -> Vector:
-        """R(z)."""
         return self.R
 
 
@@ -112,7 +110,6 @@ class Anderson:
         as_whole(self.memory, "memory", 1)
 
     def init(self, problem: Sum, x0: Vector) -> AndersonState:
-        """R(z_0) and the first secant."""
         R = problem.grad(x0)
         t = by_secant(problem, x0, R)
         anchor = ExtragradientState(k=0, z=x0, R=R, t=SAFE * _GUARD.theta * t)

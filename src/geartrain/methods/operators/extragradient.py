@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
-from geartrain.methods.operators.step_length import SteppingState, backward, first, search
+from geartrain.methods.operators.step_length import (
+    SteppingMethod,
+    SteppingState,
+    backward,
+    search,
+)
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
 
 
@@ -17,7 +20,7 @@ class ExtragradientState(SteppingState):
 
 
 @dataclass(frozen=True)
-class Extragradient:
+class Extragradient(SteppingMethod):
     r"""Korpelevich's extragradient method, by a constant or by trial.
 
     Finds z with 0 in R(z) + dpsi(z), R = P + Q monotone and Lipschitz.
@@ -56,22 +59,8 @@ class Extragradient:
        equilibrium problems, INFOR 29 (1991).
     """
 
-    L: float | None = None
-    theta: float = 0.9
-    adaptive: bool = False
-
-    needs: ClassVar[tuple[str, ...]] = ("operator",)
-    takes_psi: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.L is not None:
-            as_positive(self.L, "L")
-        if not 0.0 < self.theta < 1.0:
-            raise ValueError(f"theta must be between 0 and 1, got {self.theta:g}")
-
     def init(self, problem: Sum, x0: Vector) -> ExtragradientState:
-        """R(z_0) and the length of the first step."""
-        R, t = first(problem, x0, self.theta, self.L, "Extragradient", self.adaptive)
+        R, t = self.first(problem, x0)
         return ExtragradientState(k=0, z=x0, R=R, t=t, grad_psi=problem.grad_psi(x0, R))
 
     def step(self, problem: Sum, state: ExtragradientState) -> ExtragradientState:

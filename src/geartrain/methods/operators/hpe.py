@@ -63,7 +63,6 @@ class HPEState(State):
 
     @property
     def grad(self) -> Vector:
-        """The residual there."""
         return self.u
 
 

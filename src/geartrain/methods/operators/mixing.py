@@ -101,7 +101,6 @@ class AndersonResolventState(State):
 
     @property
     def is_at_anchor(self) -> bool:
-        """Whether P is known at z."""
         return np.array_equal(self.p.v, self.z)
 
 

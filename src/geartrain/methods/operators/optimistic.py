@@ -6,9 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from geartrain.methods.operators.step_length import SteppingState, backward, first, search
+from geartrain.methods.operators.step_length import (
+    SteppingMethod,
+    SteppingState,
+    backward,
+    search,
+)
 from geartrain.oracles.protocols import Vector
-from geartrain.oracles.validation import as_positive
 from geartrain.problem import Sum
 
 
@@ -21,7 +25,7 @@ class OptimisticGradientState(SteppingState):
 
 
 @dataclass(frozen=True)
-class OptimisticGradient:
+class OptimisticGradient(SteppingMethod):
     r"""Optimistic gradient (Popov's method), as forward-reflected-backward steps with psi.
 
     Finds z with 0 in R(z) + dpsi(z), R = P + Q monotone and Lipschitz.
@@ -60,22 +64,12 @@ class OptimisticGradient:
        cocoercivity, SIAM J. Optim. 30 (2020).
     """
 
-    L: float | None = None
     theta: float = 0.49
-    adaptive: bool = False
 
-    needs: ClassVar[tuple[str, ...]] = ("operator",)
-    takes_psi: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.L is not None:
-            as_positive(self.L, "L")
-        if not 0.0 < self.theta < 0.5:
-            raise ValueError(f"theta must be between 0 and 1/2, got {self.theta:g}")
+    most: ClassVar[tuple[float, str]] = (0.5, "1/2")
 
     def init(self, problem: Sum, x0: Vector) -> OptimisticGradientState:
-        """R(z_0) and the length of the first step."""
-        R, t = first(problem, x0, self.theta, self.L, "OptimisticGradient", self.adaptive)
+        R, t = self.first(problem, x0)
         grad_psi = problem.grad_psi(x0, R)
         return OptimisticGradientState(k=0, z=x0, R=R, R_old=R, t=t, t_old=t, grad_psi=grad_psi)
 

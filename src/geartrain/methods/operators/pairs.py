@@ -48,7 +48,6 @@ class Visit:
 
     @property
     def R(self) -> Vector:
-        """P + Q."""
         return self.P + self.Q
 
 
@@ -62,7 +61,6 @@ class Pairs:
 
     @staticmethod
     def none(n: int) -> Pairs:
-        """No pair of n variables."""
         return Pairs(*(np.zeros((0, n)) for _ in range(3)))
 
     def and_step(self, p: Visit, to: Visit) -> Pairs:

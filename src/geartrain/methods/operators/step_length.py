@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from geartrain.methods.base import State
 from geartrain.methods.gmco import total
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
+from geartrain.oracles.validation import as_positive
 from geartrain.problem import EPS, Sum, norm
 
 # The first secant is that of a step of this length, over the size of z; where z = 0, of that of a
@@ -50,7 +51,6 @@ class SteppingState(State):
 
     @property
     def point(self) -> Vector:
-        """The iterate z."""
         return self.z
 
     @property
@@ -59,15 +59,31 @@ class SteppingState(State):
         return total(self.R, self.grad_psi)
 
 
-def first(
-    problem: Sum, z: Vector, theta: float, L: float | None, method: str, adaptive: bool
-) -> tuple[Vector, float]:
-    """R(z_0) and the length of the first step: by a secant if `adaptive`, else theta/L."""
-    if adaptive:
-        R = problem.grad(z)
-        return R, SAFE * theta * by_secant(problem, z, R)
-    t = by_constant(problem, theta, L, method)
-    return problem.grad(z), t
+@dataclass(frozen=True)
+class SteppingMethod:
+    """The parameters of extragradient and of optimistic gradient."""
+
+    L: float | None = None
+    theta: float = 0.9
+    adaptive: bool = False
+
+    needs: ClassVar[tuple[str, ...]] = ("operator",)
+    takes_psi: ClassVar[bool] = True
+    most: ClassVar[tuple[float, str]] = (1.0, "1")  # theta is below that, also in words
+
+    def __post_init__(self) -> None:
+        if self.L is not None:
+            as_positive(self.L, "L")
+        if not 0.0 < self.theta < self.most[0]:
+            raise ValueError(f"theta must be between 0 and {self.most[1]}, got {self.theta:g}")
+
+    def first(self, problem: Sum, z: Vector) -> tuple[Vector, float]:
+        """R(z_0) and the length of the first step: by a secant if `adaptive`, else theta/L."""
+        if self.adaptive:
+            R = problem.grad(z)
+            return R, SAFE * self.theta * by_secant(problem, z, R)
+        t = by_constant(problem, self.theta, self.L, type(self).__name__)
+        return problem.grad(z), t
 
 
 def by_constant(problem: Sum, theta: float, L: float | None, method: str) -> float:
