@@ -5,7 +5,7 @@ symbol     meaning
 =========  =================================================================================
 unit       size of x, from 1e-12 to 1e3: picofarads, kilometres; 1e-28 to 1e-20 in one kind
 level      size of f; slopes have the size level/unit, curvatures level/unit^2
-x*         the solution, with zeros, bounds or few jumps as psi wants it
+x*         the solution, with zeros, bounds, low rank or few jumps as psi wants it
 w          an element of dpsi(x*)
 =========  =================================================================================
 
@@ -27,6 +27,8 @@ from scipy.optimize import nnls
 import geartrain as gt
 from hostile import reference as ref
 from hostile.reference import EPS, LD, SAFETY, ld, size
+
+ROUGH = LD(1e-11)  # of directions that are known by rounded points of a sphere or a subspace
 
 
 class NonSmooth:
@@ -214,7 +216,7 @@ class Sphere(NonSmooth):
 
     center: Any
     radius: float
-    rough = LD(1e-11)  # of a direction that is known by a rounded point of the sphere
+    rough = ROUGH
 
     def _far(self) -> Any:
         return self.radius + size(self.center)
@@ -261,6 +263,60 @@ class Groups(NonSmooth):
 
     def blur(self, x: Any, d: Any) -> Any:
         return SAFETY * EPS * len(x) * (size(d) + self.lam)
+
+
+def svd(M: Any) -> Any:
+    """By one-sided Jacobi rotations, for a matrix with no more columns than rows."""
+    U, V = ld(M).copy(), np.eye(M.shape[1], dtype=LD)
+    for _ in range(60):
+        turned = False
+        for i, j in itertools.combinations(range(M.shape[1]), 2):
+            a, b, c = U[:, i] @ U[:, i], U[:, j] @ U[:, j], U[:, i] @ U[:, j]
+            if abs(c) <= LD(1e-18) * np.sqrt(a * b) or c == 0:
+                continue
+            turned = True
+            zeta = (b - a) / (2 * c)
+            t = (LD(1) if zeta >= 0 else LD(-1)) / (abs(zeta) + np.sqrt(1 + zeta * zeta))
+            cos = 1 / np.sqrt(1 + t * t)
+            turn = np.array([[cos, cos * t], [-cos * t, cos]], dtype=LD)
+            U[:, [i, j]], V[:, [i, j]] = U[:, [i, j]] @ turn, V[:, [i, j]] @ turn
+        if not turned:
+            break
+    s = np.array([size(column) for column in U.T], dtype=LD)
+    order = np.argsort(-s)
+    s = s[order]
+    return U[:, order] / np.where(s > 0, s, 1), s, V[:, order].T
+
+
+@dataclass
+class Nuclear(NonSmooth):
+    """lam times the sum of the singular values of a matrix with no more columns than rows."""
+
+    shape: tuple[int, int]
+    lam: Any
+    rough = ROUGH
+
+    def value(self, x: Any) -> Any:
+        return self.lam * svd(x.reshape(self.shape))[1].sum()
+
+    def least(self, x: Any, d: Any) -> Any:
+        """The shorter one of those for the ranks that rounding leaves open."""
+        U, s, V = svd(x.reshape(self.shape))
+        ranks = {int(np.sum(s > tiny * s[0])) for tiny in (LD(1e-15), LD(1e-12))}
+        return min((self._of_rank(U[:, :r], V[:r], d) for r in ranks), key=size)
+
+    def _of_rank(self, U: Any, V: Any, d: Any) -> Any:
+        D = d.reshape(self.shape) + self.lam * U @ V
+        free = D - U @ (U.T @ D)
+        free = free - (free @ V.T) @ V
+        left, s, right = svd(free)
+        return (D - free + (left * np.maximum(s - self.lam, 0)) @ right).ravel()
+
+    def blur(self, x: Any, d: Any) -> Any:
+        """A rounded x turns the singular vectors of its smallest singular value by EPS s_1/s_r."""
+        s = svd(x.reshape(self.shape))[1]
+        turned = EPS * s[0] / min((t for t in s if t > LD(1e-15) * s[0]), default=LD(1))
+        return ROUGH * (size(d) + self.lam) + turned * self.lam
 
 
 @dataclass
@@ -399,6 +455,19 @@ def _groups(d: Any, unit: float, slope: float) -> Chosen:
     return Chosen(lambda: gt.GroupL1(2, lam), Groups(LD(lam)), point, np.concatenate(w))
 
 
+def _nuclear(d: Any, unit: float, slope: float) -> Chosen:
+    shape = d.pick((2, 2), (3, 2), (3, 1))
+    d.n = shape[0] * shape[1]
+    lam = slope * d.power(-1, 1)
+    U, _, V = svd(ld(d.normal(*shape)))
+    rank = int(d.rng.integers(shape[1] + 1))
+    s = ld(unit * 10.0 ** d.rng.uniform(-1.0, 1.0, shape[1]))
+    s[rank:] = 0
+    t = np.where(np.arange(shape[1]) < rank, LD(1), _part(d, shape[1]))
+    x, w = (U * s) @ V, LD(lam) * (U * t) @ V
+    return Chosen(lambda: gt.NuclearNorm(shape, lam), Nuclear(shape, LD(lam)), x.ravel(), w.ravel())
+
+
 def _variation(d: Any, unit: float, slope: float) -> Chosen:
     d.n = int(d.rng.integers(2, 6))
     lam = slope * d.power(-1, 1)
@@ -421,6 +490,7 @@ PSIS = {
     "linear": _rows,
     "ball": _ball,
     "groups": _groups,
+    "nuclear": _nuclear,
     "variation": _variation,
     "smooth": _none,
 }

@@ -284,3 +284,16 @@ def test_planted_falsehoods_with_psi(monkeypatch):
     ):
         with monkeypatch.context() as patch:
             assert what in found(patch, change, kind, number, "pqn")
+
+
+def test_a_rounded_matrix_has_the_subgradient_of_the_judge():
+    """Its smallest singular vectors turn with the last bits of its entries: blur covers that."""
+    rng = np.random.default_rng(3)
+    for k in range(200):
+        U, _, V = planted.svd(ld(rng.standard_normal((3, 2))))
+        s = ld([1.0, 10.0 ** rng.uniform(-12, -4)])
+        x, d = np.asarray((U * s) @ V, dtype=float).ravel(), ld(rng.standard_normal(6))
+        psi = planted.Nuclear((3, 2), LD(1.0))
+        near = x * (1.0 + 2.0**-52 * rng.integers(-1, 2, 6))
+        least, other = (size(psi.least(ld(v), d)) for v in (x, near))
+        assert abs(least - other) <= 4 * psi.blur(ld(x), d), k

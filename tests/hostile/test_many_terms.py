@@ -30,7 +30,8 @@ class ThreeTerms(Trial):
 
     def __init__(self, *case):
         super().__init__(*case)
-        self.prices["nothing.grad"] = 5.0
+        if self.prices is not None:
+            self.prices["nothing.grad"] = 5.0
 
     def _first(self):
         return {"h": self.h, "nothing": Nothing(getattr(self.h, "L", None) or 1.0)}
