@@ -26,17 +26,17 @@ from geartrain_lab.frontier_report import is_scipy
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = {
-    "separation_law": "python benchmarks/separation_law.py --out out/tables",
-    "composite_law": "python benchmarks/composite_law.py --out out/tables",
+    "separation_law": "python -m geartrain_lab.laws separation --out out/tables",
+    "composite_law": "python -m geartrain_lab.laws composite --out out/tables",
     "composite": "geartrain bench composite --json out/tables/composite.json",
-    "constraints": "python benchmarks/constraints.py --json out/tables/constraints.json "
-    "--out out/tables",
+    "constraints": "geartrain bench constraints --json out/tables/constraints.json",
+    "constraints_law": "python -m geartrain_lab.laws constraints --out out/tables",
     "equilibria": "geartrain bench equilibria --json out/tables/equilibria.json",
-    "equilibria_law": "python benchmarks/equilibria_law.py --out out/tables",
+    "equilibria_law": "python -m geartrain_lab.laws equilibria --out out/tables",
     "sparse_rounds": "python benchmarks/sparse_rounds.py",
     "sparse_speed": "python benchmarks/sparse_speed.py",
-    "gear_law": "python benchmarks/gear_law.py --out out/tables",
-    "tiers": "python benchmarks/tiers.py --out out/tables",
+    "gear_law": "python -m geartrain_lab.laws gears --out out/tables",
+    "tiers": "python -m geartrain_lab.laws tiers --out out/tables",
     "frontier": "geartrain bench frontier --json out/tables/frontier.json",
     "profile": "geartrain bench profile --json out/tables/profile.json",
     "ablation": "python benchmarks/ablation.py --json out/tables/ablation.json",
@@ -69,7 +69,7 @@ PAGES = (
 # Pictures that a command draws besides, and where the documentation looks for them.
 PICTURES = {
     "separation_law": "separation_law.png",
-    "constraints": "constraints_law.png",
+    "constraints_law": "constraints_law.png",
     "equilibria_law": "equilibria_law.png",
     "frontier": "frontier.png",
     "profile": "profile.png",
