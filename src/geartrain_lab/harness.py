@@ -283,6 +283,14 @@ def one_thread() -> contextlib.AbstractContextManager[object]:
     return threadpool_limits(1)
 
 
+def run_whole(*args: Any, **kwargs: Any) -> Any:
+    """`geartrain.minimize`, except that Ctrl-C raises: half a run makes no table."""
+    res = gt.minimize(*args, **kwargs)
+    if res.status == Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return res
+
+
 def lowest(h: Any, g: Any, x0: Any, methods: Sequence[Any], rule: Rule) -> float:
     """The smallest value at the ends of long runs, which stands for f*."""
     named = dict(zip(map(str, range(len(methods))), methods, strict=True))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from geartrain_lab.experiments import densities, kernel_svm, log_density
 from geartrain_lab.harness import one_thread
-from geartrain_lab.runner import run_stage
-from geartrain_lab.status_line import StatusLine
+from geartrain_lab.runner import progress, run_stage
 from geartrain_lab.store import Store, pandas, writable_folder
 
 
@@ -51,8 +51,8 @@ def reproduce(
     rows = kernel_svm.load(data, quick) if what in ("all", "kernel-svm") else None
     svm = [] if rows is None else kernel_svm.stages(rows, quick)
     density = log_density.stages(quick) if what in ("all", "log-density") else []
-    status = StatusLine(sum(stage.runs for stage in (*svm, *density)))
-    with one_thread():
+    runs = sum(stage.runs for stage in (*svm, *density))
+    with one_thread(), progress(runs) as status:
         if rows is not None:
             results.svm = pandas().concat([run_stage(s, store, status) for s in svm])
             results.spectra = kernel_svm.spectra(rows, store)
@@ -60,7 +60,7 @@ def reproduce(
         if density:
             results.density = pandas().concat([run_stage(s, store, status) for s in density])
             results.observed, results.missing = densities.tables(data, store)
-    status.note("drawing")
+    print("drawing", file=sys.stderr)
     path = build.write(results, folder)
     for claim in findings.claims(results.svm, results.density):
         print(f"{claim.holds:5s}{claim.claim}: {claim.measured}")

@@ -10,19 +10,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 import geartrain as gt
 from geartrain.core.status import Status
 from geartrain.core.stopping import Look
 from geartrain.oracles.questions import kinds
-from geartrain_lab.interrupts import run_whole
-from geartrain_lab.status_line import StatusLine
+from geartrain_lab.harness import run_whole
 from geartrain_lab.store import Store, config_hash, machine, pandas
 
 # f is looked at in the first iterations, and then whenever their number has grown by this factor.
@@ -138,7 +139,7 @@ class TargetOrTime:
     f_star: float
     target: float
     limit: float
-    status: StatusLine | None = None
+    status: Any = None  # a bar of tqdm
     k: int = field(default=0, init=False)  # iterations seen
     last: int = field(default=0, init=False)  # of them, at the last look
 
@@ -152,13 +153,14 @@ class TargetOrTime:
         self.last = self.k
         gap = look.f() - self.f_star
         if self.status is not None:
-            self.status.show(gap, look.seconds)
+            self.status.set_postfix_str(f"f - f* {gap:.1e}", refresh=False)
+            self.status.update(0)
         if gap <= self.target:
             return Status.CONVERGED
         return Status.BUDGET if over else None
 
 
-def run_stage(stage: Stage, store: Store, status: StatusLine) -> Any:
+def run_stage(stage: Stage, store: Store, status: Any) -> Any:
     """All runs of a stage in one table; runs whose table is in the store are not made again."""
     case = stage.build()
     return pandas().concat(
@@ -167,7 +169,7 @@ def run_stage(stage: Stage, store: Store, status: StatusLine) -> Any:
     )
 
 
-def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, status: StatusLine) -> Any:
+def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, status: Any) -> Any:
     """The runs of one curve in a table, which is stored after every run."""
     limit = stage.limit if entry.limit is None else entry.limit
     method = entry.make(case)
@@ -191,17 +193,29 @@ def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, status: Stat
     table = store.get(name, config)
     for seed in entry.seeds:
         told = f", seed {seed}" if entry.randomised else ""
-        status.begin(f"{case.experiment} {case.name}: {entry.label}{told}")
+        run_name = f"{case.experiment} {case.name}: {entry.label}{told}"
+        status.set_description(run_name)
         known = None if table is None else table[table.seed == seed]
         if known is not None and not known.empty:
-            status.end(float(known.gap.min()), float(known.seconds.max()), word="  (kept)")
+            _tell(status, run_name, known, "  (kept)")
             continue
         rule = TargetOrTime(case.f_star, stage.target, limit, status)
         run = _run(case, entry, method, seed, settings, rule)
-        status.end(float(run.gap.min()), float(run.seconds.max()))
+        _tell(status, run_name, run)
         rows = run if table is None else pandas().concat([table, run], ignore_index=True)
         table = store.put(name, config, rows)
     return table
+
+
+def progress(runs: int) -> Any:
+    """A bar of tqdm for so many runs, on terminals only; a run that is over has its own line."""
+    return tqdm(total=runs, mininterval=0.25, miniters=0, leave=False, disable=None)
+
+
+def _tell(status: Any, name: str, run: Any, word: str = "") -> None:
+    gap, spent = run.gap.min(), run.seconds.max()
+    status.write(f"{name:52} f - f* {gap:8.1e} {spent:7.1f} s{word}", file=sys.stderr)
+    status.update()
 
 
 def _run(

@@ -34,7 +34,7 @@ from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import make_loss
 from geartrain.oracles.quadratic import Quadratic
-from geartrain_lab.interrupts import run_whole
+from geartrain_lab.harness import run_whole
 from geartrain_lab.problems import with_unit_rows
 from geartrain_lab.store import page_table
 

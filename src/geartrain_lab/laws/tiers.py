@@ -16,7 +16,7 @@ import numpy as np
 
 import geartrain as gt
 from geartrain.oracles.protocols import Vector
-from geartrain_lab.interrupts import run_whole
+from geartrain_lab.harness import run_whole
 from geartrain_lab.laws.law import Row, geometric_means, write_csv
 from geartrain_lab.problems.shards import libsvm_rows, logistic_tiers
 

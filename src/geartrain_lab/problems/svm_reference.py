@@ -28,7 +28,7 @@ from geartrain.geometry.rkhs import RKHS
 from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.oracles.protocols import Vector
-from geartrain_lab.interrupts import run_whole
+from geartrain_lab.harness import run_whole
 from geartrain_lab.problems.svm import kernel_svm
 
 _MEMORY = 40  # pairs of L-BFGS

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import process_time
@@ -22,7 +21,7 @@ import numpy as np
 from scipy import optimize
 
 import geartrain as gt
-from geartrain_lab.nonsmooth_rivals import two_loops
+from geartrain_lab.nonsmooth_rivals import Evaluated, orthant_wise
 from geartrain_lab.seconds.problem import Array, Problem
 
 Rival = Callable[["Asker"], Any]
@@ -189,36 +188,16 @@ def fista(L: float | None = None) -> Rival:
 
 
 def owl_qn(memory: int = 20) -> Rival:
-    """Orthant-wise L-BFGS for an l1 norm, on the coordinates that are free (Andrew, Gao, 2007)."""
+    """Orthant-wise L-BFGS for an l1 norm."""
 
     def solve(ask: Asker) -> None:
-        x, psi = ask.problem.x0, ask.problem.psi
-        pairs: deque[tuple[Array, Array]] = deque(maxlen=memory)
-        value, grad = ask(x)
-        while True:
-            slope = psi.residual(x, grad)
-            free = (x != 0.0) | (slope != 0.0)
-            step = two_loops(pairs, slope, free)
-            d = -slope * (1.0 / max(_norm(slope), 1.0)) if step is None else -step
-            d[(x == 0.0) & (d * slope >= 0.0)] = 0.0
-            orthant = np.where(x != 0.0, np.sign(x), -np.sign(slope))
-            f, t = value + psi.value(x), 1.0
-            while True:
-                new = x + t * d
-                new[np.sign(new) != orthant] = 0.0
-                value_new, grad_new = ask(new)
-                if value_new + psi.value(new) <= f + 1e-4 * float(slope @ (new - x)):
-                    break
-                t *= 0.5
-                if t < 1e-10:
-                    if not pairs:
-                        return
-                    pairs.clear()
-                    new, value_new, grad_new = x, value, grad
-                    break
-            if new is not x and float((new - x) @ (grad_new - grad)) > 0.0:
-                pairs.append((new - x, grad_new - grad))
-            x, value, grad = new, value_new, grad_new
+        psi = ask.problem.psi
+
+        def evaluated(x: Array) -> Evaluated:
+            value, grad = ask(x)
+            return Evaluated(x=x, smooth=value, grad_s=grad, value=value + psi.value(x))
+
+        orthant_wise(evaluated, psi, ask.problem.x0, lambda at: False, memory)
 
     return solve
 
