@@ -26,7 +26,6 @@ OBSERVED = "#9A9A9A"
 
 
 def colour(method: str) -> str:
-    """Colour of a method's curves."""
     return next((c for name, c in _COLOURS.items() if method.startswith(name)), "#888888")
 
 

@@ -43,7 +43,6 @@ class Evaluated(State):
 
     @property
     def point(self) -> Vector:
-        """The point."""
         return self.x
 
 
@@ -95,11 +94,6 @@ class OWLQN:
     that leave 0 are made to follow the subgradient: this needs far fewer calls than the rule of
     [1]_, which makes all coordinates do so.
 
-    Parameters
-    ----------
-    memory : int
-        Number of pairs kept.
-
     References
     ----------
     .. [1] G. Andrew, J. Gao, Scalable training of L1-regularized log-linear models, ICML (2007).
@@ -111,7 +105,6 @@ class OWLQN:
     takes_psi: ClassVar[bool] = True
 
     def solve(self, problem: Sum, x0: Vector, report: Report) -> None:
-        """Run until `report` says stop or no step helps."""
         psi, ask = evaluation(problem)
         if not isinstance(psi.term, L1):
             raise TypeError("OWLQN is for an l1 norm")
@@ -149,11 +142,6 @@ def orthant_wise(ask: Ask, psi: Any, x0: Vector, report: Report, memory: int) ->
 @dataclass(frozen=True)
 class PANOC:
     """L-BFGS on the residual of proximal gradient steps, with a line search on the envelope [1]_.
-
-    Parameters
-    ----------
-    memory : int
-        Number of pairs kept.
 
     References
     ----------

@@ -20,23 +20,10 @@ def reproduce(
 ) -> Path:
     """Run the experiments of Section 5 of the paper and write tables, figures and a report.
 
-    Parameters
-    ----------
-    what : {"all", "kernel-svm", "log-density"}
-        Which experiments.
-    out : path
-        Folder for ``tables``, ``figures`` and ``report.html``. Tables that are there and were made
-        with the same settings are kept.
-    quick : bool
-        A minute or two instead of most of an hour: less data and lower accuracies.
-    data : path, optional
-        Folder with data files; the folder that GEARTRAIN_DATA names if not given. Without the data
-        files, data that scikit-learn ships is used instead.
-
-    Returns
-    -------
-    Path
-        Path of the report.
+    The path of the report is returned. Tables in ``out/tables`` that were made with the same
+    settings are kept. `quick` takes a minute or two instead of most of an hour: less data and lower
+    accuracies. Data files are looked for in `data`, or else in the folder that GEARTRAIN_DATA
+    names; without them, data that scikit-learn ships is used instead.
     """
     from geartrain_lab.report import build, findings
     from geartrain_lab.report.interactive import graph

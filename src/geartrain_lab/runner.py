@@ -37,28 +37,15 @@ SEEDS = (0, 1, 2, 3, 4)  # of a randomised method; quartiles of five runs are tw
 
 @dataclass(frozen=True)
 class Case:
-    """A problem, its minimum, and everything that a table should tell about it.
-
-    Parameters
-    ----------
-    experiment, name : str
-        "kernel-svm" or the like, and the case within it.
-    data : str
-        The data in words, for captions.
-    h, g : terms
-    f_star : float
-        From a reference solver.
-    facts : mapping
-        Constants and sizes: L_h, L_g, R, ... and the error of f_star.
-    """
+    """A problem, its minimum, and everything that a table should tell about it."""
 
     experiment: str
     name: str
-    data: str
+    data: str  # in words, for captions
     h: Any
     g: Any
-    f_star: float
-    facts: Mapping[str, Any]
+    f_star: float  # from a reference solver
+    facts: Mapping[str, Any]  # constants and sizes: L_h, L_g, R, ... and the error of f_star
 
 
 @dataclass(frozen=True)
@@ -72,63 +59,32 @@ class Probe:
 
 @dataclass(frozen=True)
 class Entry:
-    """A curve: its name in legends and tables, and the method for a case.
+    """A curve: its name in legends and tables, and the method for a case."""
 
-    Parameters
-    ----------
-    label : str
-        Short name, the same in every figure.
-    meaning : str
-        One sentence that says what exactly was run.
-    make : callable
-        Case -> method.
-    randomised : bool
-        Whether the method draws random numbers and is run with every seed.
-    L_h : str
-        Where the method's L_h is from, in words.
-    probe : callable, optional
-        Case -> `Probe`: an L_h to use instead of the constant of the term.
-    limit : float, optional
-        Seconds per run, instead of the limit of the stage.
-    """
-
-    label: str
-    meaning: str
+    label: str  # the same in every figure
+    meaning: str  # one sentence that says what exactly was run
     make: Callable[[Case], Any]
-    randomised: bool = False
-    L_h: str = "bound of the term"
-    probe: Callable[[Case], Probe] | None = None
-    limit: float | None = None
+    randomised: bool = False  # whether it is run with every seed
+    L_h: str = "bound of the term"  # where the method's L_h is from, in words
+    probe: Callable[[Case], Probe] | None = None  # an L_h instead of the constant of the term
+    limit: float | None = None  # seconds per run, instead of those of the stage
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Seeds that it is run with."""
         return SEEDS if self.randomised else SEEDS[:1]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Runs of several methods on one case.
-
-    Parameters
-    ----------
-    build : callable
-        Makes the case.
-    entries : sequence of Entry
-    target : float
-        Runs end at f - f* <= target.
-    limit : float
-        Seconds per run.
-    """
+    """Runs of several methods on one case."""
 
     build: Callable[[], Case]
     entries: Sequence[Entry]
-    target: float
-    limit: float
+    target: float  # runs end at f - f* <= target
+    limit: float  # seconds per run
 
     @property
     def runs(self) -> int:
-        """Number of the runs."""
         return sum(len(entry.seeds) for entry in self.entries)
 
 
@@ -221,7 +177,6 @@ def _tell(status: Any, name: str, run: Any, word: str = "") -> None:
 def _run(
     case: Case, entry: Entry, method: Any, seed: int, settings: dict[str, Any], rule: TargetOrTime
 ) -> Any:
-    """One run and its rows."""
     warm_up(case, method)
     probe = Probe(case.facts["L_h"], 0, 0.0) if entry.probe is None else entry.probe(case)
     res = run_whole(

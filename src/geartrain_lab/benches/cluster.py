@@ -48,20 +48,7 @@ RINGS = (4, 8, 16, 32, 64)
 
 
 def run(json_file: str | None = None, quick: bool = False) -> dict[str, Any]:
-    """Print the tables, and write them to `json_file` if given.
-
-    Parameters
-    ----------
-    json_file : str, optional
-        Where to write the figures.
-    quick : bool
-        One data set in 8 shards, and no dask-glm.
-
-    Returns
-    -------
-    dict
-        The figures: "rounds", "latency", "gossip" and "summary".
-    """
+    """Print the tables, write them, and answer the figures; quick: 8 shards and no dask-glm."""
     try:
         from distributed import Client, LocalCluster
     except ModuleNotFoundError as error:

@@ -117,7 +117,6 @@ class GradientWatch:
         return np.array(accuracies), {key: [now[key] for now in seen] for key in keys}
 
     def facts(self) -> Row:
-        """The column ``climb``."""
         return {"climb": self.climb}
 
 
@@ -133,7 +132,6 @@ class NewtonState(State):
 
     @property
     def point(self) -> Vector:
-        """The point."""
         return self.x
 
 
@@ -146,7 +144,6 @@ class TrustKrylov:
     needs: ClassVar[tuple[str, ...]] = ("value_and_grad",)
 
     def solve(self, problem: Sum, x0: Vector, report: Callable[[State], bool]) -> None:
-        """Run until `report` says stop or no step helps."""
         from scipy.optimize import minimize
 
         h, g, calls = problem.h, problem.g, problem.ledger.calls
@@ -269,7 +266,6 @@ def measure(split: Split, count: int, start: int = 0, processes: int | None = No
 
 
 def of_problem(split: Split, k: int) -> Any:
-    """The rows of problem k."""
     with one_thread():
         return outcomes(problem(split, k))
 
@@ -358,7 +354,6 @@ def competitors(table: Any, rho: float | None = None) -> Costs:
 
 
 def summary(table: Any) -> Row:
-    """All figures."""
     h_costs, names = competitors(table), table.problem.unique()
     out: Row = {
         "problems": len(h_costs[BEST]),
@@ -391,7 +386,6 @@ def summary(table: Any) -> Row:
 
 
 def worst(names: Any, costs: Vector, others: Vector) -> list[Row]:
-    """The largest ratios, by name."""
     r = ratios(costs, others)
     r[~np.isfinite(costs) & ~np.isfinite(others)] = 0.0  # neither side solved it
     order = np.argsort(-r, kind="stable")[:WORST]
@@ -399,7 +393,6 @@ def worst(names: Any, costs: Vector, others: Vector) -> list[Row]:
 
 
 def show(table: Any, figures_: Row) -> None:
-    """Print all tables and figures."""
     count = table.problem.nunique()
     print(f"\n{count} random convex problems, until |grad f| <= {TOL:g} |grad f(x0)|")
     print(
@@ -515,14 +508,7 @@ def _steps(title: str, costs: Costs, label: str, most: float | None = None) -> C
 def run(json_file: str | None = None, quick: bool = False, split: Split = "report") -> None:
     """Measure, print, and write the pictures beside the JSON file.
 
-    Parameters
-    ----------
-    json_file : str, optional
-        Where to write the figures and all rows.
-    quick : bool
-        One problem of each family.
-    split : {"development", "report"}
-        Whoever tunes a method looks at the development problems.
+    Whoever tunes a method looks at the split "development".
     """
     if json_file is not None:
         Path(json_file).open("a").close()  # an error now, not after the measurement

@@ -34,20 +34,8 @@ class Sweep:
 class Law:
     """Sweeps over random problems.
 
-    Parameters
-    ----------
-    title : str
-        For the print and the figure.
-    terms : tuple
-        The names of the two terms.
-    methods : sequence of str
-    sweeps : sequence of Sweep
-    measure : callable
-        From a method, the constants by name and a seed to the calls of both terms.
-    seeds : sequence of int
-        The rows have geometric means over them.
-    quick : sequence of Sweep
-        Of the small form, which has one seed; the first three levels if not given.
+    `measure` goes from a method, the constants by name and a seed to the calls of both terms. The
+    small form has one seed, and the first three levels where no `quick` sweeps are given.
     """
 
     title: str

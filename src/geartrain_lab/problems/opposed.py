@@ -17,18 +17,8 @@ def opposed_quadratics(
 ) -> KnownProblem:
     """Two quadratics: h has its large eigenvalues where g has its small ones, and vice versa.
 
-    Parameters
-    ----------
-    n : int
-        Dimension.
-    L_h, L_g : float
-        Largest eigenvalues.
-    mu : float
-        Smallest eigenvalue of the sum.
-    seed : int
-        Seed of the eigenvectors and of the minimiser.
-    x_star_scale : float
-        Standard deviation of the entries of the minimiser.
+    L_h and L_g are the largest eigenvalues, mu the smallest one of the sum; the entries of the
+    minimiser have the standard deviation `x_star_scale`.
     """
     rng = np.random.default_rng(seed)
     U = np.linalg.qr(rng.standard_normal((n, n)))[0]

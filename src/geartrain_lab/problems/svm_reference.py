@@ -50,23 +50,7 @@ def solve(
 ) -> Reference:
     """Minimise (1/m) sum_k mu ln(1 + exp((1 - y_k (K x + b)_k)/mu)) + lam/2 x'K x.
 
-    Parameters
-    ----------
-    K : array (m, m)
-        Kernel matrix.
-    y : array (m,)
-        Labels -1 and +1.
-    lam, mu : float
-        Weight of the regulariser, smoothing of the hinge.
-    tol : float
-        The run stops when the duality gap is at most this.
-    max_iter : int
-        Limit of the iterations for each accuracy of the gradient.
-
-    Returns
-    -------
-    Reference
-        The minimiser and the duality gap that was reached.
+    The run stops when the duality gap is at most `tol`.
     """
     h, g = kernel_svm(K, y, lam=lam, mu=mu)
     method, space = LBFGSWhole(LBFGS(memory=_MEMORY)), RKHS(K, intercept=True)

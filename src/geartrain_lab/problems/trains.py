@@ -29,21 +29,11 @@ class KnownTrain:
 def opposed_train(
     n: int, *, L: Sequence[float], mu: float, seed: int, shared: bool = False
 ) -> KnownTrain:
-    """One quadratic per entry of L, in one random eigenbasis.
+    """One quadratic per entry of L, in one random eigenbasis; the last one is g.
 
-    Parameters
-    ----------
-    n : int
-        Dimension.
-    L : sequence of float
-        Largest eigenvalues of the terms; the last one is that of g.
-    mu : float
-        Smallest eigenvalue of the sum; it belongs to g.
-    seed : int
-        Seed of the eigenvectors and of the minimiser.
-    shared : bool
-        Whether the spectrum of every term extends over all directions, in a random order. By
-        default every term has a block of directions of its own.
+    L has their largest eigenvalues, and mu is the smallest one of the sum, which belongs to g. The
+    spectrum of every term is in a block of directions of its own, or, `shared`, in all directions
+    in a random order.
     """
     rng = np.random.default_rng(seed)
     U = np.linalg.qr(rng.standard_normal((n, n)))[0]

@@ -102,7 +102,6 @@ def _counts(table: Any, columns: dict[str, str], eps: float, until: float) -> li
 
 
 def seconds(table: Any, eps: float) -> list[Chart]:
-    """f - f* against seconds."""
     title = "Seconds on this machine"
     return [Chart(title, "seconds", GAP, convergence(table, "seconds"), goal=eps)]
 
@@ -196,7 +195,6 @@ def spectrum(spectra: Any) -> list[Chart]:
 
 
 def densities(table: Any) -> list[Chart]:
-    """Observed and fitted densities."""
     return [_density(table[table.case == case]) for case in dict.fromkeys(table.case)]
 
 

@@ -34,17 +34,7 @@ class Over(Exception):
 
 
 class Asker:
-    """h + g as one smooth term, with a clock and a count.
-
-    Parameters
-    ----------
-    problem : Problem
-        What to minimise.
-    target : float
-        The value of f to reach.
-    limit : float
-        Process seconds after which the run is ended.
-    """
+    """h + g as one smooth term, with a count and a clock, which ends the run at its limit."""
 
     def __init__(self, problem: Problem, target: float, limit: float) -> None:
         self.problem, self.target, self.limit = problem, target, limit
@@ -58,7 +48,6 @@ class Asker:
         return process_time() - self._start - self._off
 
     def smooth(self, x: Array) -> tuple[float, Array]:
-        """Value and gradient of h + g; one call of h."""
         self.calls += 1
         value, grad = self.problem.h.value_and_grad(x)
         if self.problem.g is not None:
