@@ -107,7 +107,7 @@ class Solver:
     name: str
     make: Callable[[Task, Any], Any] | None = None  # the method, by the rule of `limit`
     options: Callable[[Task], Mapping[str, Any]] = _no_options  # of `geartrain.minimize`
-    # A further stopping rule, by the rows of other solvers; its ``why`` tells what ended the run.
+    # A further stopping rule, by the rows of other solvers; its ``why`` says what ended the run.
     limit: Callable[[Task, list[Row]], Rule | None] = _no_limit
     unfit: Callable[[Task], str] = _nothing  # why the solver cannot take the task
     seeds: Sequence[int] = (0,)  # one run each
@@ -126,8 +126,8 @@ def run(
 ) -> Any:
     """Run all solvers on all problems; the table that the docstring of the module describes.
 
-    `watch` makes what judges the points of a run (see `Gaps`). A `forgiving` run tells exceptions in
-    its rows. `rows` are earlier ones on the same problem, which limits may depend on.
+    `watch` makes what judges the points of a run (see `Gaps`). A `forgiving` run tells exceptions
+    in its rows. `rows` are earlier ones on the same problem, which limits may depend on.
     """
     out: list[Row] = []
     for task in tasks:

@@ -23,7 +23,7 @@ from geartrain.oracles import Quadratic
 from geartrain.oracles.protocols import Vector
 from geartrain.theory.gears import arrangements
 from geartrain_lab.laws.law import Row, calls_to, exponent, geometric_means, write_csv
-from geartrain_lab.problems.trains import KnownTrain, opposed_train
+from geartrain_lab.problems.opposed import KnownTrain, opposed_train
 
 MU = 1e-3
 EPS = 1e-8

@@ -223,37 +223,29 @@ def special_solvers(problem: Problem) -> Iterator[tuple[str, Callable[[float], A
     new = tuple(int(part) for part in __version__.split(".")[:2]) >= (1, 8)
     lam, l2, m = known.get("lam", 0.0), known.get("l2", 0.0), len(known.get("y", [0]))
     A, y = known.get("A"), known.get("y")
+
+    def fitted(model: Callable[..., Any], **options: Any) -> Callable[[float], Array]:
+        """The coefficients; the tolerance is an option, which `fine` makes smaller."""
+        fine = options.pop("fine", 1.0)
+        return lambda tol: np.ravel(
+            model(fit_intercept=False, tol=fine * tol, **options).fit(A, y).coef_.T
+        )
+
+    net = {"alpha": lam + l2, "l1_ratio": lam / (lam + l2 or 1.0), "fine": 1e-2}
     if kind == "lasso":
-        net = {"alpha": lam + l2, "l1_ratio": lam / (lam + l2), "fit_intercept": False}
         yield (
             "sklearn CD",
-            lambda tol: (
-                linear_model.ElasticNet(**net, tol=1e-2 * tol, max_iter=most, precompute=False)
-                .fit(A, y)
-                .coef_
-            ),
+            fitted(linear_model.ElasticNet, **net, max_iter=most, precompute=False),
         )
     elif kind == "sparse logistic":
         l1 = {"l1_ratio": 1.0} if new else {"penalty": "l1"}
-        yield (
-            "liblinear",
-            lambda tol: (
-                linear_model.LogisticRegression(
-                    **l1,
-                    C=1.0 / (lam * m),
-                    fit_intercept=False,
-                    solver="liblinear",
-                    tol=tol,
-                    max_iter=most,
-                )
-                .fit(A, y)
-                .coef_[0]
-            ),
-        )
+        C = 1.0 / (lam * m)
+        logistic = partial(linear_model.LogisticRegression, C=C, solver="liblinear", **l1)
+        yield "liblinear", fitted(logistic, max_iter=most)
     elif kind in ("logistic", "multinomial"):
         for solver in ("lbfgs", "newton-cholesky"):
             model = partial(linear_model.LogisticRegression, C=1.0 / (l2 * m), solver=solver)
-            yield f"sklearn {solver}", partial(_logistic, model, A, y, most)
+            yield f"sklearn {solver}", fitted(model, max_iter=most)
     elif kind == "glasso":
 
         def covariances(tol: float) -> Array:
@@ -268,29 +260,12 @@ def special_solvers(problem: Problem) -> Iterator[tuple[str, Callable[[float], A
     except ImportError:
         return
     if kind == "lasso":
-        yield "skglm", lambda tol: skglm.ElasticNet(**net, tol=1e-2 * tol).fit(A, y).coef_
+        yield "skglm", fitted(skglm.ElasticNet, **net)
     elif kind == "sparse logistic":
-        yield (
-            "skglm",
-            lambda tol: np.ravel(
-                skglm.SparseLogisticRegression(lam, fit_intercept=False, tol=1e-2 * tol)
-                .fit(A, y)
-                .coef_
-            ),
-        )
+        yield "skglm", fitted(skglm.SparseLogisticRegression, alpha=lam, fine=1e-2)
     elif kind == "groups":
-        yield (
-            "skglm",
-            lambda tol: (
-                skglm.GroupLasso(known["size"], lam, fit_intercept=False, tol=1e-2 * tol)
-                .fit(A, y)
-                .coef_
-            ),
-        )
-
-
-def _logistic(model: Any, A: Any, y: Any, most: int, tol: float) -> Array:
-    return np.ravel(model(fit_intercept=False, tol=tol, max_iter=most).fit(A, y).coef_.T)
+        groups = partial(skglm.GroupLasso, known["size"], lam)
+        yield "skglm", fitted(groups, fine=1e-2)
 
 
 def run_special(
