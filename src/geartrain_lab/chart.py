@@ -21,7 +21,7 @@ _COLOURS = {
     "L-BFGS": "#7F7F7F",
 }
 # For curves that are not methods.
-PALETTE = ("#1F78B8", "#D55E00", "#009E73")
+PALETTE = ("#1F78B8", "#D55E00", "#009E73", "#CC79A7", "#7F7F7F", "#E69F00")
 OBSERVED = "#9A9A9A"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from geartrain.oracles.protocols import Vector
 from geartrain_lab import harness
-from geartrain_lab.chart import Chart, Curve
+from geartrain_lab.chart import PALETTE, Chart, Curve
 from geartrain_lab.harness import Solver, Task
 from geartrain_lab.static import sheet
 
@@ -60,15 +61,15 @@ class Law:
             stated = f"; stated: {sweep.stated}" if sweep.stated else ""
             print(f"{sweep.constant}: {', '.join(map(_told, sweep.levels))} ({others}{stated})")
             curves: tuple[list[Curve], list[Curve]] = ([], [])
-            for method in self.methods:
+            for method, paint in zip(self.methods, cycle(PALETTE), strict=False):
                 found = self.points(sweep, method, seeds)
                 rows += [(sweep.constant, others, method, *row) for row in found]
                 level, *calls = zip(*found, strict=True)
                 slopes = [round(exponent(level, of), 2) + 0.0 for of in calls]  # no -0.00
                 cells = "".join(f"{f'{a:.0f} / {b:.0f}':>18}" for _, a, b in found)
                 print(f"  {method:28}{cells}{slopes[0]:>9.2f}{slopes[1]:>7.2f}", flush=True)
-                for panel, of, slope in zip(curves, calls, slopes, strict=True):
-                    panel.append(Curve(f"{method} ~ {slope:.2f}", level, of, mark="marked"))
+                for panel, of in zip(curves, calls, strict=True):
+                    panel.append(Curve(method, level, of, colour=paint, mark="marked"))
             charts += [
                 Chart(f"{term} ({others})", sweep.constant, f"calls of {term}", panel)
                 for term, panel in zip(self.terms, curves, strict=True)
