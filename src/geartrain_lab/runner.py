@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,7 @@ from tqdm import tqdm
 import geartrain as gt
 from geartrain.core.status import Status
 from geartrain.core.stopping import Look
-from geartrain.oracles.questions import kinds
-from geartrain_lab.harness import run_whole
+from geartrain_lab.harness import CALLS, run_whole
 from geartrain_lab.store import Store, config_hash, machine, pandas
 
 # f is looked at in the first iterations, and then whenever their number has grown by this factor.
@@ -31,7 +29,6 @@ from geartrain_lab.store import Store, config_hash, machine, pandas
 _FIRST_LOOKS = 40
 _LOOK_AGAIN = 1.005
 
-CALLS = tuple(f"{term}.{kind}" for term in ("h", "g") for kind in kinds())
 SEEDS = (0, 1, 2, 3, 4)  # of a randomised method; quartiles of five runs are two of the runs
 
 
@@ -245,13 +242,6 @@ def warm_up(case: Case, method: Any) -> None:
     """Compile what the method uses and touch the data, so that its curve does not pay for it."""
     L_h, L_g = case.facts["L_h"], case.facts["L_g"]
     run_whole(case.h, case.g, method=method, L_h=L_h, L_g=L_g, max_iter=1)
-
-
-def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """The answer of a call, and the seconds that it took."""
-    start = perf_counter()
-    answer = call()
-    return answer, perf_counter() - start
 
 
 def _file_name(*parts: str) -> str:
