@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 import geartrain as gt
 from geartrain.comparison import ComparedRun
@@ -140,12 +139,10 @@ def run(
 
 
 def told(tasks: Sequence[Callable[[], Task]], names: Sequence[str]) -> Iterable[Task]:
-    """Make the problems one after the other, and tell on stderr how far the bench is."""
-    start = perf_counter()
-    for k, (make, name) in enumerate(zip(tasks, names, strict=True)):
-        spent = perf_counter() - start
-        left = f", {spent:.0f} s, about {spent / k * (len(tasks) - k):.0f} s left" if k else ""
-        print(f"[{k + 1}/{len(tasks)}] {name}{left}", file=sys.stderr, flush=True)
+    """Make the problems one after the other, under a bar that names them."""
+    bar = tqdm(zip(tasks, names, strict=True), total=len(tasks))
+    for make, name in bar:
+        bar.set_description(name)
         yield make()
 
 

@@ -34,8 +34,6 @@ import json
 import math
 import multiprocessing
 import os
-import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -44,6 +42,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from tqdm import tqdm
 
 import geartrain as gt
 from geartrain.comparison import ComparedRun
@@ -271,16 +270,7 @@ def of_problem(split: Split, k: int) -> Any:
 
 
 def _gathered(parts: Iterable[Any], count: int) -> Any:
-    """All rows; how far the measurement is, is told meanwhile."""
-    tables = []
-    begin = time.perf_counter()
-    for k, part in enumerate(parts, 1):
-        tables.append(part)
-        if k % 10 == 0 or k == count:
-            spent = time.perf_counter() - begin
-            left = spent / k * (count - k)
-            print(f"[{k}/{count}] {spent:.0f} s, about {left:.0f} s left", file=sys.stderr)
-    return pandas().concat(tables, ignore_index=True)
+    return pandas().concat(tqdm(parts, total=count), ignore_index=True)
 
 
 # What it comes to -------------------------------------------------------------------------
