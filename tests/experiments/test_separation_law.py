@@ -2,7 +2,9 @@
 
 import pytest
 
+import geartrain as gt
 from geartrain_lab.laws import separation
+from geartrain_lab.problems import opposed_finite_sum
 
 
 @pytest.mark.parametrize("method", separation.SEPARATION.methods)
@@ -25,3 +27,7 @@ def test_a_gradient_of_g_is_m_summands():
         separation.finite_sum("AFB, Katyusha", m=20, L_g_hat=L, mu=0.1, seed=0) for L in (1e3, 1e5)
     )
     assert few[0] == pytest.approx(many[0], rel=0.3) and many[1] > 2.0 * few[1] > 20
+    p = opposed_finite_sum(20, L_h=1.0, L_g_hat=1e3, mu=0.1, seed=0)
+    method, stop = separation.FINITE_SUM["AFB, Katyusha"](), gt.stop.Value(p.f_star + 1e-6)
+    calls = gt.minimize(p.h, p.g, method=method, stop=stop, L_h=1.0, mu=0.1).calls
+    assert 0 < calls["g.component"] == few[1] - 20 * calls["g.grad"]
