@@ -71,6 +71,21 @@ class Entry:
         return SEEDS if self.randomised else SEEDS[:1]
 
 
+# Of both experiments.
+LBFGS = Entry(
+    "L-BFGS",
+    "SciPy's L-BFGS-B on the sum. Not in the paper.",
+    lambda case: gt.ScipyLBFGS(),
+    L_h="not used",
+)
+PQN = Entry(
+    "pqn",
+    "Separation with a quasi-Newton model of h; needs no constants. Not in the paper.",
+    lambda case: gt.methods.ProximalQuasiNewton(),
+    L_h="not used",
+)
+
+
 @dataclass(frozen=True)
 class Stage:
     """Runs of several methods on one case."""

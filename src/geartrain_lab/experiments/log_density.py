@@ -16,7 +16,7 @@ import geartrain as gt
 from geartrain.oracles.protocols import Vector
 from geartrain_lab import problems
 from geartrain_lab.problems.density import SEED, SPARSITY, N, P
-from geartrain_lab.runner import Case, Entry, Probe, Stage
+from geartrain_lab.runner import LBFGS, PQN, Case, Entry, Probe, Stage
 
 EXPERIMENT, CASE = "log-density", "synthetic"
 QUICK_N, QUICK_P = 250, 3000
@@ -140,20 +140,8 @@ FGM_RESTARTED = Entry(
     L_h=_AT_X0,
     probe=_local,
 )
-LBFGS = Entry(
-    "L-BFGS",
-    "SciPy's L-BFGS-B on the sum. Not in the paper.",
-    lambda case: gt.ScipyLBFGS(),
-    L_h="not used",
-)
-SAE_QN = Entry(
-    "pqn",
-    "Separation with a quasi-Newton model of h; needs no constants. Not in the paper.",
-    lambda case: gt.methods.ProximalQuasiNewton(),
-    L_h="not used",
-)
 
-ENTRIES = (SAE_PAPER, R_SAE, AFB, FCD, FCD_RESTARTED, FGM, FGM_RESTARTED, LBFGS, SAE_QN)
+ENTRIES = (SAE_PAPER, R_SAE, AFB, FCD, FCD_RESTARTED, FGM, FGM_RESTARTED, LBFGS, PQN)
 
 
 def stages(quick: bool) -> list[Stage]:

@@ -59,7 +59,7 @@ _SVM_MORE = (
     ("SAE asks for no more gradients of h than AGS", SAE_SVM, _AGS, "h.grad"),
     ("AGS asks for fewer summands than FGM", _AGS.label, _FGM, "components"),
     ("SAE takes less time than L-BFGS", SAE_SVM, kernel_svm.LBFGS, "seconds"),
-    ("pqn asks h less often than L-BFGS", kernel_svm.SAE_QN.label, kernel_svm.LBFGS, "h.grad"),
+    ("pqn asks h less often than L-BFGS", kernel_svm.PQN.label, kernel_svm.LBFGS, "h.grad"),
 )
 _DENSITY_MORE = (
     *(
@@ -233,7 +233,7 @@ def svm_counts(svm: Any) -> Finding:
 
 def svm_seconds(svm: Any) -> Finding:
     """Seconds, and where separation does not pay."""
-    runs, lbfgs, qn = _svm_runs(svm), kernel_svm.LBFGS, kernel_svm.SAE_QN.label
+    runs, lbfgs, qn = _svm_runs(svm), kernel_svm.LBFGS, kernel_svm.PQN.label
     return Finding(
         f"In seconds, SAE is {runs.faster(SAE_SVM, _AGS, 'AGS')} and "
         f"{runs.faster(SAE_SVM, lbfgs, 'L-BFGS')}",
@@ -290,7 +290,7 @@ def density_counts(density: Any) -> Finding:
     runs, fcd, kind = _density_runs(density), log_density.FCD_RESTARTED, "gradients of h"
     r = runs.ratio(SAE_DENSITY, fcd, "h calls")
     paper = density[density.method == log_density.SAE_PAPER.label]
-    used, qn = facts(density[density.method == SAE_DENSITY]), log_density.SAE_QN.label
+    used, qn = facts(density[density.method == SAE_DENSITY]), log_density.PQN.label
     return Finding(
         "R-SAE asks for "
         + _than(r, "coordinate descent", f"fewer {kind}", f"more {kind}", f"as many {kind}"),
