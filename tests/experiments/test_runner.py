@@ -165,9 +165,9 @@ def test_watch_looks_rarely_and_ends_at_target_or_limit():
 
 
 def test_a_run_that_is_over_has_its_line(tmp_path, capsys):
-    run(tmp_path, FGM)
-    line = " ".join(capsys.readouterr().err.split())
-    assert line.startswith("test small: FGM f - f* ") and line.endswith(" s")
+    table = run(tmp_path, FGM)
+    told = f"{table.gap.min():.1e} {table.seconds.max():.1f} s"
+    assert capsys.readouterr().err.split() == f"test small: FGM f - f* {told}".split()
 
 
 SAMPLED = Entry(
