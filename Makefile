@@ -71,7 +71,7 @@ test-pythons:
 	done
 
 bench: $(VENV)/.all
-	$(BIN)/python benchmarks/separation_law.py --quick --out out/bench
+	$(BIN)/python -m geartrain_lab.laws separation --quick --out out/bench
 	$(BIN)/geartrain bench kernels
 	$(BIN)/geartrain bench frontier --quick --json out/bench/frontier.json
 

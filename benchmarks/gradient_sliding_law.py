@@ -9,11 +9,13 @@ of the whole stage, N iterations, which the theory asks for.
 
 from __future__ import annotations
 
+import argparse
+
 import numpy as np
 
 import geartrain as gt
 from geartrain.datasets import KnownProblem
-from geartrain_lab.laws.common import arguments, calls_to, exponent, geometric_means
+from geartrain_lab.laws.law import calls_to, exponent, geometric_means
 
 N_FEATURES, LAMBDA = 40, 0.2
 
@@ -36,7 +38,9 @@ def problem(seed):
 
 
 def main():
-    quick = arguments(__doc__, None, "one seed, fewer accuracies").quick
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one seed, fewer accuracies")
+    quick = parser.parse_args().quick
     seeds = range(1 if quick else 3)
     accuracies = 10.0 ** -np.linspace(0.5, 1.5 if quick else 3.0, 3 if quick else 6)
     rows = []

@@ -28,7 +28,7 @@ from distributed import Client, LocalCluster
 
 import geartrain as gt
 from geartrain_lab.nonsmooth_rivals import OWLQN
-from geartrain_lab.problems.shards import with_unit_rows
+from geartrain_lab.problems.shards import libsvm_rows
 
 ACCURACY = 1e-6
 SHARDS = 8
@@ -38,12 +38,6 @@ SECONDS = 600.0  # of a run of dask-glm
 
 class Over(Exception):
     """The target is reached, or the budget is used up."""
-
-
-def rows_of(name: str) -> tuple[Any, Any]:
-    """The rows of a file, shuffled, with a constant column, scaled to norm 1."""
-    table = gt.datasets.load_libsvm(f"{name}.libsvm")
-    return with_unit_rows(table.X, np.where(table.y > 0, 1.0, -1.0))
 
 
 def shard(A: Any, y: Any, j: int) -> tuple[Any, Any]:
@@ -124,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one penalty, and no dask-glm")
     quick = parser.parse_args().quick
-    A, y = rows_of("a9a")
+    A, y = libsvm_rows("a9a")
     f = gt.LinearModel(A, y)
     print(f"a9a, {SHARDS} shards, rounds to f - f* <= {ACCURACY:g} (f(0) - f*)")
     solvers = [] if quick or importlib.util.find_spec("dask_glm") is None else ["admm", "prox"]

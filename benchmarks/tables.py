@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import platform
 import shlex
@@ -19,6 +18,7 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import scipy
 
 import geartrain
@@ -26,17 +26,17 @@ from geartrain_lab.frontier_report import is_scipy
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = {
-    "separation_law": "python benchmarks/separation_law.py --out out/tables",
-    "composite_law": "python benchmarks/composite_law.py --out out/tables",
+    "separation_law": "python -m geartrain_lab.laws separation --out out/tables",
+    "composite_law": "python -m geartrain_lab.laws composite --out out/tables",
     "composite": "geartrain bench composite --json out/tables/composite.json",
-    "constraints": "python benchmarks/constraints.py --json out/tables/constraints.json "
-    "--out out/tables",
+    "constraints": "geartrain bench constraints --json out/tables/constraints.json",
+    "constraints_law": "python -m geartrain_lab.laws constraints --out out/tables",
     "equilibria": "geartrain bench equilibria --json out/tables/equilibria.json",
-    "equilibria_law": "python benchmarks/equilibria_law.py --out out/tables",
+    "equilibria_law": "python -m geartrain_lab.laws equilibria --out out/tables",
     "sparse_rounds": "python benchmarks/sparse_rounds.py",
     "sparse_speed": "python benchmarks/sparse_speed.py",
-    "gear_law": "python benchmarks/gear_law.py --out out/tables",
-    "tiers": "python benchmarks/tiers.py --out out/tables",
+    "gear_law": "python -m geartrain_lab.laws gears --out out/tables",
+    "tiers": "python -m geartrain_lab.laws tiers --out out/tables",
     "frontier": "geartrain bench frontier --json out/tables/frontier.json",
     "profile": "geartrain bench profile --json out/tables/profile.json",
     "ablation": "python benchmarks/ablation.py --json out/tables/ablation.json",
@@ -69,7 +69,7 @@ PAGES = (
 # Pictures that a command draws besides, and where the documentation looks for them.
 PICTURES = {
     "separation_law": "separation_law.png",
-    "constraints": "constraints_law.png",
+    "constraints_law": "constraints_law.png",
     "equilibria_law": "equilibria_law.png",
     "frontier": "frontier.png",
     "profile": "profile.png",
@@ -109,27 +109,21 @@ def measure(name: str, quick: bool) -> None:
 
 def prices(json_file: Path, target: float = 1e-5) -> str:
     """Bills over that of L-BFGS at each ratio of prices: geometric means, as a table."""
-    cells: dict[tuple[str, int], dict[str, float]] = {}
-    for row in json.loads(json_file.read_text())["rows"]:
-        if row["target"] == target:
-            cells.setdefault((row["problem"], row["rho"]), {})[row["method"]] = row["bill"]
-    names = dict.fromkeys(m for bills in cells.values() for m in bills)
-    rhos = sorted({rho for _, rho in cells})
-    problems = len({problem for problem, _ in cells})
-    lines = ["| method | solved | " + " | ".join(f"{rho}" for rho in rhos) + " |"]
-    lines.append("| --- " * (len(rhos) + 2) + "|")
-    for name in (n for n in names if not is_scipy(n)):
-        ratios: dict[int, list[float]] = {rho: [] for rho in rhos}
-        for (_, rho), bills in cells.items():
-            rival = min(b for m, b in bills.items() if is_scipy(m))
-            ratio = bills.get(name, math.inf) / rival
-            if math.isfinite(ratio):
-                ratios[rho].append(ratio)
-        means = [f"{math.exp(np.mean(np.log(r))):.2f}" if r else "-" for r in ratios.values()]
-        solved = min(map(len, ratios.values()))
-        if "(" in name and 2 * solved < problems:
+    rows = pd.DataFrame(json.loads(json_file.read_text())["rows"])
+    rows = rows[rows.target == target]
+    bills = rows.pivot(index=["problem", "rho"], columns="method", values="bill")
+    own = [name for name in rows.method.unique() if not is_scipy(name)]
+    rivals = bills[[name for name in bills if is_scipy(name)]].min(axis=1)
+    logs = np.log(bills[own].div(rivals, axis=0).where(np.isfinite(bills[own]))).groupby("rho")
+    means, solved = np.exp(logs.mean()), logs.count().min()
+    problems = rows.problem.nunique()
+    lines = ["| method | solved | " + " | ".join(map(str, means.index)) + " |"]
+    lines.append("| --- " * (len(means) + 2) + "|")
+    for name in own:
+        if "(" in name and 2 * solved[name] < problems:
             continue
-        lines.append(f"| `{name}` | {solved} of {problems} | " + " | ".join(means) + " |")
+        cells = (f"{mean:.2f}" if mean > 0.0 else "-" for mean in means[name])
+        lines.append(f"| `{name}` | {solved[name]} of {problems} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 

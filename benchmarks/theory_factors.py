@@ -11,6 +11,7 @@ a run exceeds ends the script with an error.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ import numpy as np
 
 import geartrain as gt
 from geartrain.datasets import KnownProblem
-from geartrain_lab.laws.common import arguments, calls_to
+from geartrain_lab.laws.law import calls_to
 
 N, M = 40, 80
 METHODS = {
@@ -98,7 +99,9 @@ def span(values):
 
 
 def main():
-    quick = arguments(__doc__, None, "a part of the grid").quick
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a part of the grid")
+    quick = parser.parse_args().quick
     grid = list(
         itertools.product(
             (1.0,) if quick else (0.1, 1.0),

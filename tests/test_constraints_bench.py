@@ -13,7 +13,8 @@ import pytest
 import geartrain as gt
 from geartrain_lab import constrained_rivals as rivals
 from geartrain_lab.benches import constraints as bench
-from geartrain_lab.laws import constraints as law
+from geartrain_lab.laws import composite as law
+from geartrain_lab.laws.law import exponent
 from geartrain_lab.problems import constrained
 from geartrain_lab.problems.constrained import FAMILIES, Constrained, Constraints
 
@@ -119,21 +120,20 @@ def test_own_seconds_do_not_contain_those_of_h():
     assert not hasattr(hidden, "Q") and hidden.L is None
 
 
-@pytest.mark.parametrize("kind", law.KINDS)
+@pytest.mark.parametrize("kind", law.CONSTRAINTS)
 def test_calls_do_not_feel_the_condition_of_the_constraints(kind):
     levels = (1.0, 30.0, 1000.0)
-    rows = [
-        (kind, "afb", kappa, *law.calls_to_target(law.planted(kind, kappa, n=32), "afb"))
-        for kappa in levels
+    calls = [
+        law.calls_under_constraints("afb", kappa=kappa, set=kind, seed=0, n=32) for kappa in levels
     ]
-    of_h, of_g = law.exponents(rows, kind, "afb")
+    of_h, of_g = (exponent(levels, of) for of in zip(*calls, strict=True))
     assert abs(of_h) <= 0.05 and abs(of_g) <= 0.05
 
 
-@pytest.mark.parametrize("kind", law.KINDS)
+@pytest.mark.parametrize("kind", law.CONSTRAINTS)
 @pytest.mark.parametrize("kappa", [1.0, 1000.0])
 def test_the_planted_point_is_the_solution(kind, kappa):
-    p = law.planted(kind, kappa, n=32)
+    p = law.constrained(kind, kappa, n=32)
     d = p.h.grad(p.x_star) + p.smooth.grad(p.x_star)
     assert np.linalg.norm(p.psi.residual(p.x_star, d)) <= 1e-9 * np.linalg.norm(d)
     assert np.linalg.norm(d) > 0.5  # the constraints hold the point

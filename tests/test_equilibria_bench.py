@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import math
 
@@ -12,6 +14,7 @@ import pytest
 import geartrain as gt
 from geartrain_lab.benches import equilibria as bench
 from geartrain_lab.laws import equilibria as law
+from geartrain_lab.laws.law import Sweep, exponent
 from geartrain_lab.problems import equilibria as problems
 from geartrain_lab.problems.equilibria import FAMILIES, NAMED, Equilibrium
 
@@ -126,23 +129,27 @@ def test_measured_and_reported(tmp_path, monkeypatch, capsys):
 
 # Paper: variational inequalities
 def test_calls_of_P_do_not_feel_Q():
-    few = [law.calls("hpe", 1.0, L_Q, 0.2, n=16) for L_Q in (3.0, 30.0)]
-    assert law.exponent((3.0, 30.0), [P for P, _ in few]) <= 0.1
-    both = [law.calls("extragradient", 1.0, L_Q, 0.2, n=16) for L_Q in (3.0, 30.0)]
-    assert law.exponent((3.0, 30.0), [P for P, _ in both]) >= 0.5
+    few = [law.calls("hpe", L_P=1.0, L_Q=L_Q, mu=0.2, n=16) for L_Q in (3.0, 30.0)]
+    assert exponent((3.0, 30.0), [P for P, _ in few]) <= 0.1
+    both = [law.calls("extragradient", L_P=1.0, L_Q=L_Q, mu=0.2, n=16) for L_Q in (3.0, 30.0)]
+    assert exponent((3.0, 30.0), [P for P, _ in both]) >= 0.5
 
 
 def test_calls_of_P_grow_as_its_own_constants_say():
-    of_L = [law.calls("hpe", L_P, 10.0, 0.3, n=16)[0] for L_P in (1.0, 10.0)]
-    of_mu = [law.calls("hpe", 1.0, 10.0, mu, n=16)[0] for mu in (0.3, 0.03)]
-    assert law.exponent((1.0, 10.0), of_L) <= 1.1
-    assert law.exponent((1.0, 10.0), of_mu) <= 1.1
+    of_L = [law.calls("hpe", L_P=L_P, L_Q=10.0, mu=0.3, n=16)[0] for L_P in (1.0, 10.0)]
+    of_mu = [law.calls("hpe", L_P=1.0, L_Q=10.0, mu=mu, n=16)[0] for mu in (0.3, 0.03)]
+    assert exponent((1.0, 10.0), of_L) <= 1.1
+    assert exponent((1.0, 10.0), of_mu) <= 1.1
 
 
-def test_the_law_is_drawn(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(law, "SWEEPS", {"L_Q": ((3.0, 10.0), {"L_P": 1.0, "mu": 0.3})})
-    small = law.sweep(seeds=(0,), n=8)
-    monkeypatch.setattr(law, "sweep", lambda **_: small)
-    law.main(["--quick", "--out", str(tmp_path)])
-    assert "L_Q: 3, 10" in capsys.readouterr().out
+def test_the_law_is_drawn(tmp_path, capsys):
+    one = Sweep("L_Q", (3.0, 10.0), {"L_P": 1.0, "mu": 0.3})
+    measure = functools.partial(law.calls, n=8)
+    small = dataclasses.replace(law.EQUILIBRIA, sweeps=[one], measure=measure)
+    small.run("equilibria", tmp_path, quick=True)
+    assert "L_Q: 3, 10 (L_P = 1, mu = 0.3)" in capsys.readouterr().out
     assert (tmp_path / "equilibria_law.png").stat().st_size > 10_000
+    rows = pd.read_csv(tmp_path / "equilibria_law.csv")
+    at = rows[(rows.method == "hpe") & (rows.level == 10.0)].iloc[0]
+    P, Q = law.calls("hpe", L_P=1.0, L_Q=10.0, mu=0.3, n=8)
+    assert pytest.approx([P, Q]) == [at.P, at.Q]

@@ -147,6 +147,7 @@ def _per_gradient(name: str, args: argparse.Namespace) -> tuple[str, float, floa
 # Names of `geartrain bench`, the modules of `geartrain_lab` that run them, and what they measure.
 _BENCHES = {
     "composite": ("benches.composite", "calls with a non-smooth term, against proximal methods"),
+    "constraints": ("benches.constraints", "calls of h under linear constraints, against SLSQP"),
     "distributed": ("benches.cluster", "rounds and seconds on a Dask cluster, against dask-glm"),
     "equilibria": ("benches.equilibria", "calls on 120 random equilibria, against the best rival"),
     "estimators": ("benches.kernel_svc", "seconds of KernelSVC and KernelSVR, against libsvm"),

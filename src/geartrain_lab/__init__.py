@@ -14,7 +14,7 @@ tables        what the tables say: calls to reach an accuracy, ratios, Tables 1 
 experiments   the experiments of Section 5 of the paper
 benches       ``geartrain bench NAME``, a file each
 seconds       the user's clock against the best solver for each of many kinds of problems
-laws          exponents of the oracle calls in the constants of the problem
+laws          exponents of the oracle calls in the constants: ``python -m geartrain_lab.laws NAME``
 report        figures and a page from the tables
 reproduce     runs the experiments and writes the report
 ============  =====================================================================================

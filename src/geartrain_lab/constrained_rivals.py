@@ -127,7 +127,8 @@ def trust_constr(problem: Constrained, x0: Vector) -> Trace:
     """trust-constr with gradients and BFGS."""
     box = optimize.Bounds(problem.set.lo, problem.set.hi)
     asked = _Asked(problem)
-    with contextlib.suppress(_Over):
+    with contextlib.suppress(_Over), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "delta_grad == 0.0")  # of steps that are too short
         found = optimize.minimize(
             asked.value,
             x0,

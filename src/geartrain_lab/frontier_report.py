@@ -42,7 +42,6 @@ def is_scipy(method: str) -> bool:
 
 
 def by_cell(rows: list[Row]) -> Cells:
-    """The rows of each problem, target and rho, by method."""
     cells: Cells = {}
     for row in rows:
         cells.setdefault((row["problem"], row["target"], row["rho"]), {})[row["method"]] = row
@@ -55,7 +54,6 @@ def cheapest(by: dict[str, Row]) -> Row:
 
 
 def summary(rows: list[Row], problems: list[Any]) -> Row:
-    """The figures: gradients of h against L-BFGS, and auto against the cheapest."""
     cells = by_cell(rows)
     separable = {p.name for p in problems if p.separable}
     ratios, against_best, against_lbfgs = {}, {}, {}
@@ -99,7 +97,6 @@ def _wins(cells: Cells) -> dict[str, int]:
 
 
 def report(rows: list[Row], problems: list[Any], figures: Row) -> None:
-    """All tables, and the figures."""
     cells = by_cell(rows)
     names = [p.name for p in problems]
     for target in dict.fromkeys(row["target"] for row in rows):
@@ -120,7 +117,6 @@ def _print_calls(cells: Cells, names: list[str], target: float) -> None:
 
 
 def _calls(cells: Cells, names: list[str], target: float) -> list[list[str]]:
-    """Calls of h and g by problem and method."""
 
     def text(row: Row | None) -> str:
         if row is None:
@@ -153,7 +149,6 @@ def _winners(cells: Cells, names: list[str], target: float) -> list[list[str]]:
 
 
 def page_tables(rows: list[Row], figures: Row) -> dict[str, PageTable]:
-    """The tables of the documentation."""
     cells, names = by_cell(rows), list(dict.fromkeys(row["problem"] for row in rows))
     ratios = figures["h_gradients_pqn_over_lbfgs"]
     priced = ["problem", *(f"h costs {rho} g" for rho in RHOS)]
@@ -176,7 +171,6 @@ def _short(bill: float) -> str:
 
 
 def _print_all(cells: Cells, names: list[str]) -> None:
-    """Every method on every problem."""
     print(f"\nall methods, until {SHOWN:g}: bill / smallest bill, at the rho where that is least")
     print(
         "1.0 is the cheapest at some rho; '>4' and 't4' were cut off with at least 4 at every rho"

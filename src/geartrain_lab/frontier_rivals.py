@@ -56,26 +56,15 @@ def worth(task: Task, calls: Any) -> tuple[Any, Any]:
 
 @dataclass
 class Budget:
-    """Ends a run, between iterations or within one, that can no longer be the cheapest.
-
-    Parameters
-    ----------
-    task : Task
-        What is minimised.
-    bills : dict
-        By rho, what a bill may be. A run ends when its bill is higher at every rho.
-    seconds : float
-        The last resort.
-    """
+    """Ends a run, between iterations or within one, that can no longer be the cheapest."""
 
     task: Task
-    bills: Mapping[int, float]
-    seconds: float
+    bills: Mapping[int, float]  # by rho; a run ends when its bill is higher at every rho
+    seconds: float  # the last resort
     why: str = ""  # what the run was ended by: "bill" or "clock"
     start: float = field(default_factory=perf_counter)
 
     def over(self, calls: Mapping[str, int]) -> bool:
-        """Whether the run is to end."""
         N_h, N_g = worth(self.task, calls)
         late = perf_counter() - self.start > self.seconds
         dear = N_h >= MOST or all(N_h * rho + N_g > most for rho, most in self.bills.items())
@@ -83,7 +72,6 @@ class Budget:
         return bool(self.why)
 
     def check(self, look: Look) -> Status | None:
-        """A rule for ``minimize(..., stop=...)``."""
         return Status.BUDGET if self.over(look.calls) else None
 
     def guard(self, inner: Any) -> Guarded:
@@ -100,11 +88,9 @@ class Guarded:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """As the inner method."""
         return self.inner.needs
 
     def init(self, phi: Model, v0: Any, grad_g0: Any, warm: Any = None) -> Any:
-        """As the inner method."""
         return self.inner.init(phi, v0, grad_g0)
 
     def step(self, phi: Model, state: Any) -> Any:
@@ -114,7 +100,6 @@ class Guarded:
         return self.inner.step(phi, state)
 
     def limit(self, phi: Model) -> int:
-        """As the inner method."""
         return self.inner.limit(phi)
 
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 import geartrain as gt
 from geartrain.comparison import ComparedRun
@@ -39,33 +38,17 @@ class OverBudget(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A problem f = h + g as a benchmark states it.
-
-    Parameters
-    ----------
-    name : str
-        As it is called in the table.
-    h, g : terms
-        As in `geartrain.minimize`; g may hold a non-smooth term.
-    x0 : array, optional
-        The starting point, zero if not given.
-    f_star, f_0 : float
-        The minimum, and f(x0): accuracies are relative to their difference. Without `f_0`,
-        accuracies are f - f* itself.
-    options : mapping
-        Arguments of `geartrain.minimize` for all solvers, such as constants.
-    facts : mapping
-        Further columns of the table.
-    """
+    """A problem f = h + g as a benchmark states it; g may hold a non-smooth term."""
 
     name: str
     h: Any
     g: Any
     x0: Any = None
     f_star: float = math.nan
-    f_0: float | None = None
+    f_0: float | None = None  # f(x0); without it accuracies are f - f* and not relative
+    # Arguments of `geartrain.minimize` for all solvers, such as constants.
     options: Mapping[str, Any] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)  # further columns of the table
 
     @property
     def fall(self) -> float:
@@ -73,7 +56,6 @@ class Task:
         return 1.0 if self.f_0 is None else self.f_0 - self.f_star
 
     def level(self, target: float) -> float:
-        """The value of f at an accuracy."""
         return self.f_star + target * self.fall
 
     def in_gradients(self, calls: Any) -> tuple[Any, Any]:
@@ -102,7 +84,6 @@ class Gaps:
         return (run.column("f") - self._task.f_star) / self._task.fall, columns
 
     def facts(self) -> Row:
-        """Further columns."""
         return {}
 
 
@@ -120,34 +101,16 @@ def _no_limit(task: Task, rows: list[Row]) -> Rule | None:
 
 @dataclass(frozen=True)
 class Solver:
-    """A method as it takes part, or a solver from elsewhere.
-
-    Parameters
-    ----------
-    name : str
-        As it is called in the table.
-    make : callable
-        From the task and the rule of `limit` to the method.
-    solve : callable
-        Of a solver from elsewhere, instead of `make`: from the task, the target and the rows that
-        other solvers have on it to the columns of its row.
-    options : callable
-        From the task to further arguments of `geartrain.minimize`.
-    limit : callable
-        From the task and the rows that other solvers have on it to a further stopping rule. What
-        ended the run is told by the attribute ``why`` of that rule if it has one.
-    unfit : callable
-        From the task to the reason why the solver cannot take it, or nothing.
-    seeds : sequence of int
-        One run each.
-    """
+    """A method as it takes part, or a solver from elsewhere."""
 
     name: str
-    make: Callable[[Task, Any], Any] | None = None
-    options: Callable[[Task], Mapping[str, Any]] = _no_options
+    make: Callable[[Task, Any], Any] | None = None  # the method, by the rule of `limit`
+    options: Callable[[Task], Mapping[str, Any]] = _no_options  # of `geartrain.minimize`
+    # A further stopping rule, by the rows of other solvers; its ``why`` says what ended the run.
     limit: Callable[[Task, list[Row]], Rule | None] = _no_limit
-    unfit: Callable[[Task], str] = _nothing
-    seeds: Sequence[int] = (0,)
+    unfit: Callable[[Task], str] = _nothing  # why the solver cannot take the task
+    seeds: Sequence[int] = (0,)  # one run each
+    # Of a solver from elsewhere, instead of `make`: task, target and earlier rows to its columns.
     solve: Callable[[Task, float, list[Row]], Row] | None = None
 
 
@@ -160,27 +123,10 @@ def run(
     forgiving: bool = False,
     rows: Sequence[Row] = (),
 ) -> Any:
-    """Run all solvers on all problems.
+    """Run all solvers on all problems; the table that the docstring of the module describes.
 
-    Parameters
-    ----------
-    tasks : iterable of Task
-        The problems.
-    solvers : sequence of Solver
-        In the order in which they run on each problem.
-    targets : sequence of float
-        Accuracies.
-    watch : callable
-        What judges the points of a run, see `Gaps`.
-    forgiving : bool
-        Whether the exception of a run is told in its rows instead of being raised.
-    rows : sequence of dict
-        Earlier rows on the same problem, which limits may depend on.
-
-    Returns
-    -------
-    DataFrame
-        See the docstring of the module.
+    `watch` makes what judges the points of a run (see `Gaps`). A `forgiving` run tells exceptions
+    in its rows. `rows` are earlier ones on the same problem, which limits may depend on.
     """
     out: list[Row] = []
     for task in tasks:
@@ -193,12 +139,10 @@ def run(
 
 
 def told(tasks: Sequence[Callable[[], Task]], names: Sequence[str]) -> Iterable[Task]:
-    """Make the problems one after the other, and tell on stderr how far the bench is."""
-    start = perf_counter()
-    for k, (make, name) in enumerate(zip(tasks, names, strict=True)):
-        spent = perf_counter() - start
-        left = f", {spent:.0f} s, about {spent / k * (len(tasks) - k):.0f} s left" if k else ""
-        print(f"[{k + 1}/{len(tasks)}] {name}{left}", file=sys.stderr, flush=True)
+    """Make the problems one after the other, under a bar that names them."""
+    bar = tqdm(zip(tasks, names, strict=True), total=len(tasks))
+    for make, name in bar:
+        bar.set_description(name)
         yield make()
 
 
@@ -281,6 +225,14 @@ def one_thread() -> contextlib.AbstractContextManager[object]:
     except ImportError:
         return contextlib.nullcontext()
     return threadpool_limits(1)
+
+
+def run_whole(*args: Any, **kwargs: Any) -> Any:
+    """`geartrain.minimize`, except that Ctrl-C raises: half a run makes no table."""
+    res = gt.minimize(*args, **kwargs)
+    if res.status == Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return res
 
 
 def lowest(h: Any, g: Any, x0: Any, methods: Sequence[Any], rule: Rule) -> float:

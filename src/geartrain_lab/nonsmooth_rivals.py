@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,11 +43,13 @@ class Evaluated(State):
 
     @property
     def point(self) -> Vector:
-        """The point."""
         return self.x
 
 
-def evaluation(problem: Sum) -> tuple[Psi, Callable[[Vector], Evaluated]]:
+Ask = Callable[[Vector], Evaluated]
+
+
+def evaluation(problem: Sum) -> tuple[Psi, Ask]:
     """psi, and the function that asks both terms once."""
     psi = problem.psi
     assert psi is not None
@@ -92,11 +94,6 @@ class OWLQN:
     that leave 0 are made to follow the subgradient: this needs far fewer calls than the rule of
     [1]_, which makes all coordinates do so.
 
-    Parameters
-    ----------
-    memory : int
-        Number of pairs kept.
-
     References
     ----------
     .. [1] G. Andrew, J. Gao, Scalable training of L1-regularized log-linear models, ICML (2007).
@@ -108,42 +105,43 @@ class OWLQN:
     takes_psi: ClassVar[bool] = True
 
     def solve(self, problem: Sum, x0: Vector, report: Report) -> None:
-        """Run until `report` says stop or no step helps."""
         psi, ask = evaluation(problem)
         if not isinstance(psi.term, L1):
             raise TypeError("OWLQN is for an l1 norm")
-        pairs: Pairs = deque(maxlen=self.memory)
-        at = ask(x0)
-        while not report(at):
-            slope = psi.residual(at.x, at.grad_s)
-            d = two_loops(pairs, slope, (at.x != 0.0) | (slope != 0.0))
-            if d is None or float(d @ slope) <= 0.0:
-                d = slope / max(norm(slope), 1.0)
-                pairs.clear()
-            d = np.where((at.x == 0.0) & (d * slope <= 0.0), 0.0, -d)
-            orthant = np.where(at.x != 0.0, np.sign(at.x), -np.sign(slope))
-            t = 1.0
-            for _ in range(40):
-                x = at.x + t * d
-                x = np.where(np.sign(x) == orthant, x, 0.0)
-                new = ask(x)
-                if new.value <= at.value + 1e-4 * float(slope @ (x - at.x)):
-                    break
-                t *= 0.5
-            else:
+        orthant_wise(ask, psi, x0, report, self.memory)
+
+
+def orthant_wise(ask: Ask, psi: Any, x0: Vector, report: Report, memory: int) -> None:
+    """The loop of `OWLQN`; without a step it begins again without pairs, and then ends."""
+    pairs: Pairs = deque(maxlen=memory)
+    at = ask(x0)
+    while not report(at):
+        slope = psi.residual(at.x, at.grad_s)
+        d = two_loops(pairs, slope, (at.x != 0.0) | (slope != 0.0))
+        if d is None or float(d @ slope) <= 0.0:
+            d = slope / max(norm(slope), 1.0)
+            pairs.clear()
+        d = np.where((at.x == 0.0) & (d * slope <= 0.0), 0.0, -d)
+        orthant = np.where(at.x != 0.0, np.sign(at.x), -np.sign(slope))
+        t = 1.0
+        for _ in range(40):
+            x = at.x + t * d
+            x = np.where(np.sign(x) == orthant, x, 0.0)
+            new = ask(x)
+            if new.value <= at.value + 1e-4 * float(slope @ (x - at.x)):
+                pairs.append((new.x - at.x, new.grad_s - at.grad_s))
+                at = new
+                break
+            t *= 0.5
+        else:
+            if not pairs:
                 return
-            pairs.append((new.x - at.x, new.grad_s - at.grad_s))
-            at = new
+            pairs.clear()
 
 
 @dataclass(frozen=True)
 class PANOC:
     """L-BFGS on the residual of proximal gradient steps, with a line search on the envelope [1]_.
-
-    Parameters
-    ----------
-    memory : int
-        Number of pairs kept.
 
     References
     ----------

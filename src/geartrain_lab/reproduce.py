@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from geartrain_lab.experiments import densities, kernel_svm, log_density
 from geartrain_lab.harness import one_thread
-from geartrain_lab.runner import run_stage
-from geartrain_lab.status_line import StatusLine
+from geartrain_lab.runner import progress, run_stage
 from geartrain_lab.store import Store, pandas, writable_folder
 
 
@@ -20,23 +20,10 @@ def reproduce(
 ) -> Path:
     """Run the experiments of Section 5 of the paper and write tables, figures and a report.
 
-    Parameters
-    ----------
-    what : {"all", "kernel-svm", "log-density"}
-        Which experiments.
-    out : path
-        Folder for ``tables``, ``figures`` and ``report.html``. Tables that are there and were made
-        with the same settings are kept.
-    quick : bool
-        A minute or two instead of most of an hour: less data and lower accuracies.
-    data : path, optional
-        Folder with data files; the folder that GEARTRAIN_DATA names if not given. Without the data
-        files, data that scikit-learn ships is used instead.
-
-    Returns
-    -------
-    Path
-        Path of the report.
+    The path of the report is returned. Tables in ``out/tables`` that were made with the same
+    settings are kept. `quick` takes a minute or two instead of most of an hour: less data and lower
+    accuracies. Data files are looked for in `data`, or else in the folder that GEARTRAIN_DATA
+    names; without them, data that scikit-learn ships is used instead.
     """
     from geartrain_lab.report import build, findings
     from geartrain_lab.report.interactive import graph
@@ -51,8 +38,8 @@ def reproduce(
     rows = kernel_svm.load(data, quick) if what in ("all", "kernel-svm") else None
     svm = [] if rows is None else kernel_svm.stages(rows, quick)
     density = log_density.stages(quick) if what in ("all", "log-density") else []
-    status = StatusLine(sum(stage.runs for stage in (*svm, *density)))
-    with one_thread():
+    runs = sum(stage.runs for stage in (*svm, *density))
+    with one_thread(), progress(runs) as status:
         if rows is not None:
             results.svm = pandas().concat([run_stage(s, store, status) for s in svm])
             results.spectra = kernel_svm.spectra(rows, store)
@@ -60,7 +47,7 @@ def reproduce(
         if density:
             results.density = pandas().concat([run_stage(s, store, status) for s in density])
             results.observed, results.missing = densities.tables(data, store)
-    status.note("drawing")
+    print("drawing", file=sys.stderr)
     path = build.write(results, folder)
     for claim in findings.claims(results.svm, results.density):
         print(f"{claim.holds:5s}{claim.claim}: {claim.measured}")

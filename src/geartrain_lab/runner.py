@@ -10,19 +10,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from time import perf_counter
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 import geartrain as gt
 from geartrain.core.status import Status
 from geartrain.core.stopping import Look
-from geartrain.oracles.questions import kinds
-from geartrain_lab.interrupts import run_whole
-from geartrain_lab.status_line import StatusLine
+from geartrain_lab.harness import CALLS, run_whole
 from geartrain_lab.store import Store, config_hash, machine, pandas
 
 # f is looked at in the first iterations, and then whenever their number has grown by this factor.
@@ -30,34 +29,20 @@ from geartrain_lab.store import Store, config_hash, machine, pandas
 _FIRST_LOOKS = 40
 _LOOK_AGAIN = 1.005
 
-CALLS = tuple(f"{term}.{kind}" for term in ("h", "g") for kind in kinds())
 SEEDS = (0, 1, 2, 3, 4)  # of a randomised method; quartiles of five runs are two of the runs
 
 
 @dataclass(frozen=True)
 class Case:
-    """A problem, its minimum, and everything that a table should tell about it.
-
-    Parameters
-    ----------
-    experiment, name : str
-        "kernel-svm" or the like, and the case within it.
-    data : str
-        The data in words, for captions.
-    h, g : terms
-    f_star : float
-        From a reference solver.
-    facts : mapping
-        Constants and sizes: L_h, L_g, R, ... and the error of f_star.
-    """
+    """A problem, its minimum, and everything that a table should tell about it."""
 
     experiment: str
     name: str
-    data: str
+    data: str  # in words, for captions
     h: Any
     g: Any
-    f_star: float
-    facts: Mapping[str, Any]
+    f_star: float  # from a reference solver
+    facts: Mapping[str, Any]  # constants and sizes: L_h, L_g, R, ... and the error of f_star
 
 
 @dataclass(frozen=True)
@@ -71,63 +56,47 @@ class Probe:
 
 @dataclass(frozen=True)
 class Entry:
-    """A curve: its name in legends and tables, and the method for a case.
+    """A curve: its name in legends and tables, and the method for a case."""
 
-    Parameters
-    ----------
-    label : str
-        Short name, the same in every figure.
-    meaning : str
-        One sentence that says what exactly was run.
-    make : callable
-        Case -> method.
-    randomised : bool
-        Whether the method draws random numbers and is run with every seed.
-    L_h : str
-        Where the method's L_h is from, in words.
-    probe : callable, optional
-        Case -> `Probe`: an L_h to use instead of the constant of the term.
-    limit : float, optional
-        Seconds per run, instead of the limit of the stage.
-    """
-
-    label: str
-    meaning: str
+    label: str  # the same in every figure
+    meaning: str  # one sentence that says what exactly was run
     make: Callable[[Case], Any]
-    randomised: bool = False
-    L_h: str = "bound of the term"
-    probe: Callable[[Case], Probe] | None = None
-    limit: float | None = None
+    randomised: bool = False  # whether it is run with every seed
+    L_h: str = "bound of the term"  # where the method's L_h is from, in words
+    probe: Callable[[Case], Probe] | None = None  # an L_h instead of the constant of the term
+    limit: float | None = None  # seconds per run, instead of those of the stage
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Seeds that it is run with."""
         return SEEDS if self.randomised else SEEDS[:1]
+
+
+# Of both experiments.
+LBFGS = Entry(
+    "L-BFGS",
+    "SciPy's L-BFGS-B on the sum. Not in the paper.",
+    lambda case: gt.ScipyLBFGS(),
+    L_h="not used",
+)
+PQN = Entry(
+    "pqn",
+    "Separation with a quasi-Newton model of h; needs no constants. Not in the paper.",
+    lambda case: gt.methods.ProximalQuasiNewton(),
+    L_h="not used",
+)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Runs of several methods on one case.
-
-    Parameters
-    ----------
-    build : callable
-        Makes the case.
-    entries : sequence of Entry
-    target : float
-        Runs end at f - f* <= target.
-    limit : float
-        Seconds per run.
-    """
+    """Runs of several methods on one case."""
 
     build: Callable[[], Case]
     entries: Sequence[Entry]
-    target: float
-    limit: float
+    target: float  # runs end at f - f* <= target
+    limit: float  # seconds per run
 
     @property
     def runs(self) -> int:
-        """Number of the runs."""
         return sum(len(entry.seeds) for entry in self.entries)
 
 
@@ -138,7 +107,7 @@ class TargetOrTime:
     f_star: float
     target: float
     limit: float
-    status: StatusLine | None = None
+    status: Any = None  # a bar of tqdm
     k: int = field(default=0, init=False)  # iterations seen
     last: int = field(default=0, init=False)  # of them, at the last look
 
@@ -152,13 +121,14 @@ class TargetOrTime:
         self.last = self.k
         gap = look.f() - self.f_star
         if self.status is not None:
-            self.status.show(gap, look.seconds)
+            self.status.set_postfix_str(f"f - f* {gap:.1e}", refresh=False)
+            self.status.update(0)
         if gap <= self.target:
             return Status.CONVERGED
         return Status.BUDGET if over else None
 
 
-def run_stage(stage: Stage, store: Store, status: StatusLine) -> Any:
+def run_stage(stage: Stage, store: Store, status: Any) -> Any:
     """All runs of a stage in one table; runs whose table is in the store are not made again."""
     case = stage.build()
     return pandas().concat(
@@ -167,7 +137,7 @@ def run_stage(stage: Stage, store: Store, status: StatusLine) -> Any:
     )
 
 
-def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, status: StatusLine) -> Any:
+def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, status: Any) -> Any:
     """The runs of one curve in a table, which is stored after every run."""
     limit = stage.limit if entry.limit is None else entry.limit
     method = entry.make(case)
@@ -191,23 +161,34 @@ def run_entry(case: Case, entry: Entry, stage: Stage, store: Store, status: Stat
     table = store.get(name, config)
     for seed in entry.seeds:
         told = f", seed {seed}" if entry.randomised else ""
-        status.begin(f"{case.experiment} {case.name}: {entry.label}{told}")
+        run_name = f"{case.experiment} {case.name}: {entry.label}{told}"
+        status.set_description(run_name)
         known = None if table is None else table[table.seed == seed]
         if known is not None and not known.empty:
-            status.end(float(known.gap.min()), float(known.seconds.max()), word="  (kept)")
+            _tell(status, run_name, known, "  (kept)")
             continue
         rule = TargetOrTime(case.f_star, stage.target, limit, status)
         run = _run(case, entry, method, seed, settings, rule)
-        status.end(float(run.gap.min()), float(run.seconds.max()))
+        _tell(status, run_name, run)
         rows = run if table is None else pandas().concat([table, run], ignore_index=True)
         table = store.put(name, config, rows)
     return table
 
 
+def progress(runs: int) -> Any:
+    """A bar of tqdm for so many runs, on terminals only; a run that is over has its own line."""
+    return tqdm(total=runs, mininterval=0.25, miniters=0, leave=False, disable=None)
+
+
+def _tell(status: Any, name: str, run: Any, word: str = "") -> None:
+    gap, spent = run.gap.min(), run.seconds.max()
+    status.write(f"{name:52} f - f* {gap:8.1e} {spent:7.1f} s{word}", file=sys.stderr)
+    status.update()
+
+
 def _run(
     case: Case, entry: Entry, method: Any, seed: int, settings: dict[str, Any], rule: TargetOrTime
 ) -> Any:
-    """One run and its rows."""
     warm_up(case, method)
     probe = Probe(case.facts["L_h"], 0, 0.0) if entry.probe is None else entry.probe(case)
     res = run_whole(
@@ -276,13 +257,6 @@ def warm_up(case: Case, method: Any) -> None:
     """Compile what the method uses and touch the data, so that its curve does not pay for it."""
     L_h, L_g = case.facts["L_h"], case.facts["L_g"]
     run_whole(case.h, case.g, method=method, L_h=L_h, L_g=L_g, max_iter=1)
-
-
-def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """The answer of a call, and the seconds that it took."""
-    start = perf_counter()
-    answer = call()
-    return answer, perf_counter() - start
 
 
 def _file_name(*parts: str) -> str:

@@ -85,13 +85,7 @@ def writable_file(path: str | Path, option: str) -> Path:
 
 
 class Store:
-    """A folder of tables, each with the hash of its configuration in the column ``config``.
-
-    Parameters
-    ----------
-    folder : path
-        Made if it does not exist.
-    """
+    """A folder of tables, each with the hash of its configuration in the column ``config``."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = writable_folder(folder, "the folder of tables")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import json
 
 import numpy as np
@@ -13,8 +12,7 @@ import pytest
 import geartrain as gt
 from geartrain_lab import runner
 from geartrain_lab.experiments import densities
-from geartrain_lab.runner import Case, Entry, Probe, Stage, TargetOrTime, run_stage
-from geartrain_lab.status_line import StatusLine
+from geartrain_lab.runner import Case, Entry, Probe, Stage, TargetOrTime, progress, run_stage
 from geartrain_lab.store import Store, config_hash
 
 pytestmark = pytest.mark.same_everywhere  # files and rows
@@ -38,7 +36,8 @@ FGM, AFB = (
 
 def run(folder, *entries, target=1e-6):
     stage = Stage(small_case, entries or (FGM, AFB), target=target, limit=3600.0)
-    return run_stage(stage, Store(folder), StatusLine(stage.runs, io.StringIO()))
+    with progress(stage.runs) as status:
+        return run_stage(stage, Store(folder), status)
 
 
 def test_a_table_tells_everything(tmp_path):
@@ -165,13 +164,10 @@ def test_watch_looks_rarely_and_ends_at_target_or_limit():
         assert look.looks < 1000  # of two or three thousand iterations
 
 
-def test_status_line_tells_run_method_gap_and_seconds():
-    out = io.StringIO()
-    status = StatusLine(12, out)
-    status.begin("a method")
-    status.show(1.0, 1.0)  # only on a terminal
-    status.end(1e-3, 2.0)
-    assert " ".join(out.getvalue().split()) == "[ 1/12] a method f - f* 1.0e-03 2.0 s"
+def test_a_run_that_is_over_has_its_line(tmp_path, capsys):
+    table = run(tmp_path, FGM)
+    told = f"{table.gap.min():.1e} {table.seconds.max():.1f} s"
+    assert capsys.readouterr().err.split() == f"test small: FGM f - f* {told}".split()
 
 
 SAMPLED = Entry(

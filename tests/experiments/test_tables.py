@@ -77,6 +77,11 @@ def test_component_calls_are_components_plus_m_for_a_gradient(svm):
     assert costs["g calls"].iloc[1] == 5.0
 
 
+def test_the_opening_chart_has_a_dot_for_each_method_that_arrives(svm):
+    dots = {c.name: (*c.x, *c.y) for c in charts.asked("title", svm, 1e-3).curves}
+    assert dots == {kernel_svm.SAE_TUNED.label: (6.0, 5.0), "AGS": (4.0, 40.0)}  # FGM is late
+
+
 def amounts(r):
     return r.low[1], r.high[1]
 

@@ -182,7 +182,7 @@ def test_claims_and_path_are_printed_last(report):
     assert last == f"report: {report.page.resolve()}"
     assert [line[5:8] for line in printed] == ["5.1"] * 3 + ["Tab"] + ["5.2"] * 3
     assert {line.split()[0] for line in printed} <= {"yes", "no", "open"}
-    assert "f - f*" in report.told and "[71/71]" in report.told
+    assert report.told.count("f - f*") == 71
 
 
 def test_prose_is_escaped_and_typeset():

@@ -34,7 +34,7 @@ from geartrain.methods.baselines.scipy_lbfgs import ScipyLBFGS
 from geartrain.oracles.linear_model import LinearModel
 from geartrain.oracles.losses import make_loss
 from geartrain.oracles.quadratic import Quadratic
-from geartrain_lab.interrupts import run_whole
+from geartrain_lab.harness import run_whole
 from geartrain_lab.problems import with_unit_rows
 from geartrain_lab.store import page_table
 
@@ -48,20 +48,7 @@ RINGS = (4, 8, 16, 32, 64)
 
 
 def run(json_file: str | None = None, quick: bool = False) -> dict[str, Any]:
-    """Print the tables, and write them to `json_file` if given.
-
-    Parameters
-    ----------
-    json_file : str, optional
-        Where to write the figures.
-    quick : bool
-        One data set in 8 shards, and no dask-glm.
-
-    Returns
-    -------
-    dict
-        The figures: "rounds", "latency", "gossip" and "summary".
-    """
+    """Print the tables, write them, and answer the figures; quick: 8 shards and no dask-glm."""
     try:
         from distributed import Client, LocalCluster
     except ModuleNotFoundError as error:

@@ -49,7 +49,6 @@ class CompositeProblem:
     made_up: bool = False  # not used in development
 
     def task(self) -> Task:
-        """The problem with its minimum."""
         h, g, psi = self.make()
         x0 = psi.prox(np.zeros(h.n), 1.0)
         start = h.value_and_grad(x0)[0] + g.value_and_grad(x0)[0] + psi.value(x0)
@@ -114,7 +113,6 @@ def features(psi: Any, seed: int, n: int = 60) -> Terms:
 
 
 def suite(quick: bool = False) -> list[CompositeProblem]:
-    """All problems, or a few small ones."""
     rows, both = _of_all_rows, _sum_of_constants
     if quick:
         return [
@@ -217,7 +215,6 @@ def summary(table: Any) -> dict[str, Any]:
 
 
 def report(table: Any) -> None:
-    """Print the table and the summary."""
     print(f"calls of h / of g until f - f* <= {MAIN:g} (f(x0) - f*), and those of h of pqn over")
     print(
         "those of the best of the others; '>' cut off, because another is better, or by the clock"
@@ -239,7 +236,6 @@ def _cells(table: Any) -> list[list[str]]:
 
 
 def page_tables(table: Any) -> dict[str, PageTable]:
-    """The tables of the documentation."""
     head, *rows = _cells(table)
     means = [
         [*kind.rsplit(" ", 1), f"{found['mean']:.3f}", f"{found['worst']:.2f}", str(found["of"])]
@@ -265,7 +261,6 @@ def measured(problems: list[CompositeProblem]) -> Any:
 
 
 def run(json_file: str | None = None, quick: bool = False) -> None:
-    """Measure, print, and write the figures."""
     table = measured(suite(quick))
     report(table)
     if json_file is not None:

@@ -140,7 +140,6 @@ SOLVERS = (
 
 
 def measured(cells: Sequence[tuple[str, int]]) -> Any:
-    """The table of `geartrain_lab.harness` for families and seeds."""
     clock = ShiftedClock()
     rivals = [*RIVALS, *([CLARABEL] if has_clarabel() else [])]
     solvers = [*SOLVERS, *(Solver(name, solve=partial(_of_trace, name)) for name in rivals)]
@@ -252,7 +251,6 @@ def _text(row: Any) -> str:
 
 
 def report(table: Any) -> None:
-    """Print the summary, the price from which it pays, and the problems, worst ratios first."""
     print("calls of h over those of SLSQP, violation <= 1e-6; geometric mean, median and worst are")
     print("of the problems that the solver has solved")
     for row in (SUMMARY, *summary(table)):
@@ -277,7 +275,6 @@ def report(table: Any) -> None:
 
 
 def page_tables(table: Any) -> dict[str, PageTable]:
-    """The tables of the documentation."""
     head, *rows = cells_of(table)
     return {
         "constraints_summary": page_table(SUMMARY, summary(table)),
@@ -286,10 +283,8 @@ def page_tables(table: Any) -> dict[str, PageTable]:
     }
 
 
-def run(json_file: str | None = None, quick: bool = False, families: Sequence[str] = ()) -> None:
-    """Measure, print, and write the figures."""
-    chosen = [f for f in FAMILIES if not families or any(part in f for part in families)]
-    seeds = {f: SEEDS[f][:2] if quick else SEEDS[f] for f in chosen}
+def run(json_file: str | None = None, quick: bool = False) -> None:
+    seeds = {f: SEEDS[f][: 2 if quick else None] for f in FAMILIES}
     if quick:
         seeds.pop("fair a9a, 16 shards", None)
     with harness.one_thread():

@@ -101,10 +101,7 @@ def run(
 ) -> dict[str, Any]:
     """Rounds and seconds of a solver; `known` keeps what does not depend on the shards.
 
-    Returns
-    -------
-    dict
-        "rounds" and "seconds", with "reached" and "timed": whether they are more than bounds.
+    "reached" and "timed" say whether the two are more than bounds.
     """
     here = known.get(solver)
     if here is None:

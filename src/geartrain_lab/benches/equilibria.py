@@ -168,7 +168,6 @@ SOLVERS = (
 
 
 def measured(cells: Sequence[tuple[str, str, int]]) -> Any:
-    """The table of `geartrain_lab.harness` for groups, families and seeds."""
     parts = []
     for kind, target in TARGETS.items():
         made = []
@@ -257,7 +256,6 @@ def _text(row: Any) -> str:
 
 
 def report(table: Any) -> None:
-    """Print the summary, the families and the problems, losses first."""
     print("calls of P over those of the best of the rivals in hindsight, to 1e-8 (1e-6 with a set)")
     print("of the residual at x0; geometric mean and worst are of the solved problems")
     for row in (SUMMARY, *summary(table)):
@@ -272,7 +270,6 @@ def report(table: Any) -> None:
 
 
 def page_tables(table: Any) -> dict[str, PageTable]:
-    """The tables of the documentation."""
     head, *rows = cells_of(table)
     return {
         "equilibria_summary": page_table(SUMMARY, summary(table)),
@@ -282,7 +279,6 @@ def page_tables(table: Any) -> dict[str, PageTable]:
 
 
 def run(json_file: str | None = None, quick: bool = False) -> None:
-    """Measure, print, and write the figures."""
     cells = [
         ("random", family, seed) for family in FAMILIES for seed in SEEDS[: 2 if quick else None]
     ]

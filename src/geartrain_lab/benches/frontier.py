@@ -60,7 +60,6 @@ class SuiteProblem:
 
 
 def suite(quick: bool = False) -> list[SuiteProblem]:
-    """All problems, or a few small ones."""
     minimum = problems.kernel_svm_minimum
     constants = problems.similarity_constants
     if quick:
@@ -97,7 +96,6 @@ class Bills(NamedTuple):
 
 
 def bills(task: Task) -> Bills:
-    """Run everything on one problem."""
     table = harness.run([task], (*FIRST, *OTHERS, *AUTOS), TARGETS)
     table["N_h"], table["N_g"] = worth(task, table)
     table = table.rename(columns={"solver": "method", "end": "cut"}).drop(columns="constants")
@@ -121,7 +119,6 @@ def bills(task: Task) -> Bills:
 
 
 def run(json_file: str | None = None, quick: bool = False) -> None:
-    """Measure, print, and write the table and the picture beside the JSON file."""
     chosen = suite(quick)
     each = [bills(task) for task in told([p.task for p in chosen], [p.name for p in chosen])]
     tables = Bills(

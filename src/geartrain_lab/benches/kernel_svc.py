@@ -58,20 +58,7 @@ Problems = list[tuple[Array, Array]]
 
 
 def run(json_file: str | None = None, quick: bool = False) -> list[dict[str, Any]]:
-    """Print the table, and write it to `json_file` if given; answer its rows.
-
-    Parameters
-    ----------
-    json_file : str, optional
-        Where to write rows and summary.
-    quick : bool
-        Gas sensors and a few pairs of digits only.
-
-    Returns
-    -------
-    list of dict
-        One per cell.
-    """
+    """Print the table, write it, and answer its rows, one per cell."""
     from threadpoolctl import threadpool_limits
 
     rows = []

@@ -34,8 +34,6 @@ import json
 import math
 import multiprocessing
 import os
-import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -44,6 +42,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from tqdm import tqdm
 
 import geartrain as gt
 from geartrain.comparison import ComparedRun
@@ -117,7 +116,6 @@ class GradientWatch:
         return np.array(accuracies), {key: [now[key] for now in seen] for key in keys}
 
     def facts(self) -> Row:
-        """The column ``climb``."""
         return {"climb": self.climb}
 
 
@@ -133,7 +131,6 @@ class NewtonState(State):
 
     @property
     def point(self) -> Vector:
-        """The point."""
         return self.x
 
 
@@ -146,7 +143,6 @@ class TrustKrylov:
     needs: ClassVar[tuple[str, ...]] = ("value_and_grad",)
 
     def solve(self, problem: Sum, x0: Vector, report: Callable[[State], bool]) -> None:
-        """Run until `report` says stop or no step helps."""
         from scipy.optimize import minimize
 
         h, g, calls = problem.h, problem.g, problem.ledger.calls
@@ -269,22 +265,12 @@ def measure(split: Split, count: int, start: int = 0, processes: int | None = No
 
 
 def of_problem(split: Split, k: int) -> Any:
-    """The rows of problem k."""
     with one_thread():
         return outcomes(problem(split, k))
 
 
 def _gathered(parts: Iterable[Any], count: int) -> Any:
-    """All rows; how far the measurement is, is told meanwhile."""
-    tables = []
-    begin = time.perf_counter()
-    for k, part in enumerate(parts, 1):
-        tables.append(part)
-        if k % 10 == 0 or k == count:
-            spent = time.perf_counter() - begin
-            left = spent / k * (count - k)
-            print(f"[{k}/{count}] {spent:.0f} s, about {left:.0f} s left", file=sys.stderr)
-    return pandas().concat(tables, ignore_index=True)
+    return pandas().concat(tqdm(parts, total=count), ignore_index=True)
 
 
 # What it comes to -------------------------------------------------------------------------
@@ -358,7 +344,6 @@ def competitors(table: Any, rho: float | None = None) -> Costs:
 
 
 def summary(table: Any) -> Row:
-    """All figures."""
     h_costs, names = competitors(table), table.problem.unique()
     out: Row = {
         "problems": len(h_costs[BEST]),
@@ -391,7 +376,6 @@ def summary(table: Any) -> Row:
 
 
 def worst(names: Any, costs: Vector, others: Vector) -> list[Row]:
-    """The largest ratios, by name."""
     r = ratios(costs, others)
     r[~np.isfinite(costs) & ~np.isfinite(others)] = 0.0  # neither side solved it
     order = np.argsort(-r, kind="stable")[:WORST]
@@ -399,7 +383,6 @@ def worst(names: Any, costs: Vector, others: Vector) -> list[Row]:
 
 
 def show(table: Any, figures_: Row) -> None:
-    """Print all tables and figures."""
     count = table.problem.nunique()
     print(f"\n{count} random convex problems, until |grad f| <= {TOL:g} |grad f(x0)|")
     print(
@@ -515,14 +498,7 @@ def _steps(title: str, costs: Costs, label: str, most: float | None = None) -> C
 def run(json_file: str | None = None, quick: bool = False, split: Split = "report") -> None:
     """Measure, print, and write the pictures beside the JSON file.
 
-    Parameters
-    ----------
-    json_file : str, optional
-        Where to write the figures and all rows.
-    quick : bool
-        One problem of each family.
-    split : {"development", "report"}
-        Whoever tunes a method looks at the development problems.
+    Whoever tunes a method looks at the split "development".
     """
     if json_file is not None:
         Path(json_file).open("a").close()  # an error now, not after the measurement

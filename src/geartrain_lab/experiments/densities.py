@@ -10,7 +10,7 @@ from typing import Any
 
 import geartrain as gt
 from geartrain.oracles.protocols import Vector
-from geartrain_lab.interrupts import run_whole
+from geartrain_lab.harness import run_whole
 from geartrain_lab.problems.counts import (
     Observed,
     breast_cancer,

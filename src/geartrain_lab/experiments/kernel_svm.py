@@ -16,7 +16,7 @@ import geartrain as gt
 from geartrain.oracles.protocols import Vector
 from geartrain_lab import problems
 from geartrain_lab.problems import rbf_kernel, svm_reference
-from geartrain_lab.runner import Case, Entry, Stage
+from geartrain_lab.runner import LBFGS, PQN, Case, Entry, Stage
 from geartrain_lab.store import Store, config_hash, data_hash, machine, pandas
 
 EXPERIMENT = "kernel-svm"
@@ -71,21 +71,9 @@ KATYUSHA = Entry(
     lambda case: gt.methods.KatyushaWhole(epoch=max(50, case.facts["m"] // 16)),
     randomised=True,
 )
-LBFGS = Entry(
-    "L-BFGS",
-    "SciPy's L-BFGS-B on the sum. Not in the paper.",
-    lambda case: gt.ScipyLBFGS(),
-    L_h="not used",
-)
-SAE_QN = Entry(
-    "pqn",
-    "Separation with a quasi-Newton model of h; needs no constants. Not in the paper.",
-    lambda case: gt.methods.ProximalQuasiNewton(),
-    L_h="not used",
-)
 
-ENTRIES = (SAE_PAPER, SAE_TUNED, R_SAE, AGS, FGM, KATYUSHA, LBFGS, SAE_QN)
-GAMMA_ENTRIES = (SAE_TUNED, AGS, FGM, LBFGS, SAE_QN)
+ENTRIES = (SAE_PAPER, SAE_TUNED, R_SAE, AGS, FGM, KATYUSHA, LBFGS, PQN)
+GAMMA_ENTRIES = (SAE_TUNED, AGS, FGM, LBFGS, PQN)
 
 
 class LabelledRows(NamedTuple):

@@ -180,7 +180,6 @@ class Hopeless:
 
 
 def bills(asked: Mapping[str, CallsAsked], rho: float, partial: float) -> dict[str, float]:
-    """The bill of every method."""
     return {name: one.bill(rho, partial) for name, one in asked.items()}
 
 
@@ -292,7 +291,6 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Names in a few words."""
     if len(names) <= 2:
         return " / ".join(names)
     return f"{names[0]} / {names[1]} / {len(names) - 2} more"

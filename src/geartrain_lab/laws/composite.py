@@ -1,30 +1,30 @@
-r"""The separation law with a non-smooth term: calls of h and g when L_g grows.
+r"""The separation law with a non-smooth term, and the law of linear constraints.
 
 Random quadratics h and g, badly conditioned in different directions, plus an l1 norm or a box. The
 solution x* is planted: half of its coordinates are at a kink of psi, and the linear term of h is
 chosen such that 0 is a subgradient of f there. Every run ends at f - f* <= 1e-4 L_h \|x0 - x*\|^2,
-an accuracy that does not change with L_g. The stated exponents in L_g are at most 0.1 for the
-gradients of h and 1/2 for those of g.
+an accuracy that does not change with L_g.
+
+Under linear constraints, h and g have L_h = 1, L_g = 100 and mu = 0.01 on {x : A x = b} or
+{x : A x <= b}. The singular values of A lie between 1 and kappa; all equalities and half of the
+inequalities hold with multipliers at x*. Every run ends at f - f* <= 1e-8 \|x*\|^2 and starts at
+the projection of 0. The constraints enter by the projection only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import geartrain as gt
 from geartrain.oracles.protocols import Vector
-from geartrain_lab.laws.common import Row, arguments, calls_to, exponent, geometric_means, write_csv
+from geartrain_lab.laws.law import Law, Sweep, calls_to
 
-METHODS = ("sae", "afb", "ags", "fgm")
-# Methods whose exponents are stated.
-STATED = ("sae", "afb")
+EPS, FINE_EPS = 1e-4, 1e-8
+WITH_INNER = ("sae", "afb")
 KINDS = ("l1", "box")
-LEVELS = (1e1, 1e2, 1e3, 1e4)
-SEEDS = (0, 1, 2)
-EPS = 1e-4
+CONSTRAINTS = ("A x = b", "A x <= b")
 
 
 class Planted(NamedTuple):
@@ -74,48 +74,67 @@ def planted(kind: str, L_g: float, n: int = 120, seed: int = 0) -> Planted:
     return Planted(gt.Quadratic(H, H @ x + G @ x + w + pull), gt.Quadratic(G, -pull), psi, x)
 
 
-def calls_to_target(problem: Planted, method: str) -> tuple[int, int]:
-    """Gradients of h and of g until f is at most the target."""
-    h, g, _, x = problem
-    inner = {"inner": "agm"} if method in STATED else {}
-    L = {"L_h": h.L, "L_g": g.L}
-    eps = EPS * h.L * float(x @ x)
-    calls = calls_to(problem, eps, method, max_iter=10**6, **inner, **L)
+def calls_with_psi(
+    method: str, *, psi: str, L_g: float, seed: int, n: int = 120
+) -> tuple[float, float]:
+    """Gradients of h and of g."""
+    p = planted(psi, L_g, n, seed)
+    inner = {"inner": "agm"} if method in WITH_INNER else {}
+    eps = EPS * p.h.L * float(p.x_star @ p.x_star)
+    calls = calls_to(p, eps, method, max_iter=10**6, L_h=p.h.L, L_g=p.smooth.L, **inner)
     return calls["h.grad"], calls["g.grad"]
 
 
-def sweep(
-    methods: Sequence[str] = METHODS,
-    kinds: Sequence[str] = KINDS,
-    levels: Sequence[float] = LEVELS,
-    seeds: Sequence[int] = SEEDS,
-    n: int = 120,
-) -> list[Row]:
-    """Rows: psi, method, L_g, gradients of h, gradients of g."""
-    rows: list[Row] = []
-    for kind in kinds:
-        for method in methods:
-            for L_g in levels:
-                runs = [calls_to_target(planted(kind, L_g, n, seed), method) for seed in seeds]
-                rows.append((kind, method, L_g, *geometric_means(runs)))
-    return rows
+def constrained(kind: str, kappa: float, n: int = 60, seed: int = 0) -> Planted:
+    """A problem whose constraints have n/4 rows of condition kappa."""
+    rng = np.random.default_rng(seed)
+    m = n // 4
+    H, G = (_quadratic(rng, n, low, high) for low, high in ((0.01, 1.0), (0.01, 100.0)))
+    left, right = _orthogonal(rng, m), _orthogonal(rng, n)[:, :m]
+    A = (left * np.geomspace(1.0, kappa, m)) @ right.T
+    x, y = rng.standard_normal(n), rng.exponential(1.0, m)
+    lower, upper = A @ x, A @ x
+    if kind == "A x <= b":
+        y[m // 2 :] = 0.0
+        lower, upper = np.full(m, -np.inf), upper + np.where(y > 0.0, 0.0, rng.random(m))
+    pull = A.T @ y  # of the constraints; as strong whatever kappa is
+    h = gt.Quadratic(H, H @ x + G @ x + pull / np.linalg.norm(pull))
+    return Planted(h, gt.Quadratic(G), gt.Linear(A, lower, upper), x)
 
 
-def exponents(rows: list[Row], kind: str, method: str) -> tuple[float, float]:
-    """Of the gradients of h and of g in L_g."""
-    _, _, L_g, n_h, n_g = zip(*[row for row in rows if row[:2] == (kind, method)], strict=True)
-    return exponent(L_g, n_h), exponent(L_g, n_g)
+def _orthogonal(rng: np.random.Generator, n: int) -> Vector:
+    return np.asarray(np.linalg.qr(rng.standard_normal((n, n)))[0])
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Measure, print and write the table."""
-    args = arguments(__doc__, argv, "one seed and three levels", "composite")
-    rows = sweep(levels=LEVELS[:3], seeds=(0,)) if args.quick else sweep()
-    for kind, method, L_g, n_h, n_g in rows:
-        print(f"{kind:4} {method:4} L_g {L_g:7g}  calls of h {n_h:8.1f}  of g {n_g:10.1f}")
-    print("\nexponents in L_g; stated for sae and afb: h at most 0.1, g 0.5 +- 0.12")
-    for kind in KINDS:
-        for method in METHODS:
-            of_h, of_g = exponents(rows, kind, method)
-            print(f"{kind:4} {method:4} h {of_h:6.2f}  g {of_g:6.2f}")
-    write_csv(args.out / "composite_law.csv", ("psi", "method", "L_g", "h.grad", "g.grad"), rows)
+def _quadratic(rng: np.random.Generator, n: int, low: float, high: float) -> Vector:
+    U = _orthogonal(rng, n)
+    Q = (U * np.geomspace(low, high, n)) @ U.T
+    return np.asarray(0.5 * (Q + Q.T))
+
+
+def calls_under_constraints(
+    method: str, *, kappa: float, set: str, seed: int, n: int = 60
+) -> tuple[float, float]:
+    """Calls of h and gradients of g."""
+    p = constrained(set, kappa, n, seed)
+    inner = {"inner": "agm"} if method in WITH_INNER else {}
+    eps = FINE_EPS * float(p.x_star @ p.x_star)
+    calls = calls_to(p, eps, method, max_iter=10**5, L_h=1.0, L_g=p.smooth.L, **inner)
+    return calls["h.grad"] + calls["h.value"], calls["g.grad"]
+
+
+_L_G, _KAPPA = (1e1, 1e2, 1e3, 1e4), (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+COMPOSITE = Law(
+    "The separation law with a non-smooth term",
+    ("h", "g"),
+    ("sae", "afb", "ags", "fgm"),
+    [Sweep("L_g", _L_G, {"psi": k}, "h at most 0.1, g 0.5 +- 0.12, sae and afb") for k in KINDS],
+    calls_with_psi,
+)
+CONSTRAINED = Law(
+    "The law of linear constraints",
+    ("h", "g"),
+    ("pqn", "afb", "fgm"),
+    [Sweep("kappa", _KAPPA, {"set": kind}, "0") for kind in CONSTRAINTS],
+    calls_under_constraints,
+)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from geartrain.methods.nested_sum import Levels, told
 from geartrain.oracles import Quadratic
 from geartrain.oracles.protocols import Vector
 from geartrain.theory.gears import arrangements
-from geartrain_lab.laws.common import Row, arguments, calls_to, exponent, geometric_means, write_csv
-from geartrain_lab.problems.trains import KnownTrain, opposed_train
+from geartrain_lab.laws.law import Row, calls_to, exponent, geometric_means, write_csv
+from geartrain_lab.problems.opposed import KnownTrain, opposed_train
 
 MU = 1e-3
 EPS = 1e-8
@@ -147,24 +148,23 @@ def report_bills(rows: list[Row]) -> None:
     print(f"over the best of two levels and FGM: largest {against_two.max():.2f}")
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def run(out: Path, quick: bool) -> None:
     """Measure, print, and write the tables."""
-    args = arguments(__doc__, argv, "a small part of it", "gears")
-    seeds = SEEDS[:1] if args.quick else SEEDS
-    for size, centre in (QUICK if args.quick else CENTRES).items():
-        matrix, rows = exponents(centre, seeds, mu=1e-2 if args.quick else MU)
+    seeds = SEEDS[:1] if quick else SEEDS
+    for size, centre in (QUICK if quick else CENTRES).items():
+        matrix, rows = exponents(centre, seeds, mu=1e-2 if quick else MU)
         report_exponents(matrix, centre)
         header = (
             "varied",
             *(f"L_{i + 1}" for i in range(size)),
             *(f"N_{i + 1}" for i in range(size)),
         )
-        write_csv(args.out / f"exponents_{size}.csv", header, rows)
+        write_csv(out / f"exponents_{size}.csv", header, rows)
         problem = opposed_train(N, L=centre, mu=MU, seed=0)
         ours, theirs = calls_of(problem, centre), alone(problem, centre, MU)
         print("  calls", *ours, " FGM on each term alone", *theirs, " ratio", end="")
         print(*(f" {a / b:.2f}" for a, b in zip(ours, theirs, strict=True)), flush=True)
-    rows = bills(CONSTANTS[:2] if args.quick else CONSTANTS, PRICES, seeds[:1])
+    rows = bills(CONSTANTS[:2] if quick else CONSTANTS, PRICES, seeds[:1])
     report_bills(rows)
     header = ("seed", "L", "prices", "levels", "bill", "best", "two levels", "fgm")
-    write_csv(args.out / "bills.csv", header, rows)
+    write_csv(out / "bills.csv", header, rows)

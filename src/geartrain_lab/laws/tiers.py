@@ -8,17 +8,17 @@ all shards on this machine. Seeds shuffle the rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import geartrain as gt
 from geartrain.oracles.protocols import Vector
-from geartrain_lab.interrupts import run_whole
-from geartrain_lab.laws.common import Row, arguments, geometric_means, write_csv
+from geartrain_lab.harness import run_whole
+from geartrain_lab.laws.law import Row, geometric_means, write_csv
 from geartrain_lab.problems.shards import libsvm_rows, logistic_tiers
 
 DATA = ("mushrooms", "a9a")
@@ -65,13 +65,12 @@ def report(rows: list[Row]) -> None:
     print("ratios, largest:        h1 {:.2f}, h2 {:.2f}, bill {:.2f}".format(*top))
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def run(out: Path, quick: bool) -> None:
     """Measure, print, and write the table."""
-    args = arguments(__doc__, argv, "one seed and one size of shards", "tiers")
     rows = []
     for name in DATA:
         A, y = libsvm_rows(name)
-        cells = product(OWN[:1] if args.quick else OWN, L2, SEEDS[:1] if args.quick else SEEDS)
+        cells = product(OWN[:1] if quick else OWN, L2, SEEDS[:1] if quick else SEEDS)
         rows += [measure(name, A, y, *cell) for cell in cells]
     report(rows)
-    write_csv(args.out / "tiers.csv", HEADER, rows)
+    write_csv(out / "tiers.csv", HEADER, rows)

@@ -54,7 +54,6 @@ class Constrained:
     whole: Sequence[Any] = ()
 
     def f(self, x: Vector) -> float:
-        """h + g at a point."""
         return float(self.h.value_and_grad(x)[0] + self.g.value_and_grad(x)[0])
 
 

@@ -41,11 +41,8 @@ def newton(
 ) -> tuple[Vector, float]:
     """Minimiser of h + g by Newton's method with Armijo's rule.
 
-    Returns
-    -------
-    x, error
-        The iterate with the smallest Newton decrement lambda, and lambda^2/2, which estimates
-        f(x) - f*.
+    The answer is the iterate with the smallest Newton decrement lambda, and lambda^2/2, which
+    estimates f(x) - f*.
     """
     A: Any = h.A
     x = np.zeros(A.shape[1])

@@ -32,7 +32,6 @@ class Equilibrium:
     set: Callable[[], Any] | None = None
 
     def R(self, z: Vector) -> Vector:
-        """P + Q at a point."""
         return self.P(z) + self.Q(z)
 
     def projected(self, z: Vector) -> Vector:

@@ -6,10 +6,15 @@ depend on its own constant.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from geartrain.datasets import KnownProblem
 from geartrain.oracles import LinearModel, Quadratic
+from geartrain.oracles.protocols import Vector
 
 
 def opposed_quadratics(
@@ -17,18 +22,8 @@ def opposed_quadratics(
 ) -> KnownProblem:
     """Two quadratics: h has its large eigenvalues where g has its small ones, and vice versa.
 
-    Parameters
-    ----------
-    n : int
-        Dimension.
-    L_h, L_g : float
-        Largest eigenvalues.
-    mu : float
-        Smallest eigenvalue of the sum.
-    seed : int
-        Seed of the eigenvectors and of the minimiser.
-    x_star_scale : float
-        Standard deviation of the entries of the minimiser.
+    L_h and L_g are the largest eigenvalues, mu the smallest one of the sum; the entries of the
+    minimiser have the standard deviation `x_star_scale`.
     """
     rng = np.random.default_rng(seed)
     U = np.linalg.qr(rng.standard_normal((n, n)))[0]
@@ -63,3 +58,43 @@ def opposed_finite_sum(
     h = Quadratic((H + H.T) / 2, b=H @ x_star)
     g = LinearModel(A, A @ x_star, loss="squared")
     return KnownProblem(h, g, x_star, h.value(x_star) + g.value(x_star))
+
+
+@dataclass(frozen=True)
+class KnownTrain:
+    """Terms, the last of which is g, the minimiser of their sum, and the minimum."""
+
+    terms: tuple[Any, ...]
+    x_star: Vector
+    f_star: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As `geartrain.minimize` names the terms."""
+        return (*(f"h{i + 1}" for i in range(len(self.terms) - 1)), "g")
+
+
+def opposed_train(
+    n: int, *, L: Sequence[float], mu: float, seed: int, shared: bool = False
+) -> KnownTrain:
+    """One quadratic per entry of L, in one random eigenbasis; the last one is g.
+
+    L has their largest eigenvalues, and mu is the smallest one of the sum, which belongs to g. The
+    spectrum of every term is in a block of directions of its own, or, `shared`, in all directions
+    in a random order.
+    """
+    rng = np.random.default_rng(seed)
+    U = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    x_star = rng.standard_normal(n)
+    blocks = np.array_split(np.arange(n), len(L))
+    terms = []
+    for i, (top, block) in enumerate(zip(L, blocks, strict=True)):
+        spectrum = np.zeros(n)
+        where = rng.permutation(n) if shared else block
+        spectrum[where] = np.geomspace(min(mu, top), top, where.size)
+        if i == len(L) - 1:
+            spectrum = np.maximum(spectrum, mu)
+        Q = (U * spectrum) @ U.T
+        Q = 0.5 * (Q + Q.T)
+        terms.append(Quadratic(Q, b=Q @ x_star))
+    return KnownTrain(tuple(terms), x_star, sum(term.value(x_star) for term in terms))

@@ -335,17 +335,7 @@ def seed(split: Split, k: int) -> int:
 def problem(split: Split, k: int) -> RandomProblem:
     """Problem k of a split, the same at every call.
 
-    Parameters
-    ----------
-    split : {"development", "report"}
-        Constants are chosen on the first and reported on the second.
-    k : int
-        Its number, from 0.
-
-    Returns
-    -------
-    RandomProblem
-        The terms and the starting point.
+    Constants are chosen on the problems of "development" and reported on those of "report".
     """
     rng = np.random.default_rng((_STREAM, seed(split, k)))
     family = list(FAMILIES)[k % len(FAMILIES)]
@@ -362,22 +352,7 @@ def problem(split: Split, k: int) -> RandomProblem:
 
 
 def problems(split: Split, count: int, start: int = 0) -> Iterator[RandomProblem]:
-    """`count` problems of a split, beginning with number `start`.
-
-    Parameters
-    ----------
-    split : {"development", "report"}
-        Constants are chosen on the first and reported on the second.
-    count : int
-        How many.
-    start : int
-        The number of the first one.
-
-    Yields
-    ------
-    RandomProblem
-        One after the other; none is kept in memory.
-    """
+    """`count` problems of a split, beginning with number `start`; none is kept in memory."""
     for k in itertools.islice(itertools.count(start), count):
         yield problem(split, k)
 

@@ -44,17 +44,14 @@ class TamePoisson(Loss):
         return np.exp(np.minimum(z, _LAST)), np.maximum(z - _LAST, 0.0)
 
     def value(self, y: Vector, z: Vector) -> Vector:
-        """The loss of every prediction."""
         rate, beyond = self._parts(z)
         return rate * (1.0 + beyond + 0.5 * beyond**2) - y * z
 
     def derivative(self, y: Vector, z: Vector) -> Vector:
-        """Its derivative in the prediction."""
         rate, beyond = self._parts(z)
         return rate * (1.0 + beyond) - y
 
     def second(self, y: Vector, z: Vector) -> Vector:
-        """Its second derivative."""
         return self._parts(z)[0]
 
 
@@ -72,16 +69,13 @@ class Power(Loss):
         return math.inf
 
     def value(self, y: Vector, z: Vector) -> Vector:
-        """The loss of every prediction."""
         return np.abs(z - y) ** self.p / self.p
 
     def derivative(self, y: Vector, z: Vector) -> Vector:
-        """Its derivative in the prediction."""
         r = z - y
         return np.abs(r) ** (self.p - 2.0) * r
 
     def second(self, y: Vector, z: Vector) -> Vector:
-        """Its second derivative."""
         return (self.p - 1.0) * np.abs(z - y) ** (self.p - 2.0)
 
 
@@ -104,10 +98,8 @@ class PseudoHuber(Loss):
         return self.delta * r**2 / (np.hypot(r, self.delta) + self.delta)
 
     def derivative(self, y: Vector, z: Vector) -> Vector:
-        """Its derivative in the prediction."""
         r = z - y
         return self.delta * r / np.hypot(r, self.delta)
 
     def second(self, y: Vector, z: Vector) -> Vector:
-        """Its second derivative."""
         return (self.delta / np.hypot(z - y, self.delta)) ** 3

@@ -76,19 +76,7 @@ def random_shards(m: int = 800, n: int = 30, shards: int = 8) -> tuple[Any, Line
 def synthetic_shards(
     shards: int, rows: int, n: int, l2: float, seed: int = 0
 ) -> tuple[Any, LinearModel]:
-    """Unit rows with columns of size 1 to 0.01 and labels drawn from a logistic model.
-
-    Parameters
-    ----------
-    shards, rows : int
-        Number of shards, and rows of each.
-    n : int
-        Dimension.
-    l2 : float
-        Ridge.
-    seed : int
-        Seed of rows and labels.
-    """
+    """Unit rows with columns of size 1 to 0.01 and labels drawn from a logistic model."""
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((shards * rows, n)) * np.geomspace(1, 1e-2, n)
     A /= np.linalg.norm(A, axis=1, keepdims=True)

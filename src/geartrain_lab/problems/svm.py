@@ -30,16 +30,7 @@ def kernel_svm(
 ) -> tuple[Quadratic, LinearModel]:
     """Terms (h, g) in the coefficients x, followed by the intercept if there is one.
 
-    Parameters
-    ----------
-    K : array (m, m)
-        Kernel matrix.
-    y : array (m,)
-        Labels -1 and +1.
-    lam, mu : float
-        Weight of the quadratic, smoothing of the hinge loss.
-    intercept : bool
-        Whether there is a variable x_0.
+    The weight of the quadratic is `lam`, and `mu` smooths the hinge loss; labels are -1 and 1.
     """
     m = len(y)
     Q = np.zeros((m + intercept, m + intercept))
@@ -65,7 +56,6 @@ def random_kernel_svm(m: int = 60) -> tuple[Quadratic, LinearModel]:
 def rings_kernel_svm(
     m: int, lam: float, mu: float, seed: int | np.random.SeedSequence = 0
 ) -> tuple[Quadratic, LinearModel]:
-    """Two noisy rings, without an intercept."""
     rng = np.random.default_rng(seed)
     angle, y = rng.uniform(0, 2 * np.pi, m), np.where(np.arange(m) % 2, 1.0, -1.0)
     radius = np.where(y > 0, 1.0, 2.0) + 0.3 * rng.standard_normal(m)

@@ -28,7 +28,7 @@ from geartrain.geometry.rkhs import RKHS
 from geartrain.methods.baselines.lbfgs_whole import LBFGSWhole
 from geartrain.methods.inner.lbfgs import LBFGS
 from geartrain.oracles.protocols import Vector
-from geartrain_lab.interrupts import run_whole
+from geartrain_lab.harness import run_whole
 from geartrain_lab.problems.svm import kernel_svm
 
 _MEMORY = 40  # pairs of L-BFGS
@@ -50,23 +50,7 @@ def solve(
 ) -> Reference:
     """Minimise (1/m) sum_k mu ln(1 + exp((1 - y_k (K x + b)_k)/mu)) + lam/2 x'K x.
 
-    Parameters
-    ----------
-    K : array (m, m)
-        Kernel matrix.
-    y : array (m,)
-        Labels -1 and +1.
-    lam, mu : float
-        Weight of the regulariser, smoothing of the hinge.
-    tol : float
-        The run stops when the duality gap is at most this.
-    max_iter : int
-        Limit of the iterations for each accuracy of the gradient.
-
-    Returns
-    -------
-    Reference
-        The minimiser and the duality gap that was reached.
+    The run stops when the duality gap is at most `tol`.
     """
     h, g = kernel_svm(K, y, lam=lam, mu=mu)
     method, space = LBFGSWhole(LBFGS(memory=_MEMORY)), RKHS(K, intercept=True)

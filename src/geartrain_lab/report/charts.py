@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from geartrain_lab import tables
-from geartrain_lab.chart import GAP, Chart, Curve
+from geartrain_lab.chart import GAP, OBSERVED, PALETTE, Chart, Curve
 from geartrain_lab.experiments import log_density
 from geartrain_lab.spread import Spread
-from geartrain_lab.style import OBSERVED, PALETTE
 from geartrain_lab.tables import COUNTS, DENSITY_EPS, SVM_COUNTS, SVM_EPS, amount, with_costs
 
 FLOOR = 1e-12  # gaps below are rounding errors
@@ -103,7 +102,6 @@ def _counts(table: Any, columns: dict[str, str], eps: float, until: float) -> li
 
 
 def seconds(table: Any, eps: float) -> list[Chart]:
-    """f - f* against seconds."""
     title = "Seconds on this machine"
     return [Chart(title, "seconds", GAP, convergence(table, "seconds"), goal=eps)]
 
@@ -197,7 +195,6 @@ def spectrum(spectra: Any) -> list[Chart]:
 
 
 def densities(table: Any) -> list[Chart]:
-    """Observed and fitted densities."""
     return [_density(table[table.case == case]) for case in dict.fromkeys(table.case)]
 
 
@@ -214,15 +211,15 @@ def _density(part: Any) -> Chart:
     return Chart(title, axis, "probability", [observed, fitted], "xy" if long else "", ticks=ticks)
 
 
-def asked(table: Any, eps: float) -> list[tuple[str, Spread, Spread]]:
-    """Every method with the gradients of h and of g that it took to reach eps."""
-    costs = with_costs(table)
-    out = []
+def asked(title: str, table: Any, eps: float) -> Chart:
+    """Gradients of both terms until f - f* <= eps, a dot for each method that gets there."""
+    costs, dots = with_costs(table), []
     for method in dict.fromkeys(table.method):
-        h, g = (amount(costs, method, column, eps) for column in ("h calls", "g calls"))
-        if h is not None and g is not None:
-            out.append((method, h, g))
-    return out
+        h, g = (amount(costs, method, column, eps) for column in COUNTS)
+        if h is not None and g is not None and math.isfinite(h.median + g.median):
+            dots.append(Curve(method, [h.median], [g.median], mark="dot"))
+    x, y = (f"{words} to {power(eps)}" for words in COUNTS.values())
+    return Chart(title, x, y, dots)
 
 
 def spread_out(size: int, most: int) -> list[int]:

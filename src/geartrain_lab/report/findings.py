@@ -59,7 +59,7 @@ _SVM_MORE = (
     ("SAE asks for no more gradients of h than AGS", SAE_SVM, _AGS, "h.grad"),
     ("AGS asks for fewer summands than FGM", _AGS.label, _FGM, "components"),
     ("SAE takes less time than L-BFGS", SAE_SVM, kernel_svm.LBFGS, "seconds"),
-    ("pqn asks h less often than L-BFGS", kernel_svm.SAE_QN.label, kernel_svm.LBFGS, "h.grad"),
+    ("pqn asks h less often than L-BFGS", kernel_svm.PQN.label, kernel_svm.LBFGS, "h.grad"),
 )
 _DENSITY_MORE = (
     *(
@@ -126,7 +126,6 @@ class _Runs:
         return _than(self.ratio(ours, other, "seconds"), name, "faster", "slower", "as fast")
 
     def took(self, method: str, column: str) -> str:
-        """The median, or its bound."""
         found = amount(self.table, method, column, self.eps)
         return "?" if found is None else str(found).split(" [")[0].replace("> ", "more than ")
 
@@ -157,13 +156,11 @@ def claims(svm: Any | None, density: Any | None) -> list[Claim]:
 
 
 def more(svm: Any | None, density: Any | None) -> list[Claim]:
-    """What the paper does not claim."""
     out = [] if svm is None else _svm_runs(svm).claims(_SVM_MORE)
     return out + ([] if density is None else _density_runs(density).claims(_DENSITY_MORE))
 
 
 def headline(svm: Any | None, density: Any | None) -> str:
-    """The verdict on both sections."""
     words = {"yes": "holds", "no": "does not hold", "open": "stays open"}
     told = []
     if svm is not None:
@@ -219,7 +216,6 @@ def _counted(svm: Any, method: str) -> list[Any]:
 
 
 def svm_counts(svm: Any) -> Finding:
-    """Component gradients and gradients of h."""
     runs, kind = _svm_runs(svm), "summands of g"
     r = runs.ratio(SAE_SVM, _AGS, "components")
     return Finding(
@@ -237,7 +233,7 @@ def svm_counts(svm: Any) -> Finding:
 
 def svm_seconds(svm: Any) -> Finding:
     """Seconds, and where separation does not pay."""
-    runs, lbfgs, qn = _svm_runs(svm), kernel_svm.LBFGS, kernel_svm.SAE_QN.label
+    runs, lbfgs, qn = _svm_runs(svm), kernel_svm.LBFGS, kernel_svm.PQN.label
     return Finding(
         f"In seconds, SAE is {runs.faster(SAE_SVM, _AGS, 'AGS')} and "
         f"{runs.faster(SAE_SVM, lbfgs, 'L-BFGS')}",
@@ -291,11 +287,10 @@ def svm_gamma(svm: Any) -> Finding:
 
 
 def density_counts(density: Any) -> Finding:
-    """Gradients of h against gradients of g."""
     runs, fcd, kind = _density_runs(density), log_density.FCD_RESTARTED, "gradients of h"
     r = runs.ratio(SAE_DENSITY, fcd, "h calls")
     paper = density[density.method == log_density.SAE_PAPER.label]
-    used, qn = facts(density[density.method == SAE_DENSITY]), log_density.SAE_QN.label
+    used, qn = facts(density[density.method == SAE_DENSITY]), log_density.PQN.label
     return Finding(
         "R-SAE asks for "
         + _than(r, "coordinate descent", f"fewer {kind}", f"more {kind}", f"as many {kind}"),
@@ -319,7 +314,6 @@ def density_counts(density: Any) -> Finding:
 
 
 def density_seconds(density: Any) -> Finding:
-    """Seconds of the log-density."""
     runs, fcd, lbfgs = _density_runs(density), log_density.FCD_RESTARTED, log_density.LBFGS
     return Finding(
         f"In seconds, R-SAE is {runs.faster(SAE_DENSITY, fcd, 'coordinate descent')} and "

@@ -13,11 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from geartrain_lab.chart import GAP, Chart, Curve
-from geartrain_lab.report import charts
-from geartrain_lab.report.charts import power
-from geartrain_lab.spread import Spread
-from geartrain_lab.style import G_COLOUR, H_COLOUR, translucent
+from geartrain_lab.chart import GAP, Chart, Curve, translucent
 from geartrain_lab.tables import facts
 
 _LOG = {"type": "log", "exponentformat": "power", "dtick": 1}
@@ -130,7 +126,7 @@ def _trace(c: Curve, ticks: Sequence[str]) -> Any:
         return go.Bar(**common, marker={"color": c.paint, "opacity": 0.6})
     mode = {"line": "lines", "dot": "markers", "marked": "lines+markers"}[c.mark]
     line = {"width": 2, "color": c.paint, "dash": "6px,4px" if c.dashed else "solid"}
-    size = 7 if c.mark == "marked" or ticks else 5
+    size = 9 if len(c.x) == 1 else 7 if c.mark == "marked" or ticks else 5
     return go.Scatter(**common, mode=mode, line=line, marker={"color": c.paint, "size": size})
 
 
@@ -175,106 +171,3 @@ def _in_space(chart: Chart) -> Any:
         "camera": {"eye": {"x": 1.5, "y": -1.5, "z": 0.6}, "center": {"z": -0.12}},
     }
     return _figure(traces, height=480, margin={"l": 0, "r": 0, "t": 0, "b": 0}, scene=scene)
-
-
-def asked(panels: Sequence[tuple[str, Any, float]]) -> Group:
-    """Gradients of h and of g that every method took: one panel per (title, table, eps)."""
-    drawn = [_dumbbells(title, charts.asked(table, eps), eps) for title, table, eps in panels]
-    keys = [Key("gradients of h", H_COLOUR, "dot"), Key("gradients of g", G_COLOUR, "dot")]
-    return Group(drawn, keys)
-
-
-@dataclass(frozen=True)
-class _Row:
-    """A method, and what it asked."""
-
-    method: str
-    h: Spread
-    g: Spread
-
-    @property
-    def same(self) -> bool:
-        """Whether both terms were asked equally often, to the eye."""
-        return 0.97 <= self.h.low[1] / self.g.low[1] <= 1.03
-
-    @property
-    def together(self) -> str:
-        """The label of two dots that fall together."""
-        h, g = _number(self.h), _number(self.g)
-        return f"{h} each" if h == g else f"{h} and {g}"
-
-
-def _dumbbells(title: str, asked: list[tuple[str, Spread, Spread]], eps: float) -> Panel:
-    rows = sorted((_Row(*row) for row in asked), key=lambda row: row.h.low[1])
-    between = [
-        graph().Scatter(
-            x=[row.h.low[1], row.g.low[1]],
-            y=[row.method, row.method],
-            mode="lines",
-            line={"color": "rgba(128,128,128,0.4)", "width": 4},
-            hoverinfo="skip",
-        )
-        for row in rows
-    ]
-    dots = [
-        _dots(rows, [row.g for row in rows], [row.h for row in rows], "gradients of g", G_COLOUR),
-        _dots(rows, [row.h for row in rows], [row.g for row in rows], "gradients of h", H_COLOUR),
-    ]
-    ends = [s.low[1] for row in rows for s in (row.h, row.g)]
-    low, high = math.log10(min(ends)), math.log10(max(ends))
-    x = _axis(
-        f"gradients until {GAP} ≤ {power(eps)}",
-        log=True,
-        range=[low - 0.2 * (high - low), high + 0.05 * (high - low)],
-    )
-    y = {"type": "category", "autorange": "reversed", "automargin": True, "showgrid": False}
-    margin = {"l": 58, "r": 106, "t": 8, "b": 46}  # labels of the largest stand in the margin
-    height = 38 * len(rows) + 76
-    return Panel(title, _figure([*between, *dots], height=height, margin=margin, xaxis=x, yaxis=y))
-
-
-def _dots(
-    rows: list[_Row], mine: list[Spread], others: list[Spread], words: str, paint: str
-) -> Any:
-    """The dots of one term with their numbers; a triangle where the number is a lower bound."""
-    outer = paint == G_COLOUR  # drawn first, and as a ring where both dots fall together
-    labels, places, symbols = [], [], []
-    for row, s, other in zip(rows, mine, others, strict=True):
-        labels.append(_number(s) if not row.same else row.together if outer else "")
-        right = row.same or s.low[1] >= other.low[1]
-        places.append("middle right" if right else "middle left")
-        symbols.append("circle" if math.isfinite(s.median) else "triangle-right")
-    return graph().Scatter(
-        x=[s.low[1] for s in mine],
-        y=[row.method for row in rows],
-        name=words,
-        meta=words,
-        mode="markers+text",
-        marker={"color": paint, "size": 15 if outer else 10, "symbol": symbols, "opacity": 1.0},
-        text=labels,
-        textposition=places,
-        textfont={"size": 12},
-        cliponaxis=False,
-        error_x={
-            "type": "data",
-            "array": [_whisker(s, 1) for s in mine],
-            "arrayminus": [_whisker(s, -1) for s in mine],
-            "color": paint,
-            "thickness": 1.5,
-            "width": 3,
-        },
-        hovertext=[f"{row.method}: {s} {words}" for row, s in zip(rows, mine, strict=True)],
-        hoverinfo="text",
-    )
-
-
-def _number(s: Spread) -> str:
-    """The median, or the lower bound that is known of it."""
-    number = f"{s.low[1]:,.0f}" if s.low[1] >= 10.0 else f"{s.low[1]:.3g}"
-    return number if math.isfinite(s.median) else f"> {number}"
-
-
-def _whisker(s: Spread, side: int) -> float:
-    """Length from the median to a quartile, 0 where there is none."""
-    end = s.quartiles[0 if side < 0 else 1]
-    return max(0.0, side * (end - s.low[1])) if s.runs > 1 and math.isfinite(end) else 0.0

@@ -22,11 +22,6 @@ class Page:
     """A page that is put together part by part.
 
     Text may hold ``**emphasis**`` for the numbers that matter; everything else is escaped.
-
-    Parameters
-    ----------
-    title : str
-        Title of the document.
     """
 
     title: str
@@ -34,25 +29,20 @@ class Page:
     _figures: dict[str, str] = field(default_factory=dict)  # id -> JSON
 
     def opening(self, kicker: str) -> None:
-        """The headline."""
         self._add("opening", kicker=prose(kicker), title=prose(self.title))
 
     def figures(self, group: Group, note: str) -> None:
-        """Figures over the whole width, with a note below them."""
         self._parts.append(self._group(group))
         self.note(note)
 
     def note(self, text: str) -> None:
-        """A paragraph in small print."""
         self._add("note", text=prose(text))
 
     def heading(self, text: str, introduction: str = "") -> None:
-        """A section begins."""
         below = fill("paragraph", text=prose(introduction)) if introduction else ""
         self._add("chapter", text=prose(text), below=below)
 
     def finding(self, title: str, paragraphs: Sequence[str], group: Group, note: str = "") -> None:
-        """A finding with its figures beside it."""
         self._add(
             "finding",
             wide=" wide" if len(group.panels) > 1 else "",
@@ -63,11 +53,9 @@ class Page:
         )
 
     def text(self, sentence: str) -> None:
-        """A paragraph."""
         self._add("paragraph", text=prose(sentence))
 
     def subheading(self, text: str) -> None:
-        """A heading within a section."""
         self._add("subheading", text=prose(text))
 
     def table(self, frame: Any, code: Sequence[str] = ()) -> None:

@@ -30,7 +30,6 @@ class ShiftedClock:
         self.watched = False  # while the bench itself asks, nothing is counted and added
 
     def __call__(self) -> float:
-        """The time."""
         return time.process_time() + self.added
 
     def dear(self, term: Any, added: float) -> gt.Term:

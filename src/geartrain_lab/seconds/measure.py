@@ -54,14 +54,7 @@ assert smooth and nonsmooth  # they enter the families
 class Target:
     """Ends a run at f <= target or after so many process seconds, and keeps itself off the clock.
 
-    Parameters
-    ----------
-    target : float
-        The value to reach.
-    limit : float
-        Process seconds.
-    clock : ShiftedClock
-        Of the run; calls do not count while the rule looks.
+    Calls do not count on the clock while the rule looks.
     """
 
     def __init__(self, target: float, limit: float, clock: ShiftedClock) -> None:
@@ -247,22 +240,9 @@ def run(
 ) -> list[Row]:
     """Measure, print the table, and write the figures.
 
-    Parameters
-    ----------
-    json_file : str, optional
-        Where to write the figures.
-    quick : bool
-        Small problems, one seed, nothing or 10 ms added.
-    families : iterable of str
-        Parts of the names of families; all if empty.
-    seeds : iterable of int
-        Even ones are to look at, odd ones for the report.
-    added : iterable of float
-        Seconds that are added to every call of h.
-    method : str or method
-        As in `geartrain.minimize`.
-    reuse : str, optional
-        A file of figures from the same machine; its f* and rivals are taken over.
+    The quick form has small problems, one seed, and nothing or 10 ms added. Otherwise `families`
+    are parts of names, all if empty, `added` are seconds, and the f* and rivals of `reuse`, a file
+    of figures from the same machine, are taken over.
     """
     size, limit = (0.3, 2.0) if quick else (1.0, LIMIT)
     seeds, added = ((0,), (0.0, 0.01)) if quick else (tuple(seeds), tuple(added))

@@ -39,7 +39,6 @@ class Problem:
 
     @property
     def smooth_terms(self) -> list[Any]:
-        """h, and g if there is one."""
         return [term for term in (self.h, self.g) if term is not None]
 
     @property
@@ -50,11 +49,9 @@ class Problem:
         return self.g + self.psi
 
     def f(self, x: Array) -> float:
-        """f at a point."""
         return float(sum(t.value_and_grad(x)[0] for t in self.smooth_terms)) + self.psi_at(x)
 
     def psi_at(self, x: Array) -> float:
-        """psi at a point."""
         return 0.0 if self.psi is None else float(self.psi.value(x))
 
 
@@ -74,12 +71,10 @@ def is_report(seed: int) -> bool:
 
 
 def draws(seed: int) -> np.random.Generator:
-    """The random numbers of a seed."""
     return np.random.default_rng([29, seed])
 
 
 def sized(number: int, size: float, least: int = 6) -> int:
-    """A dimension at this size."""
     return max(least, round(number * size))
 
 

@@ -1,4 +1,4 @@
-"""The table of ``geartrain bench seconds``, and what it says beside what is asked for."""
+"""The table of ``geartrain bench seconds``, and what it comes to."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 from typing import Any
 
 Row = dict[str, Any]
-# What is asked for: the share within 1.3 times the best rival and 50 ms, and means of the ratios.
-SHARE, MEANS = 0.9, {"10": 0.7, "100": 0.4}
 
 
 def best_rival(row: Row, added: str) -> tuple[str, float, int | None]:
@@ -46,7 +44,7 @@ def _mean(rows: list[Row], added: str) -> float:
 
 
 def summary(rows: list[Row]) -> dict[str, Any]:
-    """The figures that are asked for, of problems to look at and of the report, apart."""
+    """The figures of problems to look at and of those of the report, apart."""
     out: dict[str, Any] = {}
     for split, chosen in (
         ("look", [r for r in rows if not r["report"]]),
@@ -82,19 +80,13 @@ def show(rows: list[Row]) -> None:
         if chosen:
             print(f"\n{'report' if report else 'to look at'}: seconds (calls of h) to 1e-6")
             _table(chosen)
-    asked = {
-        "share within 1.3 x + 50 ms": f"at least {SHARE}",
-        "above 2 x + 100 ms": "0",
-        **{f"mean {added} ms": f"at most {most}" for added, most in MEANS.items()},
-    }
     for split, found in summary(rows).items():
         print(f"\n{split}: {found['problems']} problems")
         for name, figure in found.items():
             if isinstance(figure, list):
                 print(f"  {name}: {'; '.join(figure) or 'none'}")
             elif name != "problems":
-                wanted = f"   (asked: {asked[name]})" if name in asked else ""
-                print(f"  {name:30}{figure:8.3g}{wanted}")
+                print(f"  {name:30}{figure:8.3g}")
     doubtful = [f"{r['family']} {r['seed']}" for r in rows if r["apart"] > 1e-7]
     if doubtful:
         print(f"f* known by one solver alone: {'; '.join(doubtful)}")

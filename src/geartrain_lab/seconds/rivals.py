@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import process_time
@@ -22,7 +21,7 @@ import numpy as np
 from scipy import optimize
 
 import geartrain as gt
-from geartrain_lab.nonsmooth_rivals import two_loops
+from geartrain_lab.nonsmooth_rivals import Evaluated, orthant_wise
 from geartrain_lab.seconds.problem import Array, Problem
 
 Rival = Callable[["Asker"], Any]
@@ -35,17 +34,7 @@ class Over(Exception):
 
 
 class Asker:
-    """h + g as one smooth term, with a clock and a count.
-
-    Parameters
-    ----------
-    problem : Problem
-        What to minimise.
-    target : float
-        The value of f to reach.
-    limit : float
-        Process seconds after which the run is ended.
-    """
+    """h + g as one smooth term, with a count and a clock, which ends the run at its limit."""
 
     def __init__(self, problem: Problem, target: float, limit: float) -> None:
         self.problem, self.target, self.limit = problem, target, limit
@@ -59,7 +48,6 @@ class Asker:
         return process_time() - self._start - self._off
 
     def smooth(self, x: Array) -> tuple[float, Array]:
-        """Value and gradient of h + g; one call of h."""
         self.calls += 1
         value, grad = self.problem.h.value_and_grad(x)
         if self.problem.g is not None:
@@ -189,36 +177,16 @@ def fista(L: float | None = None) -> Rival:
 
 
 def owl_qn(memory: int = 20) -> Rival:
-    """Orthant-wise L-BFGS for an l1 norm, on the coordinates that are free (Andrew, Gao, 2007)."""
+    """Orthant-wise L-BFGS for an l1 norm."""
 
     def solve(ask: Asker) -> None:
-        x, psi = ask.problem.x0, ask.problem.psi
-        pairs: deque[tuple[Array, Array]] = deque(maxlen=memory)
-        value, grad = ask(x)
-        while True:
-            slope = psi.residual(x, grad)
-            free = (x != 0.0) | (slope != 0.0)
-            step = two_loops(pairs, slope, free)
-            d = -slope * (1.0 / max(_norm(slope), 1.0)) if step is None else -step
-            d[(x == 0.0) & (d * slope >= 0.0)] = 0.0
-            orthant = np.where(x != 0.0, np.sign(x), -np.sign(slope))
-            f, t = value + psi.value(x), 1.0
-            while True:
-                new = x + t * d
-                new[np.sign(new) != orthant] = 0.0
-                value_new, grad_new = ask(new)
-                if value_new + psi.value(new) <= f + 1e-4 * float(slope @ (new - x)):
-                    break
-                t *= 0.5
-                if t < 1e-10:
-                    if not pairs:
-                        return
-                    pairs.clear()
-                    new, value_new, grad_new = x, value, grad
-                    break
-            if new is not x and float((new - x) @ (grad_new - grad)) > 0.0:
-                pairs.append((new - x, grad_new - grad))
-            x, value, grad = new, value_new, grad_new
+        psi = ask.problem.psi
+
+        def evaluated(x: Array) -> Evaluated:
+            value, grad = ask(x)
+            return Evaluated(x=x, smooth=value, grad_s=grad, value=value + psi.value(x))
+
+        orthant_wise(evaluated, psi, ask.problem.x0, lambda at: False, memory)
 
     return solve
 
@@ -255,37 +223,29 @@ def special_solvers(problem: Problem) -> Iterator[tuple[str, Callable[[float], A
     new = tuple(int(part) for part in __version__.split(".")[:2]) >= (1, 8)
     lam, l2, m = known.get("lam", 0.0), known.get("l2", 0.0), len(known.get("y", [0]))
     A, y = known.get("A"), known.get("y")
+
+    def fitted(model: Callable[..., Any], **options: Any) -> Callable[[float], Array]:
+        """The coefficients; the tolerance is an option, which `fine` makes smaller."""
+        fine = options.pop("fine", 1.0)
+        return lambda tol: np.ravel(
+            model(fit_intercept=False, tol=fine * tol, **options).fit(A, y).coef_.T
+        )
+
+    net = {"alpha": lam + l2, "l1_ratio": lam / (lam + l2 or 1.0), "fine": 1e-2}
     if kind == "lasso":
-        net = {"alpha": lam + l2, "l1_ratio": lam / (lam + l2), "fit_intercept": False}
         yield (
             "sklearn CD",
-            lambda tol: (
-                linear_model.ElasticNet(**net, tol=1e-2 * tol, max_iter=most, precompute=False)
-                .fit(A, y)
-                .coef_
-            ),
+            fitted(linear_model.ElasticNet, **net, max_iter=most, precompute=False),
         )
     elif kind == "sparse logistic":
         l1 = {"l1_ratio": 1.0} if new else {"penalty": "l1"}
-        yield (
-            "liblinear",
-            lambda tol: (
-                linear_model.LogisticRegression(
-                    **l1,
-                    C=1.0 / (lam * m),
-                    fit_intercept=False,
-                    solver="liblinear",
-                    tol=tol,
-                    max_iter=most,
-                )
-                .fit(A, y)
-                .coef_[0]
-            ),
-        )
+        C = 1.0 / (lam * m)
+        logistic = partial(linear_model.LogisticRegression, C=C, solver="liblinear", **l1)
+        yield "liblinear", fitted(logistic, max_iter=most)
     elif kind in ("logistic", "multinomial"):
         for solver in ("lbfgs", "newton-cholesky"):
             model = partial(linear_model.LogisticRegression, C=1.0 / (l2 * m), solver=solver)
-            yield f"sklearn {solver}", partial(_logistic, model, A, y, most)
+            yield f"sklearn {solver}", fitted(model, max_iter=most)
     elif kind == "glasso":
 
         def covariances(tol: float) -> Array:
@@ -300,29 +260,12 @@ def special_solvers(problem: Problem) -> Iterator[tuple[str, Callable[[float], A
     except ImportError:
         return
     if kind == "lasso":
-        yield "skglm", lambda tol: skglm.ElasticNet(**net, tol=1e-2 * tol).fit(A, y).coef_
+        yield "skglm", fitted(skglm.ElasticNet, **net)
     elif kind == "sparse logistic":
-        yield (
-            "skglm",
-            lambda tol: np.ravel(
-                skglm.SparseLogisticRegression(lam, fit_intercept=False, tol=1e-2 * tol)
-                .fit(A, y)
-                .coef_
-            ),
-        )
+        yield "skglm", fitted(skglm.SparseLogisticRegression, alpha=lam, fine=1e-2)
     elif kind == "groups":
-        yield (
-            "skglm",
-            lambda tol: (
-                skglm.GroupLasso(known["size"], lam, fit_intercept=False, tol=1e-2 * tol)
-                .fit(A, y)
-                .coef_
-            ),
-        )
-
-
-def _logistic(model: Any, A: Any, y: Any, most: int, tol: float) -> Array:
-    return np.ravel(model(fit_intercept=False, tol=tol, max_iter=most).fit(A, y).coef_.T)
+        groups = partial(skglm.GroupLasso, known["size"], lam)
+        yield "skglm", fitted(groups, fine=1e-2)
 
 
 def run_special(
