@@ -17,11 +17,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from geartrain.methods.base import State
+from geartrain.methods.point_state import PointState, Stagnation
 from geartrain.methods.pqn.memory import RowBlock
 from geartrain.methods.pqn.rows import two_loops
 from geartrain.methods.pqn.scaling import diagonal_scale
-from geartrain.methods.stagnation import Stagnation
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import Vector
@@ -70,26 +69,10 @@ class SecantPairs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectedLBFGSState(State):
+class ProjectedLBFGSState(PointState):
     """State of `ProjectedLBFGS`."""
 
-    x: Vector
-    value: float
-    grad_f: Vector  # of h + g
     pairs: SecantPairs
-    grad_psi: Vector | None = None  # with bounds: the part that makes it a subgradient of f
-    stalled: bool = False
-    progress: Stagnation
-
-    @property
-    def point(self) -> Vector:
-        """The iterate x."""
-        return self.x
-
-    @property
-    def grad(self) -> Vector:
-        """Gradient of f at x; with bounds, the shortest subgradient."""
-        return self.grad_f if self.grad_psi is None else self.grad_f + self.grad_psi
 
 
 class LinePoint(NamedTuple):

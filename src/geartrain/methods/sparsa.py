@@ -15,8 +15,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from geartrain.methods.base import State
-from geartrain.methods.stagnation import Stagnation
+from geartrain.methods.point_state import PointState, Stagnation
 from geartrain.oracles.ledger import NonFiniteAnswer
 from geartrain.oracles.protocols import Vector
 from geartrain.oracles.vectors import dot, norm
@@ -39,28 +38,12 @@ _KNOWN = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpaRSAState(State):
-    """State of `SpaRSA`."""
+class SpaRSAState(PointState):
+    """State of `SpaRSA`; its subgradient is the one that the last step proves."""
 
-    x: Vector
-    value: float  # of f at x
-    grad_f: Vector  # of h + g
-    grad_psi: Vector | None
     alpha: float
     k: int = 0
     recent: tuple[float, ...]  # the last values of f
-    progress: Stagnation
-    stalled: bool = False
-
-    @property
-    def point(self) -> Vector:
-        """The iterate x."""
-        return self.x
-
-    @property
-    def grad(self) -> Vector:
-        """The subgradient of f that the last step proves."""
-        return self.grad_f if self.grad_psi is None else self.grad_f + self.grad_psi
 
 
 @dataclass(frozen=True)

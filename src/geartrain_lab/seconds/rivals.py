@@ -241,7 +241,7 @@ def special_solvers(problem: Problem) -> Iterator[tuple[str, Callable[[float], A
         l1 = {"l1_ratio": 1.0} if new else {"penalty": "l1"}
         C = 1.0 / (lam * m)
         logistic = partial(linear_model.LogisticRegression, C=C, solver="liblinear", **l1)
-        yield "liblinear", fitted(logistic, max_iter=most)
+        yield "liblinear", fitted(logistic, max_iter=1000)  # beyond what it can reach it goes on
     elif kind in ("logistic", "multinomial"):
         for solver in ("lbfgs", "newton-cholesky"):
             model = partial(linear_model.LogisticRegression, C=1.0 / (l2 * m), solver=solver)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from geartrain.methods.base import State
+from geartrain.methods.point_state import PointState
 from geartrain.oracles.nonsmooth import Box
 from geartrain.oracles.protocols import Vector
 from geartrain.problem import Sum, norm
@@ -19,25 +19,6 @@ if TYPE_CHECKING:
 
 # SciPy's own stopping tests switched off; only its line search may fail.
 _NEVER = {"ftol": 0.0, "gtol": 0.0, "maxiter": 10**9, "maxfun": 10**9, "maxls": 50}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScipyLBFGSState(State):
-    """An iterate of SciPy's L-BFGS."""
-
-    x: Vector
-    value: float
-    grad_f: Vector  # of h + g
-    grad_psi: Vector | None = None  # with bounds: the part that makes it a subgradient of f
-
-    @property
-    def point(self) -> Vector:
-        return self.x
-
-    @property
-    def grad(self) -> Vector:
-        """Gradient of f at x; with bounds, the shortest subgradient."""
-        return self.grad_f if self.grad_psi is None else self.grad_f + self.grad_psi
 
 
 @dataclass(frozen=True)
@@ -72,7 +53,7 @@ class ScipyLBFGS:
     takes_psi: ClassVar[bool] = True
     many_terms: ClassVar[bool] = True
 
-    def solve(self, problem: Sum, x0: Vector, report: Callable[[ScipyLBFGSState], bool]) -> None:
+    def solve(self, problem: Sum, x0: Vector, report: Callable[[PointState], bool]) -> None:
         """Run from x0, reporting every iterate, until the report says stop."""
         from scipy.optimize import minimize
 
@@ -114,9 +95,9 @@ class _Evaluations:
         self._recent: list[tuple[Vector, float, Vector]] = []  # since the last iterate
         self.current = self._state(np.array(x0), *self._ask(x0))  # the last iterate
 
-    def _state(self, x: Vector, value: float, grad: Vector) -> ScipyLBFGSState:
+    def _state(self, x: Vector, value: float, grad: Vector) -> PointState:
         grad_psi = self._problem.grad_psi(x, grad)
-        return ScipyLBFGSState(x=x, value=value, grad_f=grad, grad_psi=grad_psi)
+        return PointState(x=x, value=value, grad_f=grad, grad_psi=grad_psi)
 
     def answer(self, x: Vector) -> tuple[float, Vector]:
         """Value and gradient for SciPy, which writes into what it is given."""
