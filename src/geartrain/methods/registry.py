@@ -51,12 +51,12 @@ METHODS: dict[str, Callable[[Sum, Any], AnyMethod]] = {
     "ags": lambda problem, inner: methods.AGS(),
     "ms": lambda problem, inner: methods.MonteiroSvaiterWhole(**_given(inner)),
     "lbfgs": lambda problem, inner: lbfgs_on_the_sum(problem),
-    "sparsa": lambda problem, inner: methods.SpaRSA(),
     "katyusha": lambda problem, inner: methods.KatyushaWhole(),
     "catalyst": lambda problem, inner: methods.Catalyst(**_given(inner)),
 }
-# Methods for sums with a non-smooth term only.
+# Methods that are made for a non-smooth term.
 NONSMOOTH: dict[str, Callable[[Sum, Any], AnyMethod]] = {
+    "sparsa": lambda problem, inner: methods.SpaRSA(),
     "working-set": lambda problem, inner: WorkingSet(),
     "cgs": lambda problem, inner: methods.CGS(),
     "frank-wolfe": lambda problem, inner: methods.FrankWolfe(),
