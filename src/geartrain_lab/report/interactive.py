@@ -25,7 +25,7 @@ class Key:
 
     name: str
     colour: str
-    mark: str = "line"  # or "dash", "dot", "bar"
+    mark: str = "line"  # or "dash", "dot", "ring", "bar"
     meaning: str = ""  # shown when the pointer rests on it
 
 
@@ -77,7 +77,9 @@ def group(drawn: Sequence[Chart], table: Any = None) -> Group:
     """The charts with their legend; the methods of `table` have their meanings in it."""
     keys: dict[str, Key] = {}
     for c in (c for chart in drawn for c in chart.curves):
-        mark = "dash" if c.dashed else {"marked": "line"}.get(c.mark, c.mark)
+        mark = {"marked": "line"}.get(c.mark, c.mark)
+        if c.dashed:  # the other form of a method in the same colour
+            mark = "ring" if c.mark == "dot" else "dash"
         meaning = ""
         if table is not None:
             meaning = facts(table[table.method == c.name])["meaning"]
@@ -127,7 +129,10 @@ def _trace(c: Curve, ticks: Sequence[str]) -> Any:
     mode = {"line": "lines", "dot": "markers", "marked": "lines+markers"}[c.mark]
     line = {"width": 2, "color": c.paint, "dash": "6px,4px" if c.dashed else "solid"}
     size = 9 if len(c.x) == 1 else 7 if c.mark == "marked" or ticks else 5
-    return go.Scatter(**common, mode=mode, line=line, marker={"color": c.paint, "size": size})
+    marker = {"color": c.paint, "size": size}
+    if c.dashed:
+        marker |= {"symbol": "circle-open", "line": {"width": 2}}
+    return go.Scatter(**common, mode=mode, line=line, marker=marker)
 
 
 def _band(c: Curve, upright: bool) -> Any:
